@@ -1,0 +1,31 @@
+import type { PortRequest, PortState } from "./port.ts";
+
+/** Whether a bridge can take ports now, else why not and what to do. */
+export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+
+/**
+ * A userspace switch. Code above this interface never asks which one it has.
+ * Every call takes a signal and rejects with a Failure when it fires; every call may be repeated.
+ */
+export interface Dataplane {
+  /** Whether the switch answers and `bridge` can take vhost-user ports. Never throws for a dead switch. */
+  probe(bridge: string, signal: AbortSignal): Promise<Readiness>;
+
+  /**
+   * Makes the port, adopts it when it is ours already, repairs what differs, and waits until the switch has
+   * applied it. On failure nothing of it is left.
+   * @throws Failure bridge-missing, port-conflict, port-failed, dataplane-unavailable, dataplane-timeout
+   */
+  ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState>;
+
+  /** Removes our port of this name; false when there was none. A port that is not ours is never touched. */
+  removePort(name: string, signal: AbortSignal): Promise<boolean>;
+
+  /** What differs from the request, one sentence each; empty when the port is as asked. */
+  checkPort(request: PortRequest, signal: AbortSignal): Promise<readonly string[]>;
+
+  /** All ports that carry this node's mark. */
+  listPorts(signal: AbortSignal): Promise<readonly PortState[]>;
+
+  close(): Promise<void>;
+}

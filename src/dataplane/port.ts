@@ -1,0 +1,42 @@
+/** Whose port it is; kept in the switch itself, so that a port without a record still tells. */
+export interface PortOwner {
+  readonly node: string;
+  readonly podNamespace: string;
+  readonly podName: string;
+  /** Empty where the runtime does not pass it. */
+  readonly podUid: string;
+  readonly containerId: string;
+  readonly interfaceName: string;
+  /** Name of the CNI network. */
+  readonly network: string;
+  readonly mac: string;
+  readonly allocationId: string;
+}
+
+/** What is asked of a port. */
+export interface PortRequest {
+  /** At most 15 characters, unique in the switch. */
+  readonly name: string;
+  readonly bridge: string;
+  /** Socket as the switch sees it; it need not exist yet. */
+  readonly socketPath: string;
+  /** Bytes of layer 3; absent leaves the switch's default. */
+  readonly mtu?: number;
+  readonly owner: PortOwner;
+}
+
+/** What a port is, read back from the switch. */
+export interface PortState {
+  readonly name: string;
+  /** Bridge that holds it. */
+  readonly bridge: string;
+  readonly socketPath: string;
+  readonly mtu?: number;
+  readonly owner: PortOwner;
+  /** `up` once the guest's driver runs its queues. */
+  readonly link: "up" | "down";
+  /** Whether a vhost-user peer (QEMU, testpmd) is connected to the socket. */
+  readonly connected: boolean;
+  /** The switch's own words where it could not make the port. */
+  readonly error?: string;
+}

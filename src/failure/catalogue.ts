@@ -1,0 +1,34 @@
+/**
+ * Every failure code there is, with what it means. Codes are stable: operators grep for them and runbooks
+ * name them, so a code is never re-used for something else. Each wire (gRPC, CNI) maps them in one place.
+ */
+export const FAILURE_CODES = {
+  "invalid-config": "The daemon's configuration file is wrong.",
+  "invalid-request":
+    "A caller (kubelet, the container runtime, Multus, virt-launcher) sent something malformed.",
+  "invalid-network-config": "The CNI network configuration (NetworkAttachmentDefinition) is wrong.",
+  "invalid-network-info": "KubeVirt's network-info, or the device-info in it, is malformed.",
+  "invalid-vmi": "The VirtualMachineInstance asks for something that vhost-user cannot give.",
+  "invalid-domain": "The libvirt domain XML is malformed or conflicts with what vhost-user needs.",
+  "unsupported-cni-version":
+    "The network configuration asks for a CNI version that this plugin does not speak.",
+  "path-too-long": "A unix socket path is longer than the 107 bytes that the kernel allows.",
+  "unknown-device": "No allocation record holds this device.",
+  "attachment-conflict": "The same container and interface is already attached with another device.",
+  "port-conflict": "A port of this name exists in the switch and is not ours.",
+  "bridge-missing": "The bridge does not exist in the switch.",
+  "port-failed": "The switch took the port and reported an error for it.",
+  "dataplane-unavailable": "The switch cannot be reached.",
+  "dataplane-timeout": "The switch did not apply the change in time.",
+  "dataplane-protocol": "The switch answered with something its protocol does not allow.",
+  "kubelet-unavailable": "A kubelet socket cannot be reached or refused the call.",
+  "record-unreadable": "A record on disk is torn or of an unknown version.",
+  "network-info-timeout": "KubeVirt's network-info did not list the interface in time.",
+  "directory-unsafe": "Something in a pod's directory is not what it must be, for example a link.",
+  "check-failed": "CNI CHECK found that the attachment is not as it was made.",
+  "part-missing": "A program, package or kernel feature that is needed is not on this machine.",
+  internal: "A defect of kube-vhostuser itself.",
+} as const satisfies Record<string, string>;
+
+/** A code of {@link FAILURE_CODES}. */
+export type FailureCode = keyof typeof FAILURE_CODES;

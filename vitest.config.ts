@@ -1,0 +1,41 @@
+import { defineConfig } from "vitest/config";
+
+// Three suites: unit (no root, no installed parts), integration (one real part: ovsdb-server,
+// OVS-DPDK, libvirt) and lab (the whole flow on two nodes). Never retried: a flaky test is a bug.
+export default defineConfig({
+  test: {
+    retry: 0,
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: [
+            "src/**/*.test.ts",
+            "scripts/**/*.test.ts",
+            "test/rules/*.test.ts",
+            "test/stand-in/**/*.test.ts",
+          ],
+          testTimeout: 20_000,
+        },
+      },
+      {
+        test: {
+          name: "integration",
+          include: ["test/integration/**/*.test.ts"],
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        test: {
+          name: "lab",
+          include: ["test/lab/**/*.test.ts"],
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+        },
+      },
+    ],
+  },
+});
