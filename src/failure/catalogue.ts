@@ -10,6 +10,9 @@ export const FAILURE_CODES = {
   "invalid-network-info": "KubeVirt's network-info, or the device-info in it, is malformed.",
   "invalid-vmi": "The VirtualMachineInstance asks for something that vhost-user cannot give.",
   "invalid-domain": "The libvirt domain XML is malformed or conflicts with what vhost-user needs.",
+  undecodable: "A caller sent something that is not JSON.",
+  "unsupported-field": "The network configuration has a field that this plugin cannot honour.",
+  "not-ready": "The node cannot attach anything now (CNI STATUS).",
   "unsupported-cni-version":
     "The network configuration asks for a CNI version that this plugin does not speak.",
   "path-too-long": "A unix socket path is longer than the 107 bytes that the kernel allows.",
@@ -17,6 +20,7 @@ export const FAILURE_CODES = {
   "attachment-conflict": "The same container and interface is already attached with another device.",
   "port-conflict": "A port of this name exists in the switch and is not ours.",
   "bridge-missing": "The bridge does not exist in the switch.",
+  "dataplane-unfit": "The switch or the bridge, as it is configured, cannot hold vhost-user ports.",
   "port-failed": "The switch took the port and reported an error for it.",
   "dataplane-unavailable": "The switch cannot be reached.",
   "dataplane-timeout": "The switch did not apply the change in time.",

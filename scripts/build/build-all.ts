@@ -1,0 +1,15 @@
+import { stat } from "node:fs/promises";
+import { bundleProgram } from "./bundle-program.ts";
+import { compileShim } from "./compile-shim.ts";
+
+/** A built file, path relative to the project. */
+export interface BuiltFile {
+  readonly file: string;
+  readonly bytes: number;
+}
+
+/** Builds everything below dist/. */
+export async function buildAll(): Promise<readonly BuiltFile[]> {
+  const files = [await bundleProgram("daemon"), await bundleProgram("sidecar"), await compileShim()];
+  return Promise.all(files.map(async (file) => ({ file, bytes: (await stat(file)).size })));
+}

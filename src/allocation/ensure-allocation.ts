@@ -1,0 +1,42 @@
+import { vhostUserServerDeviceInfo } from "../device-info/device-info.ts";
+import { devicePluginFile, writeDeviceInfo } from "../device-info/device-info-file.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { podDirectory, socketPath } from "../socket-directory/layout.ts";
+
+/** Where an allocation's directories and files are. */
+export interface AllocationPlaces {
+  /** Host directory of all allocations. */
+  readonly root: string;
+  /** Directory in pods below which their allocation appears. */
+  readonly podRoot: string;
+  readonly deviceInfoDirectory: string;
+}
+
+/** Makes an allocation's directories, or mends their owner and mode; what a pod put into them stays. */
+export async function ensureAllocationDirectories(
+  record: AllocationRecord,
+  places: AllocationPlaces,
+): Promise<void> {
+  await ensureSocketDirectories({
+    root: places.root,
+    allocationId: record.id,
+    names: record.devices,
+    ownership: record.ownership,
+  });
+}
+
+/** Writes the device-info file of each of `devices`, which are of this allocation. */
+export async function ensureDeviceInfo(
+  record: AllocationRecord,
+  devices: readonly string[],
+  places: AllocationPlaces,
+): Promise<void> {
+  for (const device of devices) {
+    const path = socketPath(podDirectory(places.podRoot, record.pool), device, `device ${device}`);
+    await writeDeviceInfo(
+      devicePluginFile(places.deviceInfoDirectory, record.resource, device),
+      vhostUserServerDeviceInfo(path),
+    );
+  }
+}

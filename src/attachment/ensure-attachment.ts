@@ -1,0 +1,52 @@
+import type { PortRequest, PortState } from "../dataplane/port.ts";
+import { Failure } from "../failure/failure.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import type { NodeContext } from "./node-context.ts";
+
+/** The port that a record asks for. */
+export function portRequest(context: NodeContext, record: PortRecord): PortRequest {
+  return {
+    name: record.portName,
+    bridge: record.bridge,
+    socketPath: record.switchSocketPath,
+    ...(record.mtu === undefined ? {} : { mtu: record.mtu }),
+    owner: {
+      node: context.config.node,
+      podNamespace: record.podNamespace,
+      podName: record.podName,
+      podUid: record.podUid,
+      containerId: record.containerId,
+      interfaceName: record.interfaceName,
+      network: record.network,
+      mac: record.mac,
+      allocationId: record.allocationId,
+    },
+  };
+}
+
+/** Makes or mends what one attachment consists of: the interface's directory and the port. */
+export async function ensureAttachment(
+  context: NodeContext,
+  record: PortRecord,
+  allocation: AllocationRecord,
+  signal: AbortSignal,
+): Promise<PortState> {
+  await ensureSocketDirectories({
+    root: context.config.root,
+    allocationId: allocation.id,
+    names: [record.interfaceName],
+    ownership: allocation.ownership,
+  });
+  const pool = context.pools.get(record.pool);
+  if (pool === undefined) {
+    throw new Failure({
+      code: "invalid-config",
+      what: `pool ${record.pool} of a running pod's interface is not configured any more`,
+      where: `pod ${record.podNamespace}/${record.podName}, interface ${record.interfaceName}`,
+      fix: "put the pool back until its pods are gone",
+    });
+  }
+  return pool.dataplane.ensurePort(portRequest(context, record), signal);
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "./load.ts";
+
+const MINIMAL = `node: n1
+pools:
+  - name: sockets
+    resource: vhostuser/sockets
+    capacity: 4
+    dataplane:
+      type: ovs-dpdk
+      bridge: br0
+`;
+
+describe("configuration file", () => {
+  it("fills what is left out", () => {
+    const config = parseConfig(MINIMAL, "c.yaml");
+    expect(config.root).toBe("/var/run/vhostuser");
+    expect(config.pools[0]?.directory).toEqual({ owner: 107, group: 107, mode: 0o2770 });
+    expect(config.pools[0]?.dataplane.database).toBe("/var/run/openvswitch/db.sock");
+  });
+
+  it.each([
+    ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key/],
+    [
+      "an unknown nested key",
+      MINIMAL.replace("bridge: br0", "bridge: br0\n      bridg: x"),
+      /line 9, key pools\.0\.dataplane\.bridg/,
+    ],
+    ["a wrong type", MINIMAL.replace("capacity: 4", "capacity: many"), /line 5, key pools\.0\.capacity/],
+    ["a missing key", MINIMAL.replace("node: n1\n", ""), /key node/],
+    ["a relative root", `root: run\n${MINIMAL}`, /line 1, key root: must be an absolute path/],
+    [
+      "a reserved resource",
+      MINIMAL.replace("vhostuser/sockets", "kubernetes.io/x"),
+      /line 4, key pools\.0\.resource/,
+    ],
+    [
+      "the dataplane's resource",
+      MINIMAL.replace("vhostuser/sockets", "vhostuser/dataplane"),
+      /taken already/,
+    ],
+    ["a key given twice", `${MINIMAL}node: n2\n`, /c\.yaml:9/],
+    ["a root that is too long", `root: /${"r".repeat(80)}\n${MINIMAL}`, /too long/],
+    ["no YAML at all", "{{{", /c\.yaml:1/],
+    ["an empty file", "", /key \(top\)/],
+  ])("refuses %s and says where", (_name, text, message) => {
+    expect(() => parseConfig(text, "c.yaml")).toThrow(message);
+  });
+});

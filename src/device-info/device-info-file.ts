@@ -1,0 +1,39 @@
+import { mkdir, rm } from "node:fs/promises";
+import { dirname, isAbsolute, join, normalize } from "node:path";
+import { replaceFile } from "../durable-file/replace-file.ts";
+import { Failure } from "../failure/failure.ts";
+import { isBelow } from "../names/unix-path.ts";
+import type { VhostUserDeviceInfo } from "./device-info.ts";
+
+/**
+ * File of a device plugin's device (device-info-spec 1.1, section on file names): every `/` becomes `-`.
+ * @param directory usually `/var/run/k8s.cni.cncf.io/devinfo`
+ */
+export function devicePluginFile(directory: string, resource: string, device: string): string {
+  return join(directory, "dp", `${resource}-${device}-device.json`.replaceAll("/", "-"));
+}
+
+/** Checks the file name that Multus hands to a CNI plugin: it must lie in the directory for such files. */
+export function checkCniFile(directory: string, file: string): string {
+  const inRun = (path: string) => path.replace(/^\/var\/run\//, "/run/");
+  if (!isAbsolute(file) || normalize(file) !== file || !isBelow(inRun(file), inRun(join(directory, "cni")))) {
+    throw new Failure({
+      code: "invalid-request",
+      what: `device-info file ${JSON.stringify(file)} does not lie below ${join(directory, "cni")}`,
+      where: "runtimeConfig.CNIDeviceInfoFile",
+      fix: "set the daemon's deviceInfoDirectory to where Multus keeps these files",
+    });
+  }
+  return file;
+}
+
+/** Writes a device-info file, replacing one that is there; read-only for all, as the reference library does. */
+export async function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o755 });
+  await replaceFile(file, `${JSON.stringify(info)}\n`, { mode: 0o444, durable: false });
+}
+
+/** Removes a device-info file; gone already is fine. */
+export async function removeDeviceInfo(file: string): Promise<void> {
+  await rm(file, { force: true });
+}

@@ -1,0 +1,49 @@
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import { nanoid } from "nanoid";
+
+/** How a file is replaced. */
+export interface ReplaceOptions {
+  /** Mode of the new file, whatever the umask. */
+  readonly mode: number;
+  /** Whether it must survive a power cut (records) or only a crash of ours (device-info on a tmpfs). */
+  readonly durable: boolean;
+}
+
+/**
+ * Replaces a file whole: readers see the old text or the new one, never a part. The temporary file lies beside
+ * it, because rename is atomic within one file system only, and starts with a dot so that listings skip it.
+ */
+export async function replaceFile(path: string, text: string, options: ReplaceOptions): Promise<void> {
+  const temporary = `${dirname(path)}/.${nanoid(12)}.tmp`;
+  let file: FileHandle | undefined;
+  try {
+    file = await open(temporary, "wx", 0o600);
+    await file.writeFile(text);
+    await file.chmod(options.mode);
+    if (options.durable) await file.sync();
+    await file.close();
+    file = undefined;
+    await rename(temporary, path);
+  } catch (error) {
+    await file?.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  if (options.durable) await syncDirectory(dirname(path));
+}
+
+/** Removes a file so that it stays removed after a power cut; already gone is fine. */
+export async function removeFileDurably(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await syncDirectory(dirname(path));
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

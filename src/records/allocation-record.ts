@@ -1,0 +1,29 @@
+import { z } from "zod";
+import { isAllocationId } from "../names/allocation-id.ts";
+import { isPoolName, parseDeviceId } from "../names/device-id.ts";
+import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
+import type { RecordKind } from "./record-store.ts";
+
+/**
+ * One answered Allocate: a directory `<root>/<id>` and what is in it. Kubelet never repeats the call for a
+ * running pod, so this is all there is to rebuild the directory from after a reboot.
+ */
+export const allocationRecordSchema = z.object({
+  id: z.string().refine(isAllocationId),
+  pool: z.string().refine(isPoolName),
+  resource: z.string(),
+  devices: z.array(z.string().refine((id) => parseDeviceId(id) !== undefined)).min(1),
+  ownership: directoryOwnershipSchema,
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  /** Grows by one with each allocation on this node: clocks step, this does not. */
+  sequence: z.number().int().nonnegative(),
+});
+
+export type AllocationRecord = z.infer<typeof allocationRecordSchema>;
+
+export const allocationRecordKind: RecordKind<AllocationRecord> = {
+  version: 1,
+  schema: allocationRecordSchema,
+  fileName: (record) => record.id,
+};

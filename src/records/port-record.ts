@@ -1,0 +1,45 @@
+import { z } from "zod";
+import { isAllocationId } from "../names/allocation-id.ts";
+import type { RecordKind } from "./record-store.ts";
+
+/**
+ * What CNI did, or was about to do, for one interface of one container. Written before the port is made
+ * (`attaching`), so that nothing in the switch is ever without a record; `detaching` means that DEL was
+ * answered and the switch has yet to lose the port.
+ */
+export const portRecordSchema = z.object({
+  containerId: z.string().min(1),
+  interfaceName: z.string().min(1),
+  state: z.enum(["attaching", "attached", "detaching"]),
+  allocationId: z.string().refine(isAllocationId),
+  device: z.string(),
+  pool: z.string(),
+  portName: z.string(),
+  bridge: z.string(),
+  /** The socket as the switch sees it. */
+  switchSocketPath: z.string(),
+  /** The socket as the pod sees it. */
+  podSocketPath: z.string(),
+  mac: z.string(),
+  mtu: z.number().int().optional(),
+  network: z.string(),
+  netns: z.string(),
+  podNamespace: z.string(),
+  podName: z.string(),
+  podUid: z.string(),
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+});
+
+export type PortRecord = z.infer<typeof portRecordSchema>;
+
+/** Name of the record of one attachment; interface names may hold characters that file names must not. */
+export function portRecordName(containerId: string, interfaceName: string): string {
+  return `${containerId}.${encodeURIComponent(interfaceName)}`;
+}
+
+export const portRecordKind: RecordKind<PortRecord> = {
+  version: 1,
+  schema: portRecordSchema,
+  fileName: (record) => portRecordName(record.containerId, record.interfaceName),
+};

@@ -1,0 +1,70 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { writeRecord } from "../durable-file/record-file.ts";
+import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
+import { RecordStore } from "./record-store.ts";
+import { newestAllocationOf, nextSequence } from "./records.ts";
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-store-"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+function allocation(letter: string, sequence: number, ...devices: string[]): AllocationRecord {
+  const ownership = { owner: 107, group: 107, mode: 0o2770 };
+  const id = letter.repeat(16);
+  return { id, pool: "sockets", resource: "vhostuser/sockets", devices, ownership, createdAt: 1, sequence };
+}
+
+describe("record store", () => {
+  it("has the same records after it is opened again", async () => {
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    await store.put(allocation("a", 1, "sockets-00001"));
+    await store.put(allocation("b", 2, "sockets-00002"));
+    await store.put(allocation("b", 3, "sockets-00002"));
+    await store.remove("a".repeat(16));
+    await store.remove("never-there");
+    const again = await RecordStore.open(directory, allocationRecordKind);
+    expect(again.list()).toEqual([allocation("b", 3, "sockets-00002")]);
+    expect(again.unreadable).toEqual([]);
+  });
+
+  it("sets a torn record aside, leaves a newer one and takes the rest", async () => {
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    await store.put(allocation("a", 1, "sockets-00001"));
+    await writeFile(join(directory, "torn.json"), '{"version":1,');
+    await writeRecord(join(directory, "newer.json"), 99, {});
+    await writeFile(join(directory, ".half.tmp"), "");
+    const again = await RecordStore.open(directory, allocationRecordKind);
+    expect(again.list()).toHaveLength(1);
+    expect(again.unreadable.map(({ file }) => file)).toEqual([
+      join(directory, "newer.json"),
+      join(directory, "torn.json.torn"),
+    ]);
+    expect(await readdir(directory)).toContain("newer.json");
+  });
+
+  it("does not take a record whose body is valid JSON but of another shape", async () => {
+    await writeRecord(join(directory, "x.json"), 1, {
+      ...allocation("a", 1, "sockets-00001"),
+      id: "../../etc",
+    });
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    expect(store.list()).toEqual([]);
+    expect(store.unreadable).toHaveLength(1);
+  });
+});
+
+describe("allocations of a device", () => {
+  it("the newest is found by its sequence, whatever the clock said", () => {
+    const older = { ...allocation("a", 1, "d"), createdAt: 100 };
+    const newer = { ...allocation("b", 2, "d", "e"), createdAt: 50 };
+    expect(newestAllocationOf("d", [newer, older])?.id).toBe(newer.id);
+    expect(newestAllocationOf("x", [newer, older])).toBeUndefined();
+    expect(nextSequence([older, newer])).toBe(3);
+    expect(nextSequence([])).toBe(1);
+  });
+});

@@ -1,0 +1,36 @@
+import { join } from "node:path";
+import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
+import { type PortRecord, portRecordKind } from "./port-record.ts";
+import { RecordStore } from "./record-store.ts";
+
+/** Everything this node remembers. */
+export interface Records {
+  readonly allocations: RecordStore<AllocationRecord>;
+  readonly ports: RecordStore<PortRecord>;
+}
+
+/** Opens both stores below one directory. */
+export async function openRecords(directory: string): Promise<Records> {
+  return {
+    allocations: await RecordStore.open(join(directory, "allocations"), allocationRecordKind),
+    ports: await RecordStore.open(join(directory, "ports"), portRecordKind),
+  };
+}
+
+/** The newest allocation that holds a device: kubelet gives an id out again once its pod is gone. */
+export function newestAllocationOf(
+  device: string,
+  allocations: readonly AllocationRecord[],
+): AllocationRecord | undefined {
+  let newest: AllocationRecord | undefined;
+  for (const allocation of allocations) {
+    if (!allocation.devices.includes(device)) continue;
+    if (newest === undefined || allocation.sequence > newest.sequence) newest = allocation;
+  }
+  return newest;
+}
+
+/** The sequence number for the next allocation. */
+export function nextSequence(allocations: readonly AllocationRecord[]): number {
+  return allocations.reduce((highest, { sequence }) => Math.max(highest, sequence), 0) + 1;
+}
