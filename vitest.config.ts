@@ -1,5 +1,12 @@
 import { defineConfig } from "vitest/config";
 
+// The tests run on the Node that ships; `npm test` takes care of it.
+if (!process.version.startsWith("v24.")) {
+  throw new Error(
+    `the tests need Node 24, this is ${process.version}; use npm test, or put node_modules/.bin first in PATH`,
+  );
+}
+
 // Three suites: unit (no root, no installed parts), integration (one real part: ovsdb-server,
 // OVS-DPDK, libvirt) and lab (the whole flow on two nodes). Never retried: a flaky test is a bug.
 export default defineConfig({

@@ -1,0 +1,103 @@
+import { Failure, toFailure } from "../failure/failure.ts";
+import { add } from "./add.ts";
+import { check } from "./check.ts";
+import type { CniContext } from "./cni-context.ts";
+import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "./cni-version.ts";
+import { del } from "./del.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { gc } from "./gc.ts";
+import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+import { parseAttachmentRequest, parseAttachmentTarget, type RawRequest } from "./request.ts";
+import { status } from "./status.ts";
+
+/** What the shim prints and exits with. */
+export interface Answer {
+  readonly exitCode: 0 | 1;
+  /** One JSON object, or nothing. */
+  readonly stdout: string;
+}
+
+/** Carries out one CNI verb (CNI spec 1.1.0, section 2); never throws. */
+export async function answer(raw: RawRequest, context: CniContext, signal: AbortSignal): Promise<Answer> {
+  const command = raw.env["CNI_COMMAND"] ?? "";
+  try {
+    const result = await carryOut(command, raw, context, signal);
+    return { exitCode: 0, stdout: result === undefined ? "" : `${JSON.stringify(result)}\n` };
+  } catch (error) {
+    const failure = toFailure(error);
+    context.logger.error(
+      { command, container: raw.env["CNI_CONTAINERID"], interface: raw.env["CNI_IFNAME"], err: failure },
+      "CNI request failed",
+    );
+    return { exitCode: 1, stdout: `${JSON.stringify(errorAnswer(failure, echoVersion(raw)))}\n` };
+  }
+}
+
+async function carryOut(
+  command: string,
+  raw: RawRequest,
+  context: CniContext,
+  signal: AbortSignal,
+): Promise<object | undefined> {
+  switch (command) {
+    case "ADD": {
+      const request = parseAttachmentRequest(raw);
+      return context.lock.run(request.containerId, () => add(request, context, signal));
+    }
+    case "DEL": {
+      // Deliberately without looking at stdin: a configuration that is gone or broken must not keep a port.
+      const { containerId, interfaceName } = parseAttachmentTarget(raw.env);
+      await context.lock.run(containerId, () => del(containerId, interfaceName, context, signal));
+      return undefined;
+    }
+    case "CHECK": {
+      const request = parseAttachmentRequest(raw);
+      requireVersion(request.config, "0.4.0", command);
+      await context.lock.run(request.containerId, () => check(request, context, signal));
+      return undefined;
+    }
+    case "STATUS":
+    case "GC": {
+      const config = parseNetworkConfig(raw.stdin);
+      requireVersion(config, "1.1.0", command);
+      await (command === "GC" ? gc : status)(config, context, signal);
+      return undefined;
+    }
+    case "VERSION":
+      return { cniVersion: echoVersion(raw), supportedVersions: SUPPORTED_CNI_VERSIONS };
+    default:
+      throw new Failure({
+        code: "invalid-request",
+        what: `CNI_COMMAND=${JSON.stringify(command)} is not a CNI verb`,
+        where: "environment",
+        fix: "the container runtime must set it to ADD, DEL, CHECK, GC, STATUS or VERSION",
+      });
+  }
+}
+
+function requireVersion(config: NetworkConfig, least: "0.4.0" | "1.1.0", command: string): void {
+  if (isAtLeast(config.cniVersion, least)) return;
+  throw new Failure({
+    code: "unsupported-cni-version",
+    what: `${command} needs cniVersion ${least}, the configuration says ${config.cniVersion}`,
+    where: "network configuration",
+  });
+}
+
+/** The caller's cniVersion where it can be made out, for errors about anything else too. */
+function echoVersion(raw: RawRequest): string {
+  try {
+    const json: unknown = JSON.parse(raw.stdin.toString("utf8"));
+    if (
+      typeof json === "object" &&
+      json !== null &&
+      "cniVersion" in json &&
+      typeof json.cniVersion === "string"
+    ) {
+      return json.cniVersion;
+    }
+  } catch {
+    // Not JSON: the answer still needs a version.
+  }
+  return "1.1.0";
+}

@@ -1,0 +1,67 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { portRequest } from "../attachment/ensure-attachment.ts";
+import { Failure } from "../failure/failure.ts";
+import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { allocationDirectory } from "../socket-directory/layout.ts";
+import type { CniContext } from "./cni-context.ts";
+import type { AttachmentRequest } from "./request.ts";
+
+/** CHECK: record, directory, port and prevResult are as ADD left them. @throws Failure `check-failed` with all that differs */
+export async function check(
+  request: AttachmentRequest,
+  context: CniContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const { node } = context;
+  const record = node.records.ports.get(portRecordName(request.containerId, request.interfaceName));
+  const problems =
+    record === undefined || record.state !== "attached"
+      ? ["it is not attached"]
+      : [
+          ...(await directoryProblems(record, context)),
+          ...(await portProblems(record, context, signal)),
+          ...resultProblems(record, request),
+        ];
+  if (problems.length === 0) return;
+  throw new Failure({
+    code: "check-failed",
+    what: problems.join("; "),
+    where: `container ${request.containerId}, interface ${request.interfaceName}`,
+    fix: "the daemon's log says what it repaired and what it could not",
+  });
+}
+
+async function directoryProblems(record: PortRecord, context: CniContext): Promise<readonly string[]> {
+  const allocation = context.node.records.allocations.get(record.allocationId);
+  if (allocation === undefined) return [`the record of allocation ${record.allocationId} is gone`];
+  const path = join(allocationDirectory(context.node.config.root, allocation.id), record.interfaceName);
+  const status = await stat(path).catch(() => undefined);
+  if (status === undefined) return [`the directory ${path} is gone`];
+  const { owner, group, mode } = allocation.ownership;
+  const is = status.mode & 0o7777;
+  if (status.uid === owner && status.gid === group && is === mode) return [];
+  return [
+    `${path} is ${status.uid}:${status.gid} ${is.toString(8)}, not ${owner}:${group} ${mode.toString(8)}`,
+  ];
+}
+
+async function portProblems(
+  record: PortRecord,
+  context: CniContext,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const pool = context.node.pools.get(record.pool);
+  if (pool === undefined) return [`pool ${record.pool} is not configured any more`];
+  return pool.dataplane.checkPort(portRequest(context.node, record), signal);
+}
+
+function resultProblems(record: PortRecord, request: AttachmentRequest): readonly string[] {
+  const { prevResult } = request.config;
+  if (prevResult === undefined) return ["CHECK came without prevResult"];
+  const ours = prevResult.interfaces?.find(
+    ({ name, sandbox }) => name === record.interfaceName && sandbox === record.netns,
+  );
+  if (ours === undefined) return [`prevResult has no interface ${record.interfaceName} in ${record.netns}`];
+  return ours.mac === record.mac ? [] : [`prevResult says MAC ${ours.mac}, attached is ${record.mac}`];
+}

@@ -1,0 +1,68 @@
+import { Failure } from "../failure/failure.ts";
+import { portName } from "../names/port-name.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { newestAllocationOf } from "../records/records.ts";
+import { allocationDirectory, podDirectory, socketPath } from "../socket-directory/layout.ts";
+import { chooseMac } from "./choose-mac.ts";
+import type { CniContext } from "./cni-context.ts";
+import type { AttachmentRequest } from "./request.ts";
+
+/** What ADD is going to do. */
+export interface AttachmentPlan {
+  readonly allocation: AllocationRecord;
+  readonly record: PortRecord;
+}
+
+/** Turns a request and its device into the record of the attachment; changes nothing. */
+export function planAttachment(
+  request: AttachmentRequest,
+  device: string,
+  context: CniContext,
+): AttachmentPlan {
+  const { config, records, pools } = context.node;
+  const pod = `pod ${request.podNamespace}/${request.podName}`;
+  const allocation = newestAllocationOf(device, records.allocations.list());
+  if (allocation === undefined) {
+    throw new Failure({
+      code: "unknown-device",
+      what: `no allocation on this node holds device ${device}`,
+      where: `${pod}, interface ${request.interfaceName}`,
+      fix: "delete the pod so that kubelet allocates anew; the records directory may have been lost",
+    });
+  }
+  const pool = pools.get(allocation.pool);
+  if (pool === undefined) {
+    throw new Failure({
+      code: "invalid-config",
+      what: `device ${device} belongs to pool ${allocation.pool}, which is not configured any more`,
+      where: pod,
+      fix: "put the pool back until its pods are gone",
+    });
+  }
+  const { interfaceName, containerId } = request;
+  const where = `${pod}, interface ${interfaceName}`;
+  const switchRoot = config.switchRoot ?? config.root;
+  const { mtu } = request.config;
+  const record: PortRecord = {
+    containerId,
+    interfaceName,
+    state: "attaching",
+    allocationId: allocation.id,
+    device,
+    pool: allocation.pool,
+    portName: portName(containerId, interfaceName),
+    bridge: request.config.bridge ?? pool.config.dataplane.bridge,
+    switchSocketPath: socketPath(allocationDirectory(switchRoot, allocation.id), interfaceName, where),
+    podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
+    mac: chooseMac(request),
+    ...(mtu === undefined ? {} : { mtu }),
+    network: request.config.name,
+    netns: request.netns,
+    podNamespace: request.podNamespace,
+    podName: request.podName,
+    podUid: request.podUid,
+    createdAt: context.clock.now(),
+  };
+  return { allocation, record };
+}

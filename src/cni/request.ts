@@ -1,0 +1,81 @@
+import { Failure } from "../failure/failure.ts";
+import { isInterfaceName } from "../names/interface-name.ts";
+import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+
+/** What the shim hands over: the CNI_ environment and stdin, nothing checked yet. */
+export interface RawRequest {
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: Buffer;
+}
+
+/** An attachment's identity and the pod that it is for. */
+export interface AttachmentRequest {
+  readonly containerId: string;
+  readonly interfaceName: string;
+  readonly netns: string;
+  readonly podNamespace: string;
+  readonly podName: string;
+  readonly podUid: string;
+  /** MAC of CNI_ARGS, unchecked. */
+  readonly argsMac: string | undefined;
+  readonly config: NetworkConfig;
+}
+
+/** Container ids and network names (CNI spec, section 2): also what keeps them from being paths. */
+const IDENTIFIER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+
+/** Which container and interface a verb is about (CNI spec 1.1.0, section 2). @throws Failure `invalid-request` */
+export function parseAttachmentTarget(
+  env: Readonly<Record<string, string>>,
+  needed: readonly string[] = ["CNI_CONTAINERID", "CNI_IFNAME"],
+): { readonly containerId: string; readonly interfaceName: string } {
+  const missing = needed.filter((name) => (env[name] ?? "") === "");
+  if (missing.length > 0) {
+    throw new Failure({
+      code: "invalid-request",
+      what: `environment variables missing: ${missing.join(", ")}`,
+      where: `CNI ${env["CNI_COMMAND"]}`,
+      fix: "the container runtime or Multus must set them",
+    });
+  }
+  const containerId = env["CNI_CONTAINERID"] ?? "";
+  const interfaceName = env["CNI_IFNAME"] ?? "";
+  if (!IDENTIFIER.test(containerId)) throw badVariable("CNI_CONTAINERID", containerId);
+  if (!isInterfaceName(interfaceName)) throw badVariable("CNI_IFNAME", interfaceName);
+  return { containerId, interfaceName };
+}
+
+/** Checks the environment and stdin of ADD and CHECK. */
+export function parseAttachmentRequest(raw: RawRequest): AttachmentRequest {
+  const { env } = raw;
+  const target = parseAttachmentTarget(env, ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS"]);
+  const args = parseCniArgs(env["CNI_ARGS"] ?? "");
+  return {
+    ...target,
+    netns: env["CNI_NETNS"] ?? "",
+    podNamespace: args["K8S_POD_NAMESPACE"] ?? "",
+    podName: args["K8S_POD_NAME"] ?? "",
+    podUid: args["K8S_POD_UID"] ?? "",
+    argsMac: args["MAC"],
+    config: parseNetworkConfig(raw.stdin),
+  };
+}
+
+function badVariable(name: string, value: string): Failure {
+  return new Failure({
+    code: "invalid-request",
+    what: `${name}=${JSON.stringify(value)} is not allowed`,
+    where: "environment",
+    fix: "the CNI specification says which characters it may have",
+  });
+}
+
+/** `K=V;K2=V2` (CNI conventions); pairs without `=` are left out, as the reference library does with unknown ones. */
+export function parseCniArgs(text: string): Readonly<Record<string, string>> {
+  const args: Record<string, string> = Object.create(null);
+  for (const pair of text.split(";")) {
+    const at = pair.indexOf("=");
+    if (at > 0) args[pair.slice(0, at)] = pair.slice(at + 1);
+  }
+  return args;
+}

@@ -1,0 +1,409 @@
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { KeyedLock } from "../attachment/keyed-lock.ts";
+import { systemClock } from "../clock/clock.ts";
+import { parseConfig } from "../config/load.ts";
+import { createAllocator } from "../device-plugin/allocate.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { portName } from "../names/port-name.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { answer } from "./answer.ts";
+import type { CniContext } from "./cni-context.ts";
+
+const DEVICE = "sockets-00001";
+let top: string;
+let dataplane: MemoryDataplane;
+let records: Records;
+let context: CniContext;
+let held: string[];
+let allocate: (devices: readonly string[]) => Promise<unknown>;
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "kvu-cni-"));
+  await mkdir(join(top, "run"));
+  dataplane = new MemoryDataplane();
+  held = [];
+  await openDaemonState();
+});
+afterEach(() => rm(top, { recursive: true }));
+
+/** Opens everything anew from disk, as a restarted daemon does. */
+async function openDaemonState(): Promise<void> {
+  const config = parseConfig(
+    JSON.stringify({
+      node: "n1",
+      root: join(top, "run"),
+      recordsDirectory: join(top, "records"),
+      deviceInfoDirectory: join(top, "devinfo"),
+      pools: [
+        {
+          name: "sockets",
+          resource: "vhostuser/sockets",
+          capacity: 4,
+          dataplane: { type: "ovs-dpdk", bridge: "br0" },
+        },
+      ],
+    }),
+    "test",
+  );
+  records = await openRecords(config.recordsDirectory);
+  const [pool] = config.pools;
+  if (pool === undefined) throw new Error("no pool");
+  context = {
+    node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
+    lock: new KeyedLock(),
+    clock: systemClock,
+    logger: silentLogger,
+    devicesOfPod: async () => held,
+  };
+  const places = {
+    root: config.root,
+    podRoot: config.podRoot,
+    deviceInfoDirectory: config.deviceInfoDirectory,
+  };
+  allocate = createAllocator({
+    pool,
+    places,
+    allocations: records.allocations,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+}
+
+interface Call {
+  readonly container?: string;
+  readonly ifname?: string;
+  readonly config?: object;
+  readonly env?: Record<string, string>;
+}
+
+async function call(
+  command: string,
+  options: Call = {},
+): Promise<{ exitCode: number; json: Record<string, unknown> | undefined }> {
+  const { container = "c1", ifname = "net1", config = {}, env = {} } = options;
+  const result = await answer(
+    {
+      env: {
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: container,
+        CNI_IFNAME: ifname,
+        CNI_NETNS: "/var/run/netns/x",
+        CNI_ARGS: "IgnoreUnknown=true;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod;K8S_POD_UID=u-1",
+        ...env,
+      },
+      stdin: Buffer.from(
+        JSON.stringify({
+          cniVersion: "1.1.0",
+          name: "net",
+          type: "kube-vhostuser",
+          deviceID: DEVICE,
+          ...config,
+        }),
+      ),
+    },
+    context,
+    AbortSignal.timeout(5000),
+  );
+  return { exitCode: result.exitCode, json: result.stdout === "" ? undefined : JSON.parse(result.stdout) };
+}
+
+describe("ADD", () => {
+  it("makes directory and port and answers with one interface", async () => {
+    await allocate([DEVICE]);
+    const { exitCode, json } = await call("ADD", {
+      config: { mtu: 9000, runtimeConfig: { mac: "CA:FE:CA:FE:42:42" } },
+    });
+    expect(exitCode).toBe(0);
+    expect(json).toEqual({
+      cniVersion: "1.1.0",
+      interfaces: [
+        {
+          name: "net1",
+          mac: "ca:fe:ca:fe:42:42",
+          sandbox: "/var/run/netns/x",
+          mtu: 9000,
+          socketPath: "/var/run/vhostuser/sockets/net1/vhost.sock",
+        },
+      ],
+    });
+    const [port] = dataplane.ports.values();
+    const [allocation] = records.allocations.list();
+    expect(port).toMatchObject({
+      name: portName("c1", "net1"),
+      bridge: "br0",
+      mtu: 9000,
+      socketPath: `${top}/run/${allocation?.id}/net1/vhost.sock`,
+      owner: {
+        node: "n1",
+        podNamespace: "ns",
+        podName: "pod",
+        podUid: "u-1",
+        containerId: "c1",
+        network: "net",
+      },
+    });
+    expect(existsSync(`${top}/run/${allocation?.id}/net1`)).toBe(true);
+  });
+
+  it("publishes the path that the pod sees", async () => {
+    await allocate([DEVICE]);
+    const file = join(top, "devinfo/cni/ns-net-c1_net1");
+    await call("ADD", { config: { runtimeConfig: { CNIDeviceInfoFile: file } } });
+    expect(JSON.parse(await readFile(file, "utf8"))).toEqual({
+      type: "vhost-user",
+      version: "1.1.0",
+      "vhost-user": { mode: "server", path: "/var/run/vhostuser/sockets/net1/vhost.sock" },
+    });
+  });
+
+  it.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0"])(
+    "leaves keys of 1.1.0 out of a %s result",
+    async (cniVersion) => {
+      await allocate([DEVICE]);
+      const { json } = await call("ADD", { config: { cniVersion, mtu: 1400, mac: "02:00:00:00:00:09" } });
+      expect(json).toEqual({
+        cniVersion,
+        interfaces: [{ name: "net1", mac: "02:00:00:00:00:09", sandbox: "/var/run/netns/x" }],
+      });
+    },
+  );
+
+  it("takes the MAC from runtimeConfig, then CNI_ARGS, then args.cni, then the network, else derives a stable one", async () => {
+    await allocate([DEVICE]);
+    const mac = async (config: object, args = "") => {
+      const { json } = await call("ADD", {
+        config,
+        env: { CNI_ARGS: `K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod${args}` },
+      });
+      await call("DEL");
+      return (json as { interfaces?: { mac: string }[] } | undefined)?.interfaces?.[0]?.mac;
+    };
+    const all = { mac: "02:00:00:00:00:04", args: { cni: { mac: "02:00:00:00:00:03" } } };
+    expect(await mac({ ...all, runtimeConfig: { mac: "02:00:00:00:00:01" } }, ";MAC=02:00:00:00:00:02")).toBe(
+      "02:00:00:00:00:01",
+    );
+    expect(await mac(all, ";MAC=02:00:00:00:00:02")).toBe("02:00:00:00:00:02");
+    expect(await mac(all)).toBe("02:00:00:00:00:03");
+    expect(await mac({ mac: "02:00:00:00:00:04" })).toBe("02:00:00:00:00:04");
+    const derived = await mac({});
+    expect(derived).toMatch(/^[0-9a-f][26ae]:/);
+    expect(await mac({})).toBe(derived);
+  });
+
+  it("repeated answers the same and leaves one port", async () => {
+    await allocate([DEVICE]);
+    const first = await call("ADD");
+    const created = records.ports.list()[0]?.createdAt;
+    expect(await call("ADD")).toEqual(first);
+    await openDaemonState();
+    expect(await call("ADD")).toEqual(first);
+    expect(dataplane.ports.size).toBe(1);
+    expect(records.ports.list()[0]?.createdAt).toBe(created);
+  });
+
+  it("mends a port that was lost meanwhile", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    dataplane.ports.clear();
+    expect((await call("ADD")).exitCode).toBe(0);
+    expect(dataplane.ports.size).toBe(1);
+  });
+
+  it("with another device for the same interface is a conflict and changes nothing", async () => {
+    await allocate([DEVICE]);
+    await allocate(["sockets-00002"]);
+    await call("ADD");
+    const before = [...dataplane.ports.values()];
+    const { json } = await call("ADD", { config: { deviceID: "sockets-00002" } });
+    expect(json).toMatchObject({ code: 102 });
+    expect([...dataplane.ports.values()]).toEqual(before);
+  });
+
+  it("of a new sandbox takes the place of the old one, whose late DEL then harms nothing", async () => {
+    await allocate([DEVICE]);
+    await call("ADD", { container: "old" });
+    expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
+    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect((await call("DEL", { container: "old" })).exitCode).toBe(0);
+    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+  });
+
+  it("without a device id takes one that kubelet says the pod holds, another for each interface", async () => {
+    held = ["sockets-00003", "sockets-00002"];
+    await allocate(held);
+    const config = { deviceID: undefined };
+    expect((await call("ADD", { config })).exitCode).toBe(0);
+    expect((await call("ADD", { config, ifname: "net2" })).exitCode).toBe(0);
+    expect(records.ports.list().map(({ device }) => device)).toEqual(["sockets-00002", "sockets-00003"]);
+    expect((await call("ADD", { config })).exitCode).toBe(0);
+    const third = await call("ADD", { config, ifname: "net3" });
+    expect(third.json).toMatchObject({ code: 101, msg: expect.stringMatching(/holds no free one/) });
+  });
+
+  it.each([
+    ["a missing bridge", { bridge: "br9" }, 104, /no bridge br9/],
+    ["a device of nobody", { deviceID: "sockets-00099" }, 101, /no allocation on this node/],
+    ["a foreign device id", { deviceID: "0000:03:00.1" }, 7, /none of ours/],
+    ["a bad MAC", { mac: "01:00:00:00:00:01" }, 7, /not a unicast address/],
+    ["a bad MTU", { mtu: 67 }, 7, /mtu/],
+    ["an unknown CNI version", { cniVersion: "9.9.9" }, 1, /cniVersion "9.9.9"/],
+    ["an IPAM section", { ipam: { type: "host-local" } }, 2, /ipam\.type "host-local"/],
+    [
+      "a device-info file elsewhere",
+      { runtimeConfig: { CNIDeviceInfoFile: "/etc/cron.d/x" } },
+      4,
+      /does not lie below/,
+    ],
+    [
+      "a device-info file that climbs out",
+      { runtimeConfig: { CNIDeviceInfoFile: "/devinfo/cni/../../x" } },
+      4,
+      /does not lie below/,
+    ],
+  ])("refuses %s and leaves nothing", async (_name, config, code, message) => {
+    await allocate([DEVICE]);
+    const { exitCode, json } = await call("ADD", { config });
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({ code, msg: expect.stringMatching(message) });
+    expect(dataplane.ports.size).toBe(0);
+    expect(records.ports.list()).toEqual([]);
+  });
+
+  it.each([
+    ["CNI_CONTAINERID", "../x"],
+    ["CNI_CONTAINERID", ""],
+    ["CNI_IFNAME", "a/b"],
+    ["CNI_IFNAME", "interface-name-too-long"],
+    ["CNI_NETNS", ""],
+  ])("refuses %s=%j", async (name, value) => {
+    await allocate([DEVICE]);
+    const { json } = await call("ADD", { env: { [name]: value } });
+    expect(json).toMatchObject({ code: 4 });
+    expect(JSON.stringify(json)).toContain(name);
+  });
+
+  it("takes a port back that the switch reports an error for, in the switch's words", async () => {
+    await allocate([DEVICE]);
+    dataplane.portError = "could not open network device";
+    const { json } = await call("ADD");
+    expect(json).toMatchObject({ code: 105, msg: "vhostuser: could not open network device" });
+    expect(records.ports.list()).toEqual([]);
+  });
+
+  it("may be tried again when the switch is away", async () => {
+    await allocate([DEVICE]);
+    dataplane.dead = true;
+    expect((await call("ADD")).json).toMatchObject({ code: 11 });
+    dataplane.dead = false;
+    expect((await call("ADD")).exitCode).toBe(0);
+  });
+});
+
+describe("DEL", () => {
+  it("succeeds any number of times, for what never was and without any configuration", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const env = { CNI_NETNS: "", CNI_ARGS: "" };
+    for (let time = 0; time < 3; time++) {
+      expect(await call("DEL", { env })).toEqual({ exitCode: 0, json: undefined });
+    }
+    expect(await call("DEL", { container: "x", env })).toEqual({ exitCode: 0, json: undefined });
+    const garbage = await answer(
+      { env: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "net1" }, stdin: Buffer.from("{{{") },
+      context,
+      AbortSignal.timeout(1000),
+    );
+    expect(garbage).toEqual({ exitCode: 0, stdout: "" });
+    expect(dataplane.ports.size).toBe(0);
+  });
+
+  it("of net1 leaves net10 alone", async () => {
+    await allocate([DEVICE, "sockets-00002"]);
+    await call("ADD", { ifname: "net1" });
+    await call("ADD", { ifname: "net10", config: { deviceID: "sockets-00002" } });
+    await call("DEL", { ifname: "net1" });
+    expect([...dataplane.ports.keys()]).toEqual([portName("c1", "net10")]);
+  });
+
+  it("with a dead switch succeeds and remembers what is left", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    dataplane.dead = true;
+    expect((await call("DEL")).exitCode).toBe(0);
+    await openDaemonState();
+    expect(records.ports.list()).toMatchObject([{ state: "detaching", portName: portName("c1", "net1") }]);
+  });
+
+  it("finds a port that has no record", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    await rm(join(top, "records/ports"), { recursive: true });
+    await openDaemonState();
+    expect((await call("DEL")).exitCode).toBe(0);
+    expect(dataplane.ports.size).toBe(0);
+  });
+});
+
+describe("CHECK", () => {
+  const prevResult = async () => ({ prevResult: (await call("ADD")).json });
+
+  it("is content with what ADD made", async () => {
+    await allocate([DEVICE]);
+    expect(await call("CHECK", { config: await prevResult() })).toEqual({ exitCode: 0, json: undefined });
+  });
+
+  it("says what is missing, all of it", async () => {
+    await allocate([DEVICE]);
+    const config = await prevResult();
+    dataplane.ports.clear();
+    await rm(join(top, "run", records.allocations.list()[0]?.id ?? "", "net1"), { recursive: true });
+    const { json } = await call("CHECK", { config });
+    expect(json).toMatchObject({ code: 106 });
+    expect(json?.["msg"]).toMatch(/the directory .* is gone; port .* is gone/);
+  });
+
+  it("sees that prevResult is of another attachment", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const other = { interfaces: [{ name: "net1", sandbox: "/var/run/netns/x", mac: "02:00:00:00:00:77" }] };
+    expect((await call("CHECK", { config: { prevResult: other } })).json).toMatchObject({ code: 106 });
+    expect((await call("CHECK")).json).toMatchObject({ code: 106 });
+    expect((await call("CHECK", { container: "x" })).json).toMatchObject({ code: 106 });
+  });
+});
+
+describe("other verbs", () => {
+  it("VERSION lists what is supported", async () => {
+    expect((await call("VERSION", { config: { cniVersion: "0.4.0" } })).json).toEqual({
+      cniVersion: "0.4.0",
+      supportedVersions: ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+    });
+  });
+
+  it("STATUS tells whether the switch is there", async () => {
+    expect((await call("STATUS")).exitCode).toBe(0);
+    dataplane.dead = true;
+    expect((await call("STATUS")).json).toMatchObject({ code: 50 });
+  });
+
+  it("GC removes what the runtime does not name, of this network only, and nothing without a list", async () => {
+    await allocate([DEVICE, "sockets-00002", "sockets-00003"]);
+    await call("ADD", { ifname: "keep" });
+    await call("ADD", { ifname: "drop", config: { deviceID: "sockets-00002" } });
+    await call("ADD", { ifname: "other", config: { deviceID: "sockets-00003", name: "another" } });
+    await call("GC");
+    expect(dataplane.ports.size).toBe(3);
+    const valid = [{ containerID: "c1", ifname: "keep" }];
+    expect((await call("GC", { config: { "cni.dev/valid-attachments": valid } })).exitCode).toBe(0);
+    expect(records.ports.list().map(({ interfaceName }) => interfaceName)).toEqual(["keep", "other"]);
+  });
+
+  it("an unknown one is refused by name", async () => {
+    expect((await call("FROB")).json).toMatchObject({ code: 4, msg: expect.stringMatching(/"FROB"/) });
+  });
+});

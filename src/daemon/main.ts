@@ -1,0 +1,43 @@
+import { parseArgs } from "node:util";
+import { systemClock } from "../clock/clock.ts";
+import { loadConfig } from "../config/load.ts";
+import { toFailure } from "../failure/failure.ts";
+import { createLogger } from "../logging/logger.ts";
+import { startDaemon } from "./assemble.ts";
+
+const USAGE = `kube-vhostuser node daemon
+
+  --config FILE       configuration (default /etc/kube-vhostuser/config.yaml)
+  --log-level LEVEL   trace, debug, info, warn, error (default info)
+`;
+
+/** Reads the command line, serves until SIGTERM or SIGINT. */
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      config: { type: "string", default: "/etc/kube-vhostuser/config.yaml" },
+      "log-level": { type: "string", default: "info" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  const logger = createLogger({ level: values["log-level"], program: "kube-vhostuser" });
+  const stop = Promise.withResolvers<NodeJS.Signals>();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.resolve(signal));
+  const config = await loadConfig(values.config);
+  const daemon = await startDaemon({ config, logger, clock: systemClock });
+  logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
+  logger.info({ signal: await stop.promise }, "stopping; pods and ports stay as they are");
+  await daemon.close();
+}
+
+main().catch((error: unknown) => {
+  const failure = toFailure(error);
+  process.stderr.write(`kube-vhostuser: ${failure.code}: ${failure.message}\n`);
+  if (failure.code === "internal" && failure.cause instanceof Error)
+    process.stderr.write(`${failure.cause.stack}\n`);
+  process.exitCode = 1;
+});

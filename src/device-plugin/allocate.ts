@@ -1,0 +1,68 @@
+import {
+  type AllocationPlaces,
+  ensureAllocationDirectories,
+  ensureDeviceInfo,
+} from "../allocation/ensure-allocation.ts";
+import type { Clock } from "../clock/clock.ts";
+import type { PoolConfig } from "../config/schema.ts";
+import type { Logger } from "../logging/logger.ts";
+import { newAllocationId } from "../names/allocation-id.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { RecordStore } from "../records/record-store.ts";
+import { nextSequence } from "../records/records.ts";
+import { allocationDirectory, podDirectory } from "../socket-directory/layout.ts";
+import { removeAllocationDirectory } from "../socket-directory/remove.ts";
+import type { AllocationAnswer } from "./allocation-answer.ts";
+
+/** What an allocator of one pool works with. */
+export interface AllocatorOptions {
+  readonly pool: PoolConfig;
+  readonly places: AllocationPlaces;
+  readonly allocations: RecordStore<AllocationRecord>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Answers Allocate for one container: a fresh directory for all its devices, mounted where every node mounts
+ * it. Always fresh, also for devices that were given out before, because nobody tells whether the pod that had
+ * them is gone; what the older allocation leaves is reclaimed later.
+ */
+export function createAllocator(
+  options: AllocatorOptions,
+): (devices: readonly string[]) => Promise<AllocationAnswer> {
+  const { pool, places, allocations } = options;
+  let sequence = nextSequence(allocations.list());
+  return async (devices) => {
+    const record: AllocationRecord = {
+      id: newAllocationId(),
+      pool: pool.name,
+      resource: pool.resource,
+      devices: [...devices].sort(),
+      ownership: pool.directory,
+      createdAt: options.clock.now(),
+      sequence: sequence++,
+    };
+    await using undo = new AsyncDisposableStack();
+    undo.defer(() => removeAllocationDirectory(places.root, record.id));
+    await ensureAllocationDirectories(record, places);
+    await allocations.put(record);
+    undo.defer(() => allocations.remove(record.id));
+    await ensureDeviceInfo(record, record.devices, places);
+    undo.move();
+    options.logger.info({ allocation: record.id, pool: pool.name, devices: record.devices }, "allocated");
+    return answer(record, places);
+  };
+}
+
+function answer(record: AllocationRecord, places: AllocationPlaces): AllocationAnswer {
+  const directory = podDirectory(places.podRoot, record.pool);
+  const prefix = `VHOSTUSER_${record.pool.toUpperCase().replaceAll("-", "_")}`;
+  return {
+    envs: { [`${prefix}_DIRECTORY`]: directory, [`${prefix}_DEVICES`]: record.devices.join(",") },
+    mounts: [
+      { containerPath: directory, hostPath: allocationDirectory(places.root, record.id), readOnly: false },
+    ],
+    annotations: {},
+  };
+}

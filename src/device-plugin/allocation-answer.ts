@@ -1,0 +1,19 @@
+/** One directory or file that the container gets. */
+export interface AnswerMount {
+  readonly containerPath: string;
+  /** Must exist when the answer is given: kubelet does not create it. */
+  readonly hostPath: string;
+  readonly readOnly: boolean;
+}
+
+/** What one container gets for all its devices of one resource. */
+export interface AllocationAnswer {
+  /** Environment; the pod's own entries of the same name win. */
+  readonly envs: Readonly<Record<string, string>>;
+  readonly mounts: readonly AnswerMount[];
+  /** For the container runtime only: they reach neither the Pod object nor Multus. */
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Answers Allocate for one container, with all its devices of the resource at once. */
+export type Allocate = (deviceIds: readonly string[]) => Promise<AllocationAnswer>;

@@ -1,0 +1,16 @@
+import type { AllocationAnswer } from "./allocation-answer.ts";
+
+/** The one device of the dataplane's resource. */
+export const DATAPLANE_DEVICE = "dataplane-00000";
+
+/**
+ * Answers Allocate for the switch's own pod: the whole root, at the path where the daemon sees it, so that the
+ * socket paths in the switch's configuration are right inside its pod.
+ */
+export function allocateDataplane(root: string, switchRoot: string): AllocationAnswer {
+  return {
+    envs: { VHOSTUSER_ROOT: switchRoot },
+    mounts: [{ containerPath: switchRoot, hostPath: root, readOnly: false }],
+    annotations: {},
+  };
+}
