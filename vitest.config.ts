@@ -21,6 +21,7 @@ export default defineConfig({
             "scripts/**/*.test.ts",
             "test/rules/*.test.ts",
             "test/stand-in/**/*.test.ts",
+            "test/machine/**/*.test.ts",
           ],
           testTimeout: 20_000,
         },

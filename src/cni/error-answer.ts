@@ -22,6 +22,7 @@ const CNI_CODE: Partial<Record<FailureCode, number>> = {
   "directory-unsafe": 108,
   "invalid-config": 109,
   "record-unreadable": 110,
+  "dataplane-unfit": 111,
 };
 
 /** Code for "something else", as the reference library has it. */

@@ -13,8 +13,10 @@ export interface Dataplane {
 
   /**
    * Makes the port, adopts it when it is ours already, repairs what differs, and waits until the switch has
-   * applied it. On failure nothing of it is left.
-   * @throws Failure bridge-missing, port-conflict, port-failed, dataplane-unavailable, dataplane-timeout
+   * applied it. On failure nothing that this call made is left, as far as the switch can be reached; a port that
+   * was there before stays, because a VM may be using it.
+   * @throws Failure bridge-missing, dataplane-unfit, port-conflict, port-failed, dataplane-unavailable,
+   *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request
    */
   ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState>;
 

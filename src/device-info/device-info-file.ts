@@ -1,6 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize } from "node:path";
-import { replaceFile } from "../durable-file/replace-file.ts";
+import { removeTemporaries, replaceFile } from "../durable-file/replace-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { isBelow } from "../names/unix-path.ts";
 import type { VhostUserDeviceInfo } from "./device-info.ts";
@@ -36,4 +36,9 @@ export async function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): 
 /** Removes a device-info file; gone already is fine. */
 export async function removeDeviceInfo(file: string): Promise<void> {
   await rm(file, { force: true });
+}
+
+/** Removes what a killed daemon left half written in the directories of device-info files. */
+export async function removeDeviceInfoTemporaries(directory: string): Promise<void> {
+  for (const kind of ["dp", "cni"]) await removeTemporaries(join(directory, kind));
 }

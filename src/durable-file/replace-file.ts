@@ -1,6 +1,10 @@
-import { type FileHandle, open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileHandle, open, readdir, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { nanoid } from "nanoid";
+import { systemCode } from "../failure/failure.ts";
+
+/** Temporary files are hidden and carry our name, so that they can be told from anybody else's. */
+const TEMPORARY_PREFIX = ".kube-vhostuser-";
 
 /** How a file is replaced. */
 export interface ReplaceOptions {
@@ -15,7 +19,7 @@ export interface ReplaceOptions {
  * it, because rename is atomic within one file system only, and starts with a dot so that listings skip it.
  */
 export async function replaceFile(path: string, text: string, options: ReplaceOptions): Promise<void> {
-  const temporary = `${dirname(path)}/.${nanoid(12)}.tmp`;
+  const temporary = join(dirname(path), `${TEMPORARY_PREFIX}${nanoid(12)}`);
   let file: FileHandle | undefined;
   try {
     file = await open(temporary, "wx", 0o600);
@@ -31,6 +35,23 @@ export async function replaceFile(path: string, text: string, options: ReplaceOp
     throw error;
   }
   if (options.durable) await syncDirectory(dirname(path));
+}
+
+/**
+ * Removes the temporary files that a process left which was killed inside {@link replaceFile}. Only for whoever
+ * is the directory's one writer; a directory that is not there has none.
+ */
+export async function removeTemporaries(directory: string): Promise<void> {
+  let names: readonly string[];
+  try {
+    names = await readdir(directory);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return;
+    throw error;
+  }
+  for (const name of names) {
+    if (name.startsWith(TEMPORARY_PREFIX)) await rm(join(directory, name), { force: true });
+  }
 }
 
 /** Removes a file so that it stays removed after a power cut; already gone is fine. */

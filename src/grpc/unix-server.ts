@@ -35,7 +35,13 @@ export async function serveUnix(options: UnixServerOptions): Promise<UnixServer>
       error === null ? resolve() : reject(error),
     );
   });
-  await chmod(options.socketPath, options.mode ?? 0o600);
+  try {
+    await chmod(options.socketPath, options.mode ?? 0o600);
+  } catch (error) {
+    // Kubelet wipes its directory when it starts, perhaps just now.
+    server.forceShutdown();
+    throw error;
+  }
   return {
     socketPath: options.socketPath,
     close: (graceMs = 0) =>

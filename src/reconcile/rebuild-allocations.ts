@@ -3,6 +3,7 @@ import {
   ensureAllocationDirectories,
   ensureDeviceInfo,
 } from "../allocation/ensure-allocation.ts";
+import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Records } from "../records/records.ts";
 import { newestAllocationOf } from "../records/records.ts";
@@ -20,6 +21,7 @@ export async function rebuildAllocations(
   places: AllocationPlaces,
   logger: Logger,
 ): Promise<void> {
+  await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
   const allocations = records.allocations.list();
   for (const id of await listAllocationDirectories(places.root)) {
     if (records.allocations.get(id) !== undefined) continue;

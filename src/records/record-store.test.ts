@@ -37,7 +37,6 @@ describe("record store", () => {
     await store.put(allocation("a", 1, "sockets-00001"));
     await writeFile(join(directory, "torn.json"), '{"version":1,');
     await writeRecord(join(directory, "newer.json"), 99, {});
-    await writeFile(join(directory, ".half.tmp"), "");
     const again = await RecordStore.open(directory, allocationRecordKind);
     expect(again.list()).toHaveLength(1);
     expect(again.unreadable.map(({ file }) => file)).toEqual([
@@ -45,6 +44,12 @@ describe("record store", () => {
       join(directory, "torn.json.torn"),
     ]);
     expect(await readdir(directory)).toContain("newer.json");
+  });
+
+  it("removes what a killed process left half written", async () => {
+    await writeFile(join(directory, ".kube-vhostuser-123456789012"), "{");
+    await RecordStore.open(directory, allocationRecordKind);
+    expect(await readdir(directory)).toEqual([]);
   });
 
   it("does not take a record whose body is valid JSON but of another shape", async () => {

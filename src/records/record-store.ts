@@ -2,7 +2,7 @@ import { mkdir, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { z } from "zod";
 import { readRecord, writeRecord } from "../durable-file/record-file.ts";
-import { removeFileDurably } from "../durable-file/replace-file.ts";
+import { removeFileDurably, removeTemporaries } from "../durable-file/replace-file.ts";
 
 /** How one kind of record is kept. */
 export interface RecordKind<Body extends object> {
@@ -49,6 +49,7 @@ export class RecordStore<Body extends object> {
     kind: RecordKind<Body>,
   ): Promise<RecordStore<Body>> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    await removeTemporaries(directory);
     const records = new Map<string, Body>();
     const unreadable: UnreadableRecord[] = [];
     for (const file of (await readdir(directory)).sort()) {

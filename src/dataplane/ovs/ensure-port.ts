@@ -1,0 +1,105 @@
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import { lostRace, requireCommitted } from "../../ovsdb/transaction.ts";
+import type { PortRequest, PortState } from "../port.ts";
+import { readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
+import { checkRequest } from "./check-request.ts";
+import type { OvsContext } from "./context.ts";
+import { whyUnfit } from "./fitness.ts";
+import { isSameAttachment } from "./marks.ts";
+import { nextStep, type Step } from "./next-step.ts";
+import { errorOf, readPortState } from "./port-state.ts";
+import { deleteFromDatabase } from "./remove-port.ts";
+import { interfaceTable, portTable } from "./rows.ts";
+import { readView } from "./view.ts";
+
+/** Each attempt that another client's change makes void; more in a row means that somebody fights over the port. */
+const ATTEMPTS = 10;
+const UNDO_LIMIT_MS = 5000;
+
+/** {@link Dataplane.ensurePort}: looks, takes one step, waits until the switch has taken it too, looks again. */
+export async function ensurePort(
+  context: OvsContext,
+  request: PortRequest,
+  signal: AbortSignal,
+): Promise<PortState> {
+  checkRequest(request, context.node);
+  let inserted = false;
+  try {
+    for (let attempt = 1; ; attempt += 1) {
+      const view = await readView(context.client, request.name, request.socketPath, signal);
+      const unfit = whyUnfit(view, request.bridge);
+      if (unfit !== undefined) throw unfit;
+      const step = nextStep(view, request);
+      if (step.kind === "none") return await readMade(context, request, view.switch.next_cfg, signal);
+      inserted = step.kind === "insert"; // from here on: when no answer comes it may be committed
+      const number = await take(context, step, attempt, signal);
+      if (number === undefined) {
+        inserted = false;
+        continue;
+      }
+      if (step.kind === "delete") await readApplied(context, number, [], signal);
+      else return await readMade(context, request, number, signal);
+    }
+  } catch (failure) {
+    if (inserted) await undo(context, request, failure);
+    throw failure;
+  }
+}
+
+/** The configuration number of the committed step, or undefined where it is to be thought over. */
+async function take(
+  context: OvsContext,
+  step: Exclude<Step, { kind: "none" }>,
+  attempt: number,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const operations = [...step.operations, ...requestConfiguration];
+  const outcome = await context.client.transact(operations, signal);
+  if (lostRace(operations, outcome) && attempt < ATTEMPTS) return undefined;
+  return requestedConfiguration(requireCommitted(operations, outcome));
+}
+
+async function readMade(
+  context: OvsContext,
+  request: PortRequest,
+  number: number,
+  signal: AbortSignal,
+): Promise<PortState> {
+  const reads = [
+    portTable.select([["name", "==", request.name]]),
+    interfaceTable.select([["name", "==", request.name]]),
+  ];
+  const results = await readApplied(context, number, reads, signal);
+  const port = portTable.read(results[0])[0];
+  const row = interfaceTable.read(results[1])[0];
+  const gone = port === undefined || row === undefined || !isSameAttachment(port.external_ids, request.owner);
+  const error = gone ? "somebody removed it at the same time" : whyNotMade(row);
+  if (!gone && error === undefined) return readPortState(request.bridge, port, row);
+  throw new Failure({
+    code: "port-failed",
+    what: `the switch could not make port ${JSON.stringify(request.name)}: ${error}`,
+    where: `bridge ${request.bridge}, socket ${request.socketPath}`,
+    fix: "read the log of ovs-vswitchd",
+  });
+}
+
+function whyNotMade(row: Parameters<typeof errorOf>[0]): string | undefined {
+  const error = errorOf(row);
+  if (error !== undefined) return error;
+  return row.ofport === undefined ? "it has no OpenFlow port number, so its bridge does not work" : undefined;
+}
+
+/** Also where the answer to the insert never came: what is deleted is known by its mark, not by its uuid. */
+async function undo(context: OvsContext, request: PortRequest, failure: unknown): Promise<void> {
+  const port = request.name;
+  try {
+    const mine = (ids: ReadonlyMap<string, string>) => isSameAttachment(ids, request.owner);
+    await deleteFromDatabase(context, port, mine, AbortSignal.timeout(UNDO_LIMIT_MS));
+    context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");
+  } catch (thrown) {
+    context.logger.warn(
+      { port, reason: describeThrown(failure), undo: describeThrown(thrown) },
+      "could not take back a port that was not made; the next ADD adopts it or collection removes it",
+    );
+  }
+}

@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import type { PortRequest } from "../port.ts";
+import { differences } from "./check-port.ts";
+import { whyUnfit } from "./fitness.ts";
+import { interfaceMarks, portMarks } from "./marks.ts";
+import { nextStep } from "./next-step.ts";
+import type { BridgeRow, InterfaceRow, PortRow } from "./rows.ts";
+import type { View } from "./view.ts";
+
+const request: PortRequest = {
+  name: "vhu1",
+  bridge: "br-a",
+  socketPath: "/run/vhost/one.sock",
+  mtu: 1500,
+  owner: {
+    node: "node-a",
+    podNamespace: "shop",
+    podName: "web",
+    podUid: "",
+    containerId: "c1",
+    interfaceName: "net1",
+    network: "fast",
+    mac: "02:00:00:00:00:01",
+    allocationId: "0123456789abcdef",
+  },
+};
+const mapOf = (entries: Readonly<Record<string, string>>) => new Map(Object.entries(entries));
+const bridge = (name: string, ports: string[] = [], datapath_type = "netdev"): BridgeRow => ({
+  _uuid: `uuid-${name}`,
+  name,
+  datapath_type,
+  ports,
+});
+const port: PortRow = {
+  _uuid: "uuid-port",
+  name: "vhu1",
+  interfaces: ["uuid-interface"],
+  external_ids: mapOf(portMarks(request.owner)),
+};
+const row: InterfaceRow = {
+  _uuid: "uuid-interface",
+  name: "vhu1",
+  type: "dpdkvhostuserclient",
+  options: mapOf({ "vhost-server-path": "/run/vhost/one.sock" }),
+  mtu: 0,
+  mtu_request: 1500,
+  ofport: 3,
+  error: undefined,
+  link_state: "down",
+  status: new Map(),
+  external_ids: mapOf(interfaceMarks(request.owner)),
+};
+const holder = bridge("br-a", ["uuid-port"]);
+const empty: View = {
+  switch: { next_cfg: 4, cur_cfg: 4, dpdk_initialized: true, iface_types: ["dpdkvhostuserclient"] },
+  bridges: [holder, bridge("br-b")],
+  port: undefined,
+  bridge: undefined,
+  interface: undefined,
+  rivals: [],
+};
+const made: View = { ...empty, port, bridge: holder, interface: row };
+
+describe("the next step towards a port", () => {
+  it("is to insert it where there is none", () => {
+    expect(nextStep(empty, request).kind).toBe("insert");
+  });
+
+  it("is nothing where all is as asked, whatever others wrote into external_ids", () => {
+    const external_ids = new Map([...row.external_ids, ["iface-id", "ovn-1"]]);
+    expect(nextStep({ ...made, interface: { ...row, external_ids } }, request).kind).toBe("none");
+    expect(differences({ ...made, interface: { ...row, external_ids } }, request)).toEqual([]);
+  });
+
+  it.each<[string, View]>([
+    ["bridge", { ...made, bridge: bridge("br-b") }],
+    ["socket", { ...made, interface: { ...row, options: mapOf({ "vhost-server-path": "/other" }) } }],
+    ["type", { ...made, interface: { ...row, type: "internal" } }],
+  ])("is to delete a port of another %s, and CHECK tells", (_what, view) => {
+    expect(nextStep(view, request).kind).toBe("delete");
+    expect(differences(view, request)).toHaveLength(1);
+  });
+
+  it("is to delete a port that somebody gave a second interface, or none that we know", () => {
+    expect(nextStep({ ...made, port: { ...port, interfaces: ["uuid-interface", "x"] } }, request).kind).toBe(
+      "delete",
+    );
+    expect(nextStep({ ...made, interface: undefined }, request).kind).toBe("delete");
+  });
+
+  it.each<[string, InterfaceRow]>([
+    ["MTU", { ...row, mtu_request: 9000 }],
+    ["marks", { ...row, external_ids: new Map() }],
+    ["error", { ...row, error: "could not open network device" }],
+    ["refusal without a word", { ...row, ofport: -1 }],
+  ])("is to amend a port with another %s, and CHECK tells", (_what, changed) => {
+    expect(nextStep({ ...made, interface: changed }, request).kind).toBe("amend");
+    expect(differences({ ...made, interface: changed }, request)).toHaveLength(1);
+  });
+
+  it("tells in CHECK when the MTU in force is not the one asked for", () => {
+    expect(differences({ ...made, interface: { ...row, mtu: 1400 } }, request)).toEqual([
+      "port vhu1 has MTU 1400, asked was 1500",
+    ]);
+  });
+
+  it("is refused where the port carries no mark of ours, or not all of it", () => {
+    for (const external_ids of [new Map(), mapOf({ owner: "kube-vhostuser" }), mapOf({ node: "node-a" })]) {
+      expect(() => nextStep({ ...made, port: { ...port, external_ids } }, request)).toThrow("somebody else");
+    }
+  });
+
+  it("is refused where another port has the socket", () => {
+    const view = { ...empty, rivals: [{ ...row, name: "other" }] };
+    expect(() => nextStep(view, request)).toThrow('served by port "other"');
+    expect(differences({ ...made, rivals: view.rivals }, request)).toEqual([
+      "port vhu1 shares its socket with port other",
+    ]);
+  });
+});
+
+describe("why a bridge is unfit", () => {
+  it.each<[string, View, string]>([
+    ["missing", { ...empty, bridges: [] }, "it has no bridges"],
+    ["missing among others", { ...empty, bridges: [bridge("br-x")] }, 'it has "br-x"'],
+    ["of the kernel", { ...empty, bridges: [bridge("br-a", [], "")] }, "datapath_type=netdev"],
+    ["without DPDK", { ...empty, switch: { ...empty.switch, dpdk_initialized: false } }, "dpdk-init=true"],
+    ["without vhost", { ...empty, switch: { ...empty.switch, iface_types: ["dpdk"] } }, "no interface type"],
+  ])("is told for one that is %s", (_what, view, words) => {
+    expect(whyUnfit(view, "br-a")?.message).toContain(words);
+  });
+
+  it("is nothing for a good one", () => {
+    expect(whyUnfit(empty, "br-a")).toBeUndefined();
+  });
+});

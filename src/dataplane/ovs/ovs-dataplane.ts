@@ -1,0 +1,50 @@
+import { Failure } from "../../failure/failure.ts";
+import type { Logger } from "../../logging/logger.ts";
+import { createOvsdbClient } from "../../ovsdb/client.ts";
+import type { Dataplane } from "../dataplane.ts";
+import { OneAtATime } from "../one-at-a-time.ts";
+import { checkPort } from "./check-port.ts";
+import type { OvsContext } from "./context.ts";
+import { ensurePort } from "./ensure-port.ts";
+import { listPorts } from "./list-ports.ts";
+import { probe } from "./probe.ts";
+import { removePort } from "./remove-port.ts";
+
+/** Where the switch is and who asks. */
+export interface OvsDataplaneOptions {
+  /** Path of ovsdb-server's unix socket, `/var/run/openvswitch/db.sock` in the usual packages. */
+  readonly databaseSocket: string;
+  /** This node's name: part of the mark on every port. */
+  readonly node: string;
+  readonly logger: Logger;
+}
+
+/**
+ * OVS-DPDK as a {@link Dataplane}, spoken to through its database. It connects with the first call and again
+ * whenever the database comes back. Calls for the same port run one after the other.
+ */
+export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
+  const { databaseSocket, node, logger } = options;
+  const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch" });
+  const context: OvsContext = { client, databaseSocket, node, logger };
+  const ports = new OneAtATime();
+  const inTurn = <Value>(name: string, signal: AbortSignal, task: () => Promise<Value>) =>
+    ports.run(name, signal, () => waitedTooLong(name, signal), task);
+  return {
+    probe: (bridge, signal) => probe(context, bridge, signal),
+    ensurePort: (request, signal) => inTurn(request.name, signal, () => ensurePort(context, request, signal)),
+    removePort: (name, signal) => inTurn(name, signal, () => removePort(context, name, signal)),
+    checkPort: (request, signal) => checkPort(context, request, signal),
+    listPorts: (signal) => listPorts(context, signal),
+    close: async () => client.close(),
+  };
+}
+
+function waitedTooLong(name: string, signal: AbortSignal): Failure {
+  if (signal.reason instanceof Failure) return signal.reason;
+  return new Failure({
+    code: "dataplane-timeout",
+    what: `time was up before the turn of this call for port ${name} came`,
+    cause: signal.reason,
+  });
+}

@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { interfaceTable, portTable } from "./rows.ts";
+
+const port = {
+  _uuid: ["uuid", "2b30e0d1-d551-4ae5-aca7-6f32177eb294"],
+  name: "vhu1",
+  interfaces: ["uuid", "c4bfb4f2-80b0-46b7-8634-8aefdee209a0"],
+  external_ids: ["map", [["owner", "kube-vhostuser"]]],
+};
+
+describe("rows of the switch's database", () => {
+  it("are read into plain values", () => {
+    expect(portTable.read({ rows: [port], count: 0 })).toEqual([
+      {
+        _uuid: "2b30e0d1-d551-4ae5-aca7-6f32177eb294",
+        name: "vhu1",
+        interfaces: ["c4bfb4f2-80b0-46b7-8634-8aefdee209a0"],
+        external_ids: new Map([["owner", "kube-vhostuser"]]),
+      },
+    ]);
+  });
+
+  it("are refused with table and column when they are not what the schema says", () => {
+    const rows = [{ ...port, external_ids: "none" }];
+    expect(() => portTable.read({ rows, count: 0 })).toThrow("Port.external_ids");
+    expect(() => interfaceTable.read({ rows: [{}], count: 0 })).toThrow("Interface._uuid");
+    expect(() => portTable.read({ rows: [null], count: 0 })).toThrow("Port row");
+  });
+
+  it("are asked for with exactly the columns that are read", () => {
+    expect(portTable.select([])).toMatchObject({ columns: ["_uuid", "name", "interfaces", "external_ids"] });
+  });
+});

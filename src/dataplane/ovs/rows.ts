@@ -1,0 +1,84 @@
+import { z } from "zod";
+import { Failure } from "../../failure/failure.ts";
+import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
+import { optionalShape, setShape, stringMapShape, uuidShape } from "../../ovsdb/values.ts";
+
+/** Interface.type of a port whose socket QEMU serves and the switch dials. */
+export const VHOST_CLIENT = "dpdkvhostuserclient";
+/** Key in Interface.options that holds the socket's path. */
+export const SERVER_PATH = "vhost-server-path";
+
+/** The columns of one table that we read, and how. */
+class Table<Shape extends z.ZodRawShape> {
+  readonly name: string;
+  readonly #row: z.ZodObject<Shape>;
+
+  constructor(name: string, columns: Shape) {
+    this.name = name;
+    this.#row = z.object(columns);
+  }
+
+  /** Reads the rows that fulfil every condition. */
+  select(where: readonly Condition[]): Operation {
+    return { op: "select", table: this.name, where, columns: Object.keys(this.#row.shape) };
+  }
+
+  /**
+   * What {@link select} gave.
+   * @throws Failure dataplane-protocol where a column is not what the schema says
+   */
+  read(result: OperationResult | undefined): z.output<z.ZodObject<Shape>>[] {
+    return (result?.rows ?? []).map((row) => {
+      const parsed = this.#row.safeParse(row);
+      if (parsed.success) return parsed.data;
+      const issue = parsed.error.issues[0];
+      throw new Failure({
+        code: "dataplane-protocol",
+        what: `the switch's database holds a ${this.name} row that we cannot read: ${issue?.message}`,
+        where: `${this.name}.${issue?.path.join(".")}`,
+        cause: parsed.error,
+      });
+    });
+  }
+}
+
+/** The one row that stands for the switch. */
+export const switchTable = new Table("Open_vSwitch", {
+  next_cfg: z.number(),
+  cur_cfg: z.number(),
+  dpdk_initialized: z.boolean(),
+  iface_types: setShape(z.string()),
+});
+
+export const bridgeTable = new Table("Bridge", {
+  _uuid: uuidShape,
+  name: z.string(),
+  datapath_type: z.string(),
+  ports: setShape(uuidShape),
+});
+
+export const portTable = new Table("Port", {
+  _uuid: uuidShape,
+  name: z.string(),
+  interfaces: setShape(uuidShape),
+  external_ids: stringMapShape,
+});
+
+export const interfaceTable = new Table("Interface", {
+  _uuid: uuidShape,
+  name: z.string(),
+  type: z.string(),
+  options: stringMapShape,
+  mtu: optionalShape(z.number()),
+  mtu_request: optionalShape(z.number()),
+  ofport: optionalShape(z.number()),
+  error: optionalShape(z.string()),
+  link_state: optionalShape(z.string()),
+  status: stringMapShape,
+  external_ids: stringMapShape,
+});
+
+export type SwitchRow = ReturnType<typeof switchTable.read>[number];
+export type BridgeRow = ReturnType<typeof bridgeTable.read>[number];
+export type PortRow = ReturnType<typeof portTable.read>[number];
+export type InterfaceRow = ReturnType<typeof interfaceTable.read>[number];

@@ -1,0 +1,285 @@
+import { describe, expect, it } from "vitest";
+import { defineDomain, type NicSocket } from "./define-domain.ts";
+import type { Vmi, VmiInterface } from "./vmi.ts";
+
+const PATH = "/var/run/vhostuser/sockets/podblue/vhost.sock";
+const BACKING =
+  '<memoryBacking><source type="memfd"></source><access mode="shared"></access></memoryBacking>';
+
+function nic(name: string, extra: Partial<VmiInterface> = {}): VmiInterface {
+  return {
+    name,
+    podInterfaceName: `pod${name}`,
+    model: "virtio-non-transitional",
+    mac: undefined,
+    bootOrder: undefined,
+    acpiIndex: undefined,
+    pciAddress: undefined,
+    linkDown: false,
+    ...extra,
+  };
+}
+
+function vmi(interfaces: readonly VmiInterface[], extra: Partial<Vmi> = {}): Vmi {
+  const order = interfaces.map((one) => one.name);
+  const rest = {
+    name: "tests/router",
+    queues: undefined,
+    launchSecurity: false,
+    romTuning: true,
+    unplugging: false,
+  };
+  return { ...rest, order, interfaces, ...extra };
+}
+
+const socket = (extra: Partial<NicSocket> = {}): NicSocket => ({
+  path: PATH,
+  mac: undefined,
+  mtu: undefined,
+  ...extra,
+});
+
+function define(xml: string, guest: Vmi, found: Partial<NicSocket> = {}): string {
+  const sockets = new Map(guest.interfaces.map((one) => [one.name, socket(found)]));
+  const answer = defineDomain(xml, guest, sockets);
+  expect(defineDomain(answer, guest, sockets), "a second pass").toBe(answer);
+  return answer;
+}
+
+/** The one interface of ours, line by line. */
+function interfaceLines(xml: string): string[] {
+  const [match] = /<interface type="vhostuser">[\s\S]*?<\/interface>/.exec(xml) ?? [];
+  return (match ?? "none").split("\n").map((line) => line.trim());
+}
+
+const EMPTY = `<domain>${BACKING}\n<devices>\n</devices></domain>`;
+
+describe("the interface", () => {
+  it("has everything that VMI and network-info say", () => {
+    const one = nic("blue", {
+      mac: "02:00:00:00:00:01",
+      bootOrder: 1,
+      acpiIndex: 7,
+      linkDown: true,
+      pciAddress: { domain: "0000", bus: "81", slot: "01", function: "0" },
+    });
+    const guest = vmi([one], { queues: 4, launchSecurity: true });
+    expect(interfaceLines(define(EMPTY, guest, { mac: "02:00:00:00:00:02", mtu: 9000 }))).toEqual([
+      '<interface type="vhostuser">',
+      '<mac address="02:00:00:00:00:01"></mac>',
+      `<source type="unix" path="${PATH}" mode="server"></source>`,
+      '<target dev="podblue"></target>',
+      '<model type="virtio-non-transitional"></model>',
+      '<driver name="vhost" queues="4" rx_queue_size="1024" tx_queue_size="1024" iommu="on"></driver>',
+      '<boot order="1"></boot>',
+      '<link state="down"></link>',
+      '<acpi index="7"></acpi>',
+      '<alias name="ua-blue"></alias>',
+      '<address type="pci" domain="0x0000" bus="0x81" slot="0x01" function="0x0"></address>',
+      "</interface>",
+    ]);
+  });
+
+  it("has no more than it needs", () => {
+    expect(interfaceLines(define(EMPTY, vmi([nic("blue")])))).toEqual([
+      '<interface type="vhostuser">',
+      `<source type="unix" path="${PATH}" mode="server"></source>`,
+      '<target dev="podblue"></target>',
+      '<model type="virtio-non-transitional"></model>',
+      '<driver name="vhost" rx_queue_size="1024" tx_queue_size="1024"></driver>',
+      '<rom enabled="no"></rom>',
+      '<alias name="ua-blue"></alias>',
+      "</interface>",
+    ]);
+  });
+
+  it("takes the MAC of network-info where the VMI has none, and no ROM rule where KubeVirt has none", () => {
+    const lines = interfaceLines(
+      define(EMPTY, vmi([nic("blue")], { romTuning: false }), { mac: "02:00:00:00:00:02" }),
+    );
+    expect(lines).toContain('<mac address="02:00:00:00:00:02"></mac>');
+    expect(lines.join()).not.toContain("rom");
+  });
+
+  it("escapes what it writes", () => {
+    const answer = define(EMPTY, vmi([nic("blue")]), { path: `/run/a&b"<c>/vhost.sock` });
+    expect(answer).toContain('path="/run/a&amp;b&quot;&lt;c&gt;/vhost.sock"');
+  });
+});
+
+describe("an interface that is there already", () => {
+  const stripped =
+    "<interface type='vhostuser' trustGuestRxFilters='no'><address type='pci' bus='0x05'/><source></source>" +
+    "<mac address='02:00:00:00:00:09'/><alias name='ua-blue'/><driver name='vhost'/></interface>";
+
+  it("is rebuilt where it stands, and keeps its address byte for byte", () => {
+    const xml = `<domain>${BACKING}<devices><disk/>${stripped}<interface><alias name="x"/></interface></devices></domain>`;
+    const answer = define(xml, vmi([nic("blue")]));
+    expect(answer).toContain("<address type='pci' bus='0x05'/></interface><interface><alias");
+    expect(answer).toContain("<devices><disk/><interface");
+    expect(answer).toContain('<mac address="02:00:00:00:00:09">');
+    expect(answer.match(/ua-blue/g)).toHaveLength(1);
+    expect(answer).not.toContain("trustGuestRxFilters");
+  });
+
+  it("gets address and MAC of the VMI where it has them", () => {
+    const one = nic("blue", {
+      mac: "02:00:00:00:00:01",
+      pciAddress: { domain: "0000", bus: "81", slot: "01", function: "0" },
+    });
+    const answer = define(`<domain>${BACKING}<devices>${stripped}</devices></domain>`, vmi([one]));
+    expect(answer).toContain('<mac address="02:00:00:00:00:01">');
+    expect(answer.match(/<address type/g)).toHaveLength(1);
+    expect(answer).toContain('bus="0x81"');
+  });
+
+  it("is refused when it is there twice", () => {
+    const xml = `<domain><devices>${stripped}${stripped}</devices></domain>`;
+    expect(() => define(xml, vmi([nic("blue")]))).toThrow(
+      expect.objectContaining({ code: "invalid-domain", message: expect.stringContaining('"ua-blue"') }),
+    );
+  });
+});
+
+describe("the place of a new interface", () => {
+  const has = (alias: string) => `<interface type="ethernet"><alias name="${alias}"></alias></interface>`;
+  const aliases = (xml: string) => [...xml.matchAll(/<alias name="([^"]*)"/g)].map(([, alias]) => alias);
+
+  it.each([
+    ["between those that the VMI lists around it", ["ua-a", "ua-d"], ["ua-a", "ua-b", "ua-c", "ua-d"]],
+    [
+      "behind the one in front of it, before placeholders",
+      ["ua-a", "placeholder-0"],
+      ["ua-a", "ua-b", "ua-c", "placeholder-0"],
+    ],
+    [
+      "before the first that follows it",
+      ["ua-d", "placeholder-0"],
+      ["ua-b", "ua-c", "ua-d", "placeholder-0"],
+    ],
+    ["before placeholders where it is alone", ["placeholder-0"], ["ua-b", "ua-c", "placeholder-0"]],
+    ["beside one of ours that is there", ["ua-a", "ua-c"], ["ua-a", "ua-b", "ua-c"]],
+    ["anywhere where there is none", [], ["ua-b", "ua-c"]],
+  ])("is %s", (_name, before, after) => {
+    const guest = vmi([nic("b"), nic("c")], { order: ["a", "b", "c", "d"] });
+    for (const gap of ["", "\n\t\t"]) {
+      const devices = before.map((alias) => gap + has(alias)).join("");
+      const answer = define(`<domain>${BACKING}<devices>${devices}</devices></domain>`, guest);
+      expect(aliases(answer)).toEqual(after);
+    }
+  });
+
+  it("is a line of its own, indented as its neighbours are", () => {
+    const xml = `<domain>${BACKING}\n  <devices>\n    ${has("ua-a")}\n  </devices>\n</domain>`;
+    const answer = define(xml, vmi([nic("b")], { order: ["a", "b"] }));
+    expect(answer).toContain(`${has("ua-a")}\n    <interface type="vhostuser">\n      <source`);
+    expect(answer).toContain("\n    </interface>\n  </devices>\n</domain>");
+  });
+
+  it("is refused without <devices>", () => {
+    expect(() => define("<domain/>", vmi([nic("b")]))).toThrow(
+      expect.objectContaining({ code: "invalid-domain" }),
+    );
+  });
+});
+
+describe("the guest's memory", () => {
+  const memory = (parts: string) =>
+    define(`<domain>${parts}<devices>\n</devices></domain>`, vmi([nic("blue")]));
+  const backing = (xml: string) => /<memoryBacking>.*<\/memoryBacking>/s.exec(xml)?.[0];
+
+  it("becomes shared memfd where KubeVirt says nothing", () => {
+    expect(memory('\n\t<name>x</name>\n\t<memory unit="b">1</memory>\n\t')).toContain(
+      '</memory>\n\t<memoryBacking>\n\t\t<source type="memfd"></source>\n\t\t<access mode="shared"></access>\n\t</memoryBacking>\n\t<devices>',
+    );
+    expect(backing(memory(""))).toBe(BACKING);
+    expect(backing(memory("<memoryBacking/>"))).toBe(BACKING);
+  });
+
+  it.each([
+    ["of hugepages and memfd", '<hugepages></hugepages><source type="memfd"></source>'],
+    ["of hugepages alone", "<hugepages><page size='1' unit='G' nodeset=''/></hugepages>"],
+    ["of another source", "<source type='file'/>"],
+    ["of allocated hugepages", "<hugepages/><allocation mode='immediate'/>"],
+  ])("%s becomes shared and stays what it is", (_name, inner) => {
+    expect(backing(memory(`<memoryBacking>${inner}</memoryBacking>`))).toBe(
+      `<memoryBacking>${inner}<access mode="shared"></access></memoryBacking>`,
+    );
+  });
+
+  it("gets a source beside shared access that has none, for else it would be a file on disk", () => {
+    expect(backing(memory("<memoryBacking><access mode='shared'/></memoryBacking>"))).toBe(
+      "<memoryBacking><access mode='shared'/><source type=\"memfd\"></source></memoryBacking>",
+    );
+  });
+
+  it("is shared in every NUMA cell", () => {
+    const cells =
+      "<cell id='0' cpus='0' memory='1' unit='KiB'/><cell id='1' memAccess='shared'><distances/></cell><cell id='2'></cell>";
+    expect(memory(`${BACKING}<cpu><numa>${cells}</numa></cpu>`)).toContain(
+      "<cell id='0' cpus='0' memory='1' unit='KiB' memAccess=\"shared\"/><cell id='1' memAccess='shared'>" +
+        "<distances/></cell><cell id='2' memAccess=\"shared\"></cell>",
+    );
+  });
+
+  it.each([
+    ["private backing", "<memoryBacking><access mode='private'/></memoryBacking>", 'mode="private"'],
+    ["a private cell", "<cpu><numa><cell id='0' memAccess='private'/></numa></cpu>", "cell 0"],
+  ])("is refused with %s", (_name, parts, words) => {
+    expect(() => memory(parts)).toThrow(
+      expect.objectContaining({
+        code: "invalid-domain",
+        message: expect.stringContaining(words),
+        fix: expect.stringContaining("remove"),
+      }),
+    );
+  });
+});
+
+describe("the guest's MTU", () => {
+  const property = (mtu: number) =>
+    `<qemu:property name="host_mtu" type="unsigned" value="${mtu}"></qemu:property>`;
+  const ofQemu = (xml: string) => /<qemu:override.*<\/qemu:override>/s.exec(xml)?.[0] ?? "none";
+  const withOverride = (inner: string) =>
+    `<domain xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">${BACKING}<devices>\n</devices>${inner}</domain>`;
+  const device = (mtu: number) =>
+    `<qemu:device alias="ua-blue"><qemu:frontend>${property(mtu)}</qemu:frontend></qemu:device>`;
+
+  it("is told by QEMU, because libvirt's own <mtu> needs a network device on the host", () => {
+    const answer = define(withOverride(""), vmi([nic("blue")]), { mtu: 9000 });
+    expect(ofQemu(answer)).toBe(`<qemu:override>${device(9000)}</qemu:override>`);
+    expect(answer).not.toContain("<mtu");
+  });
+
+  it("declares QEMU's namespace where the domain doesn't", () => {
+    const answer = define(EMPTY, vmi([nic("blue"), nic("red")]), { mtu: 1450 });
+    expect(ofQemu(answer)).toContain(
+      '<qemu:override xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">',
+    );
+    expect(answer.match(/value="1450"/g)).toHaveLength(2);
+  });
+
+  it("is not told where it is what every guest takes", () => {
+    expect(ofQemu(define(withOverride(""), vmi([nic("blue")]), { mtu: 1500 }))).toBe("none");
+  });
+
+  it.each([
+    ["other devices", "<qemu:device alias='ua-x'/>", `<qemu:device alias='ua-x'/>${device(9000)}`],
+    ["another MTU of ours", device(1450), device(9000)],
+    [
+      "another property of the same device",
+      "<qemu:device alias='ua-blue'><qemu:frontend><qemu:property name='x' type='bool' value='true'/></qemu:frontend></qemu:device>",
+      `<qemu:device alias='ua-blue'><qemu:frontend><qemu:property name='x' type='bool' value='true'/>${property(9000)}</qemu:frontend></qemu:device>`,
+    ],
+    [
+      "the same device without a front end",
+      "<qemu:device alias='ua-blue'></qemu:device>",
+      `<qemu:device alias='ua-blue'><qemu:frontend>${property(9000)}</qemu:frontend></qemu:device>`,
+    ],
+  ])("is added to an override of %s", (_name, before, after) => {
+    const xml = withOverride(`<qemu:override>${before}</qemu:override>`);
+    expect(ofQemu(define(xml, vmi([nic("blue")]), { mtu: 9000 }))).toBe(
+      `<qemu:override>${after}</qemu:override>`,
+    );
+  });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { childrenNamed, firstChild, parseDomain, type XmlElement } from "./document.ts";
+
+const textOf = (text: string, element: XmlElement | undefined) =>
+  element === undefined ? undefined : text.slice(element.start, element.end);
+
+describe("parseDomain", () => {
+  it("knows the place of every element, whatever quotes, white space and line ends it has", () => {
+    const text =
+      "\ufeff<?xml version='1.0'?>\r\n<domain type = 'kvm'\r\n>\r\n <devices>\r\n" +
+      "  <interface type='a>b' ><alias\tname\n=\n'ua-x'/></interface >\r\n  <disk/></devices>\r\n</domain>\n";
+    const { root } = parseDomain(text);
+    const devices = firstChild(root, "devices");
+    expect(textOf(text, firstChild(devices, "interface"))).toBe(
+      "<interface type='a>b' ><alias\tname\n=\n'ua-x'/></interface >",
+    );
+    expect(textOf(text, devices)).toMatch(/^<devices>[\s\S]*<disk\/><\/devices>$/);
+    expect(firstChild(firstChild(devices, "interface"), "alias")?.attributes.get("name")).toBe("ua-x");
+  });
+
+  it("sees no element in a comment, in CDATA or in a processing instruction", () => {
+    const text =
+      "<domain><!-- <devices><interface/></devices> it's --><?hint don't <devices> ?>" +
+      '<description><![CDATA[<devices/> " ]]></description><devices><disk/></devices></domain>';
+    const { root } = parseDomain(text);
+    expect(root.children.map((child) => child.name)).toEqual(["description", "devices"]);
+    expect(textOf(text, firstChild(root, "devices"))).toBe("<devices><disk/></devices>");
+  });
+
+  it("resolves entities in attribute values", () => {
+    const text =
+      "<domain><devices><interface><alias name='ua-a&amp;&#98;&#x63;&quot;'/></interface></devices></domain>";
+    const alias = firstChild(firstChild(firstChild(parseDomain(text).root, "devices"), "interface"), "alias");
+    expect(alias?.attributes.get("name")).toBe('ua-a&bc"');
+  });
+
+  it("looks into interfaces, memory backing, CPU and overrides, and not into other elements", () => {
+    const text =
+      "<domain xmlns:qemu='q'><os><type/></os><memoryBacking><a><b/></a></memoryBacking><cpu><numa><cell/></numa></cpu>" +
+      "<devices><interface><a><b/></a></interface><disk><source><deep/></source></disk></devices>" +
+      "<qemu:override><qemu:device><qemu:frontend/></qemu:device></qemu:override></domain>";
+    const { root } = parseDomain(text);
+    const names = (element: XmlElement): unknown[] =>
+      element.children.map((child) => [child.name, ...names(child)]);
+    expect(names(root)).toEqual([
+      ["os"],
+      ["memoryBacking", ["a", ["b"]]],
+      ["cpu", ["numa", ["cell"]]],
+      ["devices", ["interface", ["a", ["b"]]]],
+      ["qemu:override", ["qemu:device", ["qemu:frontend"]]],
+    ]);
+    expect(childrenNamed(root, "devices")).toHaveLength(1);
+  });
+
+  it.each([
+    ["nothing", "", "Start tag expected"],
+    ["an end without its start", "<domain></devices></domain>", "devices"],
+    ["a start without its end", "<domain><devices></domain>", "line 1"],
+    ["an attribute twice", "<domain a='1' a='2'/>", "repeated"],
+    ["an open quote", "<domain a='1></domain>", "quote"],
+    ["two roots", "<domain></domain><domain></domain>", "root"],
+    ["another root", "<network/>", "<network>"],
+    ["a DOCTYPE", "<!DOCTYPE domain [<!ENTITY a 'b'>]><domain/>", "DOCTYPE"],
+    ["an open comment", "<domain/><!-- ", "comment"],
+  ])("refuses %s", (_name, text, words) => {
+    expect(() => parseDomain(text)).toThrow(
+      expect.objectContaining({ code: "invalid-domain", message: expect.stringContaining(words) }),
+    );
+  });
+});

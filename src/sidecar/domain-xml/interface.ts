@@ -1,0 +1,169 @@
+import { Failure } from "../../failure/failure.ts";
+import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
+import {
+  appendChild,
+  childIndent,
+  deeper,
+  type Edit,
+  escapeAttribute,
+  indentOf,
+  insertAfter,
+  insertBefore,
+} from "./edits.ts";
+
+/** A PCI address as KubeVirt's `pciAddress` names it, each part in hex without `0x`. */
+export interface PciAddress {
+  readonly domain: string;
+  readonly bus: string;
+  readonly slot: string;
+  readonly function: string;
+}
+
+/** All that a vhost-user NIC of the domain is made of. */
+export interface VhostUserNic {
+  /** The interface's name in the VMI; KubeVirt looks it up by the alias `ua-<name>`. */
+  readonly name: string;
+  /** The socket as QEMU, in the compute container, sees it. QEMU is the server. */
+  readonly socketPath: string;
+  /** The pod interface's name. */
+  readonly targetDevice: string;
+  readonly model: string;
+  readonly mac?: string | undefined;
+  /** Queue pairs; absent leaves one. */
+  readonly queues?: number | undefined;
+  /** Translate device addresses, for guests whose memory is encrypted. */
+  readonly iommu: boolean;
+  readonly linkDown: boolean;
+  readonly bootOrder?: number | undefined;
+  readonly acpiIndex?: number | undefined;
+  readonly pciAddress?: PciAddress | undefined;
+  /** Load no option ROM: a NIC that is not booted from needs none. */
+  readonly noRom: boolean;
+}
+
+/** Ring size of both directions. With OVS-DPDK the vhost-user default of 256 drops bursts of small packets. */
+const RING_SIZE = 1024;
+
+/**
+ * The edits that give the domain exactly these NICs. A NIC whose alias exists is rebuilt where it stands, keeping
+ * its address, because KubeVirt's own structs lose half of it between two calls; else it is inserted in the
+ * order of the VMI's interfaces, because libvirt gives free PCI slots in document order.
+ * @param order names of all interfaces of the VMI, ours and others, in VMI order
+ * @throws Failure `invalid-domain`
+ */
+export function editInterfaces(
+  document: DomainDocument,
+  nics: readonly VhostUserNic[],
+  order: readonly string[],
+): Edit[] {
+  const { text, root } = document;
+  const devices = firstChild(root, "devices");
+  if (devices === undefined) {
+    throw new Failure({
+      code: "invalid-domain",
+      what: "the domain has no <devices>",
+      where: "OnDefineDomain",
+    });
+  }
+  const present = interfacesByName(devices);
+  const edits: Edit[] = [];
+  const missing: VhostUserNic[] = [];
+  for (const nic of nics) {
+    const existing = present.get(nic.name);
+    if (existing === undefined) missing.push(nic);
+    else edits.push(rebuild(text, existing, nic));
+  }
+  // In VMI order, so that of two that land at the same place the first one comes first.
+  for (const nic of missing) {
+    edits.push(insert(text, devices, present, order, nic));
+  }
+  return edits;
+}
+
+function interfacesByName(devices: XmlElement): ReadonlyMap<string, XmlElement> {
+  const found = new Map<string, XmlElement>();
+  for (const element of childrenNamed(devices, "interface")) {
+    const alias = firstChild(element, "alias")?.attributes.get("name");
+    if (alias?.startsWith("ua-") !== true) continue;
+    const name = alias.slice("ua-".length);
+    if (found.has(name)) {
+      throw new Failure({
+        code: "invalid-domain",
+        what: `two interfaces have the alias ${JSON.stringify(alias)}`,
+        where: "OnDefineDomain, <devices>",
+        fix: "look for another hook sidecar that adds the same interface",
+      });
+    }
+    found.set(name, element);
+  }
+  return found;
+}
+
+function rebuild(text: string, existing: XmlElement, nic: VhostUserNic): Edit {
+  const kept = firstChild(existing, "address");
+  const existingMac = firstChild(existing, "mac")?.attributes.get("address");
+  const xml = nicXml(
+    { ...nic, mac: nic.mac ?? existingMac },
+    indentOf(text, existing.start),
+    nic.pciAddress === undefined && kept !== undefined ? text.slice(kept.start, kept.end) : undefined,
+  );
+  return { start: existing.start, end: existing.end, replacement: xml };
+}
+
+function insert(
+  text: string,
+  devices: XmlElement,
+  present: ReadonlyMap<string, XmlElement>,
+  order: readonly string[],
+  nic: VhostUserNic,
+): Edit {
+  const at = order.indexOf(nic.name);
+  const isHere = (name: string) => present.has(name);
+  const before = present.get(order.slice(0, at).findLast(isHere) ?? "");
+  if (before !== undefined) return insertAfter(text, before, nicXml(nic, indentOf(text, before.start)));
+  // None of the VMI's interfaces stands in front: then before all interfaces, KubeVirt's placeholders included.
+  const after = present.get(order.slice(at + 1).find(isHere) ?? "") ?? firstChild(devices, "interface");
+  if (after !== undefined) return insertBefore(text, after, nicXml(nic, indentOf(text, after.start)));
+  return appendChild(text, devices, nicXml(nic, childIndent(text, devices)));
+}
+
+/** The interface element, with every line but the first on `indent`. */
+function nicXml(nic: VhostUserNic, indent: string, keptAddress?: string): string {
+  const lines = [
+    nic.mac === undefined ? "" : element("mac", { address: nic.mac }),
+    element("source", { type: "unix", path: nic.socketPath, mode: "server" }),
+    element("target", { dev: nic.targetDevice }),
+    element("model", { type: nic.model }),
+    element("driver", {
+      name: "vhost",
+      queues: nic.queues,
+      rx_queue_size: RING_SIZE,
+      tx_queue_size: RING_SIZE,
+      iommu: nic.iommu ? "on" : undefined,
+    }),
+    nic.bootOrder === undefined ? "" : element("boot", { order: nic.bootOrder }),
+    nic.linkDown ? element("link", { state: "down" }) : "",
+    nic.noRom ? element("rom", { enabled: "no" }) : "",
+    nic.acpiIndex === undefined ? "" : element("acpi", { index: nic.acpiIndex }),
+    element("alias", { name: `ua-${nic.name}` }),
+    keptAddress ?? (nic.pciAddress === undefined ? "" : pciAddress(nic.pciAddress)),
+  ].filter((line) => line !== "");
+  const inner = deeper(indent);
+  return `<interface type="vhostuser">${lines.map((line) => inner + line).join("")}${indent}</interface>`;
+}
+
+function pciAddress({ domain, bus, slot, function: pciFunction }: PciAddress): string {
+  return element("address", {
+    type: "pci",
+    domain: `0x${domain}`,
+    bus: `0x${bus}`,
+    slot: `0x${slot}`,
+    function: `0x${pciFunction}`,
+  });
+}
+
+/** In KubeVirt's own form, `<x></x>`; attributes without a value are left out. */
+function element(name: string, attributes: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(attributes).filter(([, value]) => value !== undefined);
+  return `<${name}${given.map(([key, value]) => ` ${key}="${escapeAttribute(String(value))}"`).join("")}></${name}>`;
+}

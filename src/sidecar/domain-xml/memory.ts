@@ -1,0 +1,77 @@
+import { Failure } from "../../failure/failure.ts";
+import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
+import {
+  addAttribute,
+  appendChild,
+  childIndent,
+  deeper,
+  type Edit,
+  indentOf,
+  insertAfter,
+  insertBefore,
+} from "./edits.ts";
+
+const SOURCE = '<source type="memfd"></source>';
+const ACCESS = '<access mode="shared"></access>';
+
+/**
+ * The edits that let the switch map the guest's memory: shared access, and memfd where nothing else says what the
+ * memory is made of, because without a source libvirt would put shared memory into a file on disk.
+ * @throws Failure `invalid-domain` where the domain asks for private memory
+ */
+export function editMemory(document: DomainDocument): Edit[] {
+  return [...editBacking(document), ...editCells(document)];
+}
+
+function editBacking({ text, root }: DomainDocument): Edit[] {
+  const backing = firstChild(root, "memoryBacking");
+  if (backing === undefined) return [insertBacking(text, root)];
+  const access = firstChild(backing, "access");
+  const mode = access?.attributes.get("mode");
+  if (access !== undefined && mode !== "shared") {
+    throw conflict(`<access mode=${JSON.stringify(mode ?? "")}>`, "<memoryBacking>");
+  }
+  // Memory of hugepages without a source is a file on hugetlbfs, which is shared as well as memfd is.
+  const needsSource = ["source", "hugepages"].every((name) => firstChild(backing, name) === undefined);
+  const added = [...(needsSource ? [SOURCE] : []), ...(access === undefined ? [ACCESS] : [])];
+  if (added.length === 0) return [];
+  return [appendChild(text, backing, added.join(childIndent(text, backing)))];
+}
+
+function insertBacking(text: string, root: XmlElement): Edit {
+  const memory = firstChild(root, "memory");
+  if (memory !== undefined) return insertAfter(text, memory, backingXml(indentOf(text, memory.start)));
+  const [first] = root.children;
+  if (first === undefined) return appendChild(text, root, backingXml(childIndent(text, root)));
+  return insertBefore(text, first, backingXml(indentOf(text, first.start)));
+}
+
+function backingXml(indent: string): string {
+  const inner = deeper(indent);
+  return `<memoryBacking>${inner}${SOURCE}${inner}${ACCESS}${indent}</memoryBacking>`;
+}
+
+function editCells({ text, root }: DomainDocument): Edit[] {
+  const edits: Edit[] = [];
+  const cells = childrenNamed(firstChild(firstChild(root, "cpu"), "numa"), "cell");
+  for (const [index, cell] of cells.entries()) {
+    const access = cell.attributes.get("memAccess");
+    if (access === undefined) edits.push(addAttribute(text, cell, "memAccess", "shared"));
+    else if (access !== "shared") {
+      throw conflict(
+        `memAccess=${JSON.stringify(access)}`,
+        `<numa>, cell ${cell.attributes.get("id") ?? index}`,
+      );
+    }
+  }
+  return edits;
+}
+
+function conflict(found: string, where: string): Failure {
+  return new Failure({
+    code: "invalid-domain",
+    what: `the domain has ${found}, but a vhost-user interface needs memory that the switch can share`,
+    where: `OnDefineDomain, ${where}`,
+    fix: "remove what asks for private memory: an annotation, or a hook sidecar before this one",
+  });
+}

@@ -1,0 +1,78 @@
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, readlink, rm, stat } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { hashedPodInterfaceName } from "../names/interface-name.ts";
+import { type SharedDirectory, stableSocketPath } from "./stable-link.ts";
+
+const POD_INTERFACE = hashedPodInterfaceName("blue");
+const IN_COMPUTE = "/var/run/kubevirt-hooks/hook-sidecar-0/vhostuser";
+
+let root: string;
+let shared: SharedDirectory;
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "stable-link-"));
+  shared = { here: join(root, "vhostuser"), inCompute: IN_COMPUTE };
+});
+afterEach(() => rm(root, { recursive: true }));
+
+const nic = (socketPath: string, podInterfaceName = POD_INTERFACE) => ({
+  network: "blue",
+  podInterfaceName,
+  socketPath,
+});
+
+describe("stableSocketPath", () => {
+  it.each([
+    ["hashed", POD_INTERFACE],
+    ["ordinal", "net1"],
+  ])("uses a path as it is whose directory has the %s name of the pod interface", async (_name, name) => {
+    const path = `/var/run/vhostuser/sockets/${name}/vhost.sock`;
+    expect(await stableSocketPath(nic(path, name), shared)).toBe(path);
+    await expect(stat(shared.here)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+
+  it("links the directory of any other path under a name that is the same in every pod", async () => {
+    for (const podInterfaceName of [POD_INTERFACE, "net1"]) {
+      const path = await stableSocketPath(nic("/var/run/foreign/x1/sock.1", podInterfaceName), shared);
+      expect(path).toBe(`${IN_COMPUTE}/${POD_INTERFACE}/sock.1`);
+      expect(await readlink(join(shared.here, POD_INTERFACE))).toBe("/var/run/foreign/x1");
+    }
+  });
+
+  it("gives a path through which a server can bind and others can connect", async () => {
+    const foreign = join(root, "foreign");
+    await mkdir(foreign);
+    const here = { here: shared.here, inCompute: shared.here };
+    const server = createServer().listen(await stableSocketPath(nic(join(foreign, "vhost.sock")), here));
+    await once(server, "listening");
+    expect(await readdir(foreign)).toEqual(["vhost.sock"]);
+    server.close();
+    await once(server, "close");
+  });
+
+  it("turns the link when the target changes, leaves nothing beside it, and survives many callers", async () => {
+    await stableSocketPath(nic("/old/x/vhost.sock"), shared);
+    await Promise.all([...Array(20)].map(() => stableSocketPath(nic("/new/x/vhost.sock"), shared)));
+    expect(await readlink(join(shared.here, POD_INTERFACE))).toBe("/new/x");
+    expect(await readdir(shared.here)).toEqual([POD_INTERFACE]);
+  });
+
+  it("refuses a directory in the link's place and leaves it alone", async () => {
+    await mkdir(join(shared.here, POD_INTERFACE, "inner"), { recursive: true });
+    await expect(stableSocketPath(nic("/a/x/vhost.sock"), shared)).rejects.toMatchObject({
+      code: "directory-unsafe",
+      where: join(shared.here, POD_INTERFACE),
+    });
+    expect(await readdir(shared.here)).toEqual([POD_INTERFACE]);
+  });
+
+  it("refuses a path that doesn't fit into a socket address, before it makes anything", async () => {
+    const long = nic(`/a/${"d".repeat(20)}/${"s".repeat(60)}`);
+    await expect(stableSocketPath(long, shared)).rejects.toMatchObject({ code: "path-too-long" });
+    await expect(stat(dirname(join(shared.here, POD_INTERFACE)))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});

@@ -1,0 +1,146 @@
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { DaemonConfig } from "../../src/config/schema.ts";
+import { type Child, startChild } from "../machine/child.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
+import { StandInMultus } from "../stand-in/multus/multus.ts";
+
+/** Resource of the node's pool. */
+export const SOCKETS = "vhostuser/sockets";
+/** Devices of the node's pool. */
+const CAPACITY = 8;
+const PROJECT = resolve(import.meta.dirname, "../..");
+
+/** Where a node is and which bridge its pool stands for. */
+export interface ClusterNodeOptions {
+  /** Short, for example `a`: unix sockets lie below it. */
+  readonly name: string;
+  readonly bridge: string;
+  readonly databaseSocket: string;
+}
+
+/**
+ * One node of the cluster: kubelet and Multus stand-ins, and the product's daemon and CNI executable as they are
+ * built for images, each in a directory of the node's own.
+ */
+export class ClusterNode {
+  readonly name: string;
+  readonly directory: string;
+  /** Host directory of all allocations, a tmpfs with the flags that production has. */
+  readonly root: string;
+  readonly kubelet: StandInKubelet;
+  readonly multus: StandInMultus;
+  readonly #run: LabRun;
+  readonly #configFile: string;
+  readonly #records: string;
+  #daemon: Child | undefined;
+  #lives = 0;
+
+  private constructor(run: LabRun, options: ClusterNodeOptions) {
+    this.#run = run;
+    this.name = options.name;
+    this.directory = join(run.directory, options.name);
+    this.root = join(this.directory, "vhu");
+    this.#records = join(this.directory, "records");
+    this.#configFile = join(this.directory, "config.json");
+    this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
+    const devinfo = join(this.directory, "devinfo");
+    this.multus = new StandInMultus({
+      cniBinDir: join(PROJECT, "dist/cni"),
+      podResourcesSocket: this.kubelet.paths.podResourcesSocket,
+      deviceInfo: { devicePlugin: join(devinfo, "dp"), cni: join(devinfo, "cni") },
+      cacheDirectory: join(this.directory, "multus"),
+      runtimeEnv: { PATH: "/usr/bin:/bin", KUBE_VHOSTUSER_CNI_SOCKET: join(this.directory, "cni.sock") },
+    });
+  }
+
+  /** Starts kubelet, then the daemon, and waits until kubelet has healthy devices to give. */
+  static async start(run: LabRun, options: ClusterNodeOptions): Promise<ClusterNode> {
+    const node = new ClusterNode(run, options);
+    await mkdir(node.root, { recursive: true });
+    await mountRoot(run, node.root);
+    await writeFile(node.#configFile, JSON.stringify(node.#config(options)));
+    await node.kubelet.start();
+    run.cleanup.defer(`stop kubelet of node ${node.name}`, () => node.kubelet.stop());
+    await node.startDaemon();
+    return node;
+  }
+
+  /** Starts the daemon and waits until kubelet has healthy devices to give. */
+  async startDaemon(): Promise<void> {
+    this.#lives += 1;
+    const daemon = await startChild(this.#run, {
+      name: `daemon-${this.name}-${this.#lives}`,
+      command: process.execPath,
+      args: [join(PROJECT, "dist/daemon/main.mjs"), "--config", this.#configFile, "--log-level", "debug"],
+    });
+    this.#daemon = daemon;
+    await waitUntil(
+      async () => {
+        if (!daemon.isRunning()) throw new Error(`the daemon ended: ${await daemon.logTail()}`);
+        return this.kubelet.capacity(SOCKETS)?.allocatable === CAPACITY;
+      },
+      { what: `node ${this.name} has devices`, limitMs: 20_000, signal: this.#run.cleanup.signal },
+    );
+  }
+
+  /** SIGKILL, as in a crash. */
+  async killDaemon(): Promise<void> {
+    this.#daemon?.kill("SIGKILL");
+    await this.#daemon?.ended;
+  }
+
+  /** The daemon's log of its present life. */
+  get daemonLog(): string {
+    return this.#daemon?.log ?? "";
+  }
+
+  /** What is left of allocations and attachments on this node. */
+  async leftovers(): Promise<{ readonly directories: number; readonly records: number }> {
+    const count = async (directory: string) => (await readdir(directory).catch(() => [])).length;
+    return {
+      directories: await count(this.root),
+      records:
+        (await count(join(this.#records, "allocations"))) + (await count(join(this.#records, "ports"))),
+    };
+  }
+
+  #config(options: ClusterNodeOptions): object {
+    const { databaseSocket, bridge } = options;
+    const config: Partial<Record<keyof DaemonConfig, unknown>> = {
+      node: this.name,
+      root: this.root,
+      recordsDirectory: this.#records,
+      cniSocket: join(this.directory, "cni.sock"),
+      deviceInfoDirectory: join(this.directory, "devinfo"),
+      kubelet: {
+        devicePlugins: this.kubelet.paths.pluginDirectory,
+        podResources: this.kubelet.paths.podResourcesSocket,
+      },
+      // A cluster waits minutes; the lab does not.
+      reclaim: { intervalSeconds: 0.5, graceSeconds: 3 },
+      pools: [
+        {
+          name: "sockets",
+          resource: SOCKETS,
+          capacity: CAPACITY,
+          dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
+        },
+      ],
+    };
+    return config;
+  }
+}
+
+async function mountRoot(run: LabRun, root: string): Promise<void> {
+  const flags = "size=16m,mode=0755,nosuid,nodev,noexec,nosymfollow";
+  const trace = run.journal.note({ kind: "mount", path: root });
+  run.cleanup.defer(`unmount ${root}`, async () => {
+    await runProgram("umount", ["-l", root]);
+    run.journal.strike(trace);
+  });
+  await runProgram("mount", ["-t", "tmpfs", "-o", flags, "vhostuser", root]);
+}

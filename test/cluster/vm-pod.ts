@@ -1,0 +1,241 @@
+import { randomBytes } from "node:crypto";
+import { chmod, chown, mkdir } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { Guest } from "../guest/guest.ts";
+import type { GuestImage } from "../guest/image.ts";
+import { type LibvirtNode, startLibvirtNode } from "../lab/libvirt-node.ts";
+import { type Container, type Mount, type Pod, startPod } from "../lab/pod.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import type { AdmittedContainer } from "../stand-in/kubelet/pod.ts";
+import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import type { NetworkStatus } from "../stand-in/multus/network-status.ts";
+import { networkInfo, podInterfaceName, projectNetworkInfo } from "../stand-in/virt-launcher/network-info.ts";
+import {
+  type DefinedVm,
+  type KubevirtVersion,
+  VirtLauncher,
+} from "../stand-in/virt-launcher/virt-launcher.ts";
+import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
+import { type ClusterNode, SOCKETS } from "./cluster-node.ts";
+import { labDomain } from "./lab-domain.ts";
+
+const PROJECT = resolve(import.meta.dirname, "../..");
+const SIDECAR = "hook-sidecar-0";
+/** Where a foreign device plugin would mount a directory of its own for each allocation. */
+const FOREIGN_ROOT = "/var/lib/foreign-sockets";
+
+/** A virt-launcher pod to be. */
+export interface VmPodOptions {
+  readonly run: LabRun;
+  readonly node: ClusterNode;
+  /** Unique in the run, short. */
+  readonly name: string;
+  readonly vmi: VirtualMachineInstance;
+  readonly network: SelectedNetwork;
+  readonly image: GuestImage;
+  readonly kubevirtVersion?: KubevirtVersion;
+  /**
+   * Play a foreign device plugin: the socket's path holds the allocation's id, so it differs between the nodes
+   * and only the sidecar's symlink makes it constant.
+   */
+  readonly foreignPaths?: boolean;
+}
+
+/** A virt-launcher pod, from admission to its end, one step a method as the cluster does them. */
+export class VmPod {
+  readonly name: string;
+  readonly node: ClusterNode;
+  readonly domainName: string;
+  readonly #options: VmPodOptions;
+  /** The sandbox. */
+  readonly containerId = randomBytes(32).toString("hex");
+  #compute: AdmittedContainer | undefined;
+  #uid = "";
+  #pod: Pod | undefined;
+  #status: readonly NetworkStatus[] = [];
+  #libvirt: LibvirtNode | undefined;
+  #sidecar: Container | undefined;
+  #launcher: VirtLauncher | undefined;
+  #guest: Guest | undefined;
+
+  constructor(options: VmPodOptions) {
+    this.#options = options;
+    this.name = options.name;
+    this.node = options.node;
+    this.domainName = `${options.vmi.metadata.namespace}_${options.vmi.metadata.name}`;
+  }
+
+  /** kubelet admits the pod: Allocate. The VM's own request and KubeVirt's one for each network add up. */
+  async allocate(): Promise<AdmittedContainer> {
+    const { vmi } = this.#options;
+    const asked = Number(vmi.spec.domain.resources?.limits?.[SOCKETS] ?? 0);
+    const added = (vmi.spec.networks ?? []).filter(({ multus }) => multus !== undefined).length;
+    const admission = await this.node.kubelet.admitPod({
+      namespace: vmi.metadata.namespace,
+      name: this.name,
+      containers: [{ name: "compute", resources: { [SOCKETS]: asked + added } }],
+    });
+    if (admission.phase === "Failed") throw new Error(`pod ${this.name}: ${admission.message}`);
+    this.#uid = admission.uid;
+    [this.#compute] = admission.containers;
+    if (this.#compute === undefined) throw new Error("kubelet answered no container");
+    return this.#compute;
+  }
+
+  /** The runtime makes the sandbox and Multus attaches its networks: CNI ADD. */
+  async attach(): Promise<readonly NetworkStatus[]> {
+    const { vmi, run } = this.#options;
+    this.#pod ??= await startPod(run, this.name);
+    const networks = (vmi.spec.networks ?? [])
+      .filter(({ multus }) => multus !== undefined)
+      .map(({ name }) => {
+        const mac = vmi.spec.domain.devices.interfaces?.find((one) => one.name === name)?.macAddress;
+        return {
+          ...this.#options.network,
+          interface: podInterfaceName(vmi, name),
+          ...(mac === undefined ? {} : { mac }),
+        };
+      });
+    const { networkStatus } = await this.node.multus.attach({ ...this.#sandbox(), networks });
+    this.#status = networkStatus;
+    return networkStatus;
+  }
+
+  /** Starts the containers: compute with its libvirtd, the sidecar; virt-launcher collects the sidecar's hook. */
+  async launch(): Promise<void> {
+    const pod = this.#require(this.#pod, "attach");
+    const { run, vmi } = this.#options;
+    const directories = {
+      hooks: join(pod.directory, "hooks"),
+      podinfo: join(pod.directory, "podinfo"),
+      console: join(pod.directory, "console"),
+    };
+    for (const directory of [...Object.values(directories), join(directories.hooks, SIDECAR)]) {
+      await mkdir(directory, { recursive: true });
+      // An emptyDir in a pod with fsGroup 107.
+      await chown(directory, 0, 107);
+      await chmod(directory, 0o2777);
+    }
+    await pod.network.addTap("tap0");
+    const { image } = this.#options;
+    const imageDirectories = [...new Set([dirname(image.kernel), dirname(image.initrd)])];
+    this.#libvirt = await startLibvirtNode(pod, {
+      mounts: [
+        ...this.#socketMounts(),
+        { hostPath: directories.hooks, containerPath: "/var/run/kubevirt-hooks" },
+        { hostPath: directories.console, containerPath: "/var/run/kubevirt-private" },
+        ...imageDirectories.map((path) => ({ hostPath: path, containerPath: path, readOnly: true })),
+      ],
+    });
+    this.#sidecar = await pod.startContainer({
+      name: SIDECAR,
+      command: ["/opt/node", "/opt/kube-vhostuser/dist/sidecar/main.mjs"],
+      uid: 107,
+      gid: 107,
+      env: { CONTAINER_NAME: SIDECAR, VHOSTUSER_LOG_LEVEL: "debug" },
+      mounts: [
+        { hostPath: process.execPath, containerPath: "/opt/node", readOnly: true },
+        { hostPath: join(PROJECT, "dist"), containerPath: "/opt/kube-vhostuser/dist", readOnly: true },
+        { hostPath: join(PROJECT, "proto"), containerPath: "/opt/kube-vhostuser/proto", readOnly: true },
+        { hostPath: join(directories.hooks, SIDECAR), containerPath: "/var/run/kubevirt-hooks" },
+        { hostPath: directories.podinfo, containerPath: "/etc/podinfo", readOnly: true },
+      ],
+    });
+    this.#launcher = new VirtLauncher({
+      hooksDirectory: directories.hooks,
+      kubevirtVersion: this.#options.kubevirtVersion ?? "1.9",
+      libvirt: this.#libvirt,
+      domainType: "qemu",
+      adapt: labDomain(image),
+    });
+    this.#guest = new Guest(this.name, join(directories.console, "virt-serial0"));
+    run.cleanup.defer(`console of ${this.name}`, () => this.#guest?.console.close());
+    await this.#launcher.collectHooks(1);
+    // virt-controller writes it once the pod is Ready, so after the sidecar serves.
+    await projectNetworkInfo(
+      join(directories.podinfo, "network-info"),
+      networkInfo(vmi, this.#shownStatus()),
+    );
+  }
+
+  /** virt-launcher asks the sidecar as often as this KubeVirt does and gives the result to libvirt. */
+  async define(): Promise<DefinedVm> {
+    return this.#require(this.#launcher, "launch").defineVm(this.#options.vmi);
+  }
+
+  /** On a migration's target: one call of the hooks, whose answer is thrown away. */
+  async prepareAsTarget(): Promise<void> {
+    await this.#require(this.#launcher, "launch").prepareMigrationTarget(this.#options.vmi);
+  }
+
+  /** Starts QEMU and waits until the guest's shell answers. */
+  async boot(): Promise<Guest> {
+    await this.libvirt.start(this.domainName);
+    await this.guest.waitForBoot();
+    return this.guest;
+  }
+
+  get libvirt(): LibvirtNode {
+    return this.#require(this.#libvirt, "launch");
+  }
+
+  get guest(): Guest {
+    return this.#require(this.#guest, "launch");
+  }
+
+  get sidecar(): Container {
+    return this.#require(this.#sidecar, "launch");
+  }
+
+  /** The VM ends, or has migrated away: QEMU, libvirtd and the sidecar go. */
+  async stop(): Promise<void> {
+    this.#guest?.console.close();
+    await this.#libvirt?.close();
+    await this.#launcher?.shutdown();
+    await this.#sidecar?.ended;
+  }
+
+  /** Multus detaches the networks (CNI DEL) and the runtime removes the sandbox. */
+  async detach(): Promise<void> {
+    await this.node.multus.detach(this.#sandbox());
+    await this.#pod?.close();
+  }
+
+  /** The pod is deleted; nobody tells the device plugin. */
+  remove(): void {
+    this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.name });
+  }
+
+  #sandbox() {
+    const pod = { namespace: this.#options.vmi.metadata.namespace, name: this.name, uid: this.#uid };
+    return { pod, containerId: this.containerId, netns: this.#pod?.network.path ?? "" };
+  }
+
+  #socketMounts(): readonly Mount[] {
+    const mounts = this.#require(this.#compute, "allocate").mounts;
+    if (this.#options.foreignPaths !== true) return mounts;
+    return mounts.flatMap(({ hostPath }) =>
+      this.#status.map((status) => ({
+        hostPath: join(hostPath, status.interface ?? ""),
+        containerPath: this.#foreignDirectory(),
+      })),
+    );
+  }
+
+  #shownStatus(): readonly NetworkStatus[] {
+    if (this.#options.foreignPaths !== true) return this.#status;
+    const path = join(this.#foreignDirectory(), "vhost.sock");
+    const deviceInfo = { type: "vhost-user", version: "1.1.0", "vhost-user": { mode: "server", path } };
+    return this.#status.map((status) => ({ ...status, "device-info": deviceInfo }));
+  }
+
+  #foreignDirectory(): string {
+    const allocation = basename(this.#require(this.#compute, "allocate").mounts[0]?.hostPath ?? "");
+    return join(FOREIGN_ROOT, allocation);
+  }
+
+  #require<Value>(value: Value | undefined, step: string): Value {
+    if (value === undefined) throw new Error(`pod ${this.name}: ${step}() comes first`);
+    return value;
+  }
+}

@@ -1,0 +1,67 @@
+import { join } from "node:path";
+import type { Dataplane } from "../../src/dataplane/dataplane.ts";
+import type { PortRequest } from "../../src/dataplane/port.ts";
+import { Failure } from "../../src/failure/failure.ts";
+
+/** A running switch, and the few things that the suite does behind the back of the {@link Dataplane}. */
+export interface SwitchUnderTest {
+  /** Two bridges that can take vhost-user ports. */
+  readonly bridges: readonly [string, string];
+  /** A short directory for sockets. */
+  readonly socketDirectory: string;
+  /** A fresh dataplane, by default for the node `node-a`. */
+  open(node?: string): Dataplane;
+  /** Makes a vhost-user port as somebody else would: without our mark. */
+  makeForeignPort(name: string, socketPath: string): Promise<void>;
+  /** Names of all ports in the switch but the bridges' own, ours or not, sorted. */
+  portNames(): Promise<readonly string[]>;
+  /** Removes every port but the bridges' own, and heals what a test broke. */
+  reset(): Promise<void>;
+  /** Kills what applies changes; the configuration can still be written where the switch has one. */
+  killSwitch(): Promise<void>;
+  startSwitch(): Promise<void>;
+  /** Kills what {@link Dataplane} talks to, and starts it again. */
+  killControl(): Promise<void>;
+  startControl(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Fires after five seconds, which is far more than a healthy switch needs. */
+export const soon = () => AbortSignal.timeout(5000);
+
+/** A request for the container `c1`, with what a test wants otherwise. */
+export function portRequest(
+  rig: Pick<SwitchUnderTest, "bridges" | "socketDirectory">,
+  changes: Partial<Omit<PortRequest, "owner">> & { readonly owner?: Partial<PortRequest["owner"]> } = {},
+): PortRequest {
+  const name = changes.name ?? "vhu0123456789ab";
+  return {
+    bridge: rig.bridges[0],
+    socketPath: join(rig.socketDirectory, `${name}.sock`),
+    mtu: 1500,
+    ...changes,
+    name,
+    owner: {
+      node: "node-a",
+      podNamespace: "shop",
+      podName: "virt-launcher-web-x7k2p",
+      podUid: "0b5c8a52-5a3f-4f0e-9a52-1d0a3bb1c001",
+      containerId: "c1",
+      interfaceName: "pod37a8eec1ce1",
+      network: "fast",
+      mac: "02:00:00:00:00:01",
+      allocationId: "0123456789abcdef",
+      ...changes.owner,
+    },
+  };
+}
+
+/** Rejects with the Failure itself, so that a test can look at its code. */
+export async function failureOf(promise: Promise<unknown>): Promise<Failure> {
+  const outcome = await promise.then(
+    (value) => ({ value }),
+    (thrown: unknown) => ({ thrown }),
+  );
+  if ("thrown" in outcome && outcome.thrown instanceof Failure) return outcome.thrown;
+  throw new Error(`a Failure was expected, not ${JSON.stringify(outcome)}`);
+}

@@ -1,0 +1,257 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createOvsdbClient, type OvsdbClient } from "../../src/ovsdb/client.ts";
+import { connectOvsdb } from "../../src/ovsdb/connection.ts";
+import { isLockHeld } from "../../src/ovsdb/lock.ts";
+import { monitorTables, type RowChange } from "../../src/ovsdb/monitor.ts";
+import { guard, lostRace, type Operation, requireCommitted } from "../../src/ovsdb/transaction.ts";
+import { newRowReference, setValue } from "../../src/ovsdb/values.ts";
+import { failureOf, soon } from "../contract/switch-under-test.ts";
+import { type OvsdbServer, startOvsdbServer } from "../lab/ovsdb-server.ts";
+
+/** Inserts a bridge with its own port, as the schema wants it. */
+function addBridge(name: string): Operation[] {
+  return [
+    { op: "insert", table: "Interface", "uuid-name": "i", row: { name, type: "internal" } },
+    { op: "insert", table: "Port", "uuid-name": "p", row: { name, interfaces: newRowReference("i") } },
+    { op: "insert", table: "Bridge", "uuid-name": "b", row: { name, ports: newRowReference("p") } },
+    {
+      op: "mutate",
+      table: "Open_vSwitch",
+      where: [],
+      mutations: [["bridges", "insert", newRowReference("b")]],
+    },
+  ];
+}
+
+describe("a real ovsdb-server", () => {
+  let directory: string;
+  let server: OvsdbServer;
+  let client: OvsdbClient;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "kvu-"));
+    server = await startOvsdbServer({ directory });
+    client = createOvsdbClient({ path: server.databaseSocket, database: "Open_vSwitch" });
+  });
+  afterEach(async () => {
+    await server.vsctl("clear", "Open_vSwitch", ".", "bridges");
+  });
+  afterAll(async () => {
+    client?.close();
+    await server?.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  it("commits a transaction, and ovs-vsctl sees it", async () => {
+    const operations = addBridge("br-x");
+    const results = requireCommitted(operations, await client.transact(operations, soon()));
+    expect(results).toHaveLength(4);
+    expect(await server.vsctl("list-br")).toBe("br-x");
+  });
+
+  it("tells a guard that does not hold as a lost race, and changes nothing", async () => {
+    const operations = [
+      guard("Bridge", [["name", "==", "br-x"]], ["name"], [{ name: "br-x" }]),
+      ...addBridge("br-y"),
+    ];
+    const outcome = await client.transact(operations, soon());
+    expect(outcome).toMatchObject({ committed: false, failedAt: 0, error: "timed out" });
+    expect(lostRace(operations, outcome)).toBe(true);
+    expect(await server.vsctl("list-br")).toBe("");
+  });
+
+  it("tells a name that is taken, which only the commit finds out, as a lost race", async () => {
+    const operations = addBridge("br-x");
+    await client.transact(operations, soon());
+    const outcome = await client.transact(operations, soon());
+    expect(outcome).toMatchObject({ committed: false, failedAt: 4, error: "constraint violation" });
+    expect(lostRace(operations, outcome)).toBe(true);
+  });
+
+  it("has its words in the failure when an operation is wrong", async () => {
+    const operations: Operation[] = [
+      { op: "update", table: "Open_vSwitch", where: [], row: { no_such_column: 1 } },
+    ];
+    const outcome = await client.transact(operations, soon());
+    expect(lostRace(operations, outcome)).toBe(false);
+    const failing = Promise.resolve().then(() => requireCommitted(operations, outcome));
+    const failure = await failureOf(failing);
+    expect(failure.code).toBe("dataplane-protocol");
+    expect(failure.message).toContain("no_such_column");
+    expect(failure.message).toContain("update Open_vSwitch, operation 0");
+  });
+
+  it("refuses a database that it does not have", async () => {
+    const other = createOvsdbClient({ path: server.databaseSocket, database: "Nope" });
+    try {
+      const failure = await failureOf(other.transact([], soon()));
+      expect(failure.code).toBe("dataplane-protocol");
+      expect(failure.message).toContain("unknown database");
+    } finally {
+      other.close();
+    }
+  });
+
+  it("holds a waiting transaction until another client fulfils it", async () => {
+    const waiting = client.transact(
+      [
+        {
+          op: "wait",
+          table: "Bridge",
+          where: [["name", "==", "br-w"]],
+          columns: ["name"],
+          until: "==",
+          rows: [{ name: "br-w" }],
+        },
+      ],
+      soon(),
+    );
+    await server.vsctl("add-br", "br-w");
+    expect(await waiting).toMatchObject({ committed: true });
+  });
+
+  it("goes on serving the connection after a waiting transaction was given up", async () => {
+    const giveUp = new AbortController();
+    const waiting = failureOf(
+      client.transact(
+        [
+          {
+            op: "wait",
+            table: "Bridge",
+            where: [],
+            columns: ["name"],
+            until: "==",
+            rows: [{ name: "never" }],
+          },
+        ],
+        giveUp.signal,
+      ),
+    );
+    await client.transact([], soon()); // the server has read the first one by now
+    giveUp.abort();
+    expect((await waiting).code).toBe("dataplane-timeout");
+    expect(await client.transact([], soon())).toEqual({ committed: true, results: [] });
+  });
+
+  it("takes many transactions at once on one connection, and answers each with its own", async () => {
+    const names = Array.from({ length: 50 }, (_, index) => `br-${index}`);
+    await Promise.all(names.map((name) => client.transact(addBridge(name), soon())));
+    const found = await Promise.all(
+      names.map(async (name) => {
+        const operations: Operation[] = [
+          { op: "select", table: "Bridge", where: [["name", "==", name]], columns: ["name"] },
+        ];
+        return requireCommitted(operations, await client.transact(operations, soon()))[0]?.rows;
+      }),
+    );
+    expect(found).toEqual(names.map((name) => [{ name }]));
+  });
+
+  it("fails what is under way when it is killed, and is reached again when it is back", async () => {
+    const waiting = failureOf(
+      client.transact(
+        [
+          {
+            op: "wait",
+            table: "Bridge",
+            where: [],
+            columns: ["name"],
+            until: "==",
+            rows: [{ name: "never" }],
+          },
+        ],
+        soon(),
+      ),
+    );
+    await client.transact([], soon());
+    await server.kill();
+    expect((await waiting).code).toBe("dataplane-unavailable");
+    expect((await failureOf(client.transact([], soon()))).code).toBe("dataplane-unavailable");
+    await server.restart();
+    expect(await client.transact([], soon())).toEqual({ committed: true, results: [] });
+  });
+
+  it("knows whether somebody holds a lock, and the question does not take it", async () => {
+    const ask = () => isLockHeld(server.databaseSocket, "some_lock", soon());
+    expect(await ask()).toBe(false);
+    expect(await Promise.all(Array.from({ length: 8 }, ask))).toEqual(Array(8).fill(false));
+    const holder = await connectOvsdb({ path: server.databaseSocket }, soon());
+    expect(await holder.request("lock", ["some_lock"], soon())).toEqual({ locked: true });
+    expect(await ask()).toBe(true);
+    holder.close();
+    expect(await ask()).toBe(false);
+  });
+
+  it("tells a monitor first what is there, then what changes, until it is told to stop", async () => {
+    await server.vsctl("add-br", "br-m");
+    const seen: RowChange[][] = [];
+    const stop = new AbortController();
+    let heard = Promise.withResolvers<void>();
+    const columns = { Bridge: ["name", "datapath_type"] };
+    const onChanges = (changes: readonly RowChange[]) => {
+      seen.push([...changes]);
+      heard.resolve();
+      heard = Promise.withResolvers<void>();
+    };
+    const first = heard.promise;
+    const { databaseSocket: path } = server;
+    const watching = monitorTables({ path, database: "Open_vSwitch", columns, onChanges }, stop.signal);
+    await first;
+    const second = heard.promise;
+    await client.transact(
+      [{ op: "update", table: "Bridge", where: [["name", "==", "br-m"]], row: { datapath_type: "netdev" } }],
+      soon(),
+    );
+    await second;
+    stop.abort();
+    await watching;
+    expect(seen.map((changes) => changes.map(({ uuid: _, ...change }) => change))).toEqual([
+      [{ table: "Bridge", new: { name: "br-m", datapath_type: "" } }],
+      [
+        {
+          table: "Bridge",
+          old: { datapath_type: "" },
+          new: { name: "br-m", datapath_type: "netdev" },
+        },
+      ],
+    ]);
+  });
+
+  it("ends a monitor with a failure when it goes away", async () => {
+    const heard = Promise.withResolvers<void>();
+    const watching = failureOf(
+      monitorTables(
+        {
+          path: server.databaseSocket,
+          database: "Open_vSwitch",
+          columns: { Bridge: ["name"] },
+          onChanges: () => heard.resolve(),
+        },
+        new AbortController().signal,
+      ),
+    );
+    await heard.promise;
+    await server.kill();
+    expect((await watching).code).toBe("dataplane-unavailable");
+    await server.restart();
+  });
+
+  it("clears an optional column with an empty set", async () => {
+    await client.transact(addBridge("br-x"), soon());
+    const set = (value: number[]): Operation[] => [
+      {
+        op: "update",
+        table: "Interface",
+        where: [["name", "==", "br-x"]],
+        row: { mtu_request: setValue(value) },
+      },
+    ];
+    requireCommitted(set([1400]), await client.transact(set([1400]), soon()));
+    expect(await server.vsctl("get", "Interface", "br-x", "mtu_request")).toBe("1400");
+    requireCommitted(set([]), await client.transact(set([]), soon()));
+    expect(await server.vsctl("get", "Interface", "br-x", "mtu_request")).toBe("[]");
+  });
+});

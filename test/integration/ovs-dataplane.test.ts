@@ -1,0 +1,254 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { Dataplane } from "../../src/dataplane/dataplane.ts";
+import { listenOnSocket } from "../contract/socket-listener.ts";
+import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
+import { startTestpmd } from "./testpmd-peer.ts";
+
+describe("a port in OVS-DPDK", () => {
+  let rig: OvsRig;
+  let dataplane: Dataplane;
+  const name = "vhu0123456789ab";
+  const column = (table: string, record: string, key: string) => rig.ovs.vsctl("get", table, record, key);
+
+  beforeAll(async () => {
+    rig = await startOvsRig();
+    dataplane = rig.open();
+  });
+  afterEach(() => rig.reset());
+  afterAll(async () => {
+    await dataplane?.close();
+    await rig?.close();
+  });
+
+  it("carries its owner in external_ids, under the names that OVS documents where it has any", async () => {
+    await dataplane.ensurePort(portRequest(rig), soon());
+    expect(await column("Interface", name, "external_ids")).toBe(
+      '{allocation-id="0123456789abcdef", attached-mac="02:00:00:00:00:01", container-id=c1, ' +
+        "interface=pod37a8eec1ce1, network=fast, node=node-a, owner=kube-vhostuser, " +
+        "pod-name=virt-launcher-web-x7k2p, pod-namespace=shop, " +
+        'pod-uid="0b5c8a52-5a3f-4f0e-9a52-1d0a3bb1c001"}',
+    );
+    expect(await column("Port", name, "external_ids")).toBe(
+      "{container-id=c1, interface=pod37a8eec1ce1, node=node-a, owner=kube-vhostuser}",
+    );
+    expect(await column("Interface", name, "type")).toBe("dpdkvhostuserclient");
+    expect(await column("Interface", name, "mtu_request")).toBe("1500");
+  });
+
+  it("keeps what other controllers write into external_ids", async () => {
+    await dataplane.ensurePort(portRequest(rig), soon());
+    await rig.ovs.vsctl("set", "Interface", name, "external_ids:iface-id=ovn-1");
+    await rig.ovs.vsctl("set", "Port", name, "external_ids:theirs=yes");
+    await dataplane.ensurePort(portRequest(rig, { owner: { podName: "other" } }), soon());
+    expect(await column("Interface", name, "external_ids:iface-id")).toBe("ovn-1");
+    expect(await column("Interface", name, "external_ids:pod-name")).toBe("other");
+    expect(await column("Port", name, "external_ids:theirs")).toBe("yes");
+  });
+
+  it("is still ours, and mended, when somebody cleared the marks of its interface", async () => {
+    const request = portRequest(rig);
+    await dataplane.ensurePort(request, soon());
+    await rig.ovs.vsctl("clear", "Interface", name, "external_ids");
+    expect((await dataplane.listPorts(soon()))[0]).toMatchObject({
+      name,
+      owner: { containerId: "c1", podName: "" },
+    });
+    expect(await dataplane.checkPort(request, soon())).toHaveLength(1);
+    expect((await dataplane.ensurePort(request, soon())).owner).toEqual(request.owner);
+  });
+
+  it("is made anew when somebody changed its type", async () => {
+    const request = portRequest(rig);
+    await dataplane.ensurePort(request, soon());
+    await rig.ovs.vsctl("set", "Interface", name, "type=internal");
+    await dataplane.ensurePort(request, soon());
+    expect(await column("Interface", name, "type")).toBe("dpdkvhostuserclient");
+    expect(await dataplane.checkPort(request, soon())).toEqual([]);
+  });
+
+  it("is not asked for again while it is in order: every change makes the switch start over", async () => {
+    await dataplane.ensurePort(portRequest(rig), soon());
+    const before = await column("Open_vSwitch", ".", "next_cfg");
+    await dataplane.ensurePort(portRequest(rig), soon());
+    await dataplane.probe("br-a", soon());
+    await dataplane.listPorts(soon());
+    expect(await column("Open_vSwitch", ".", "next_cfg")).toBe(before);
+  });
+
+  it.each(["ovs-netdev", "gre_sys"])(
+    "with the name %s is refused by the switch and taken back",
+    async (bad) => {
+      const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { name: bad }), soon()));
+      expect(failure.code).toBe("port-failed");
+      expect(failure.message).toContain("ofport is -1");
+      expect(await rig.portNames()).toEqual([]);
+      expect(await readFile(rig.ovs.vswitchdLog, "utf8")).toContain(`interface ${bad}, name is reserved`);
+    },
+  );
+
+  it.each(["", "sixteen-letters-", "a b", "a/b", "-x"])("cannot be named %j", async (bad) => {
+    const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { name: bad }), soon()));
+    expect(failure.code).toBe("invalid-request");
+  });
+
+  it("is tried again, and made, when it had failed before", async () => {
+    const request = portRequest(rig);
+    await dataplane.ensurePort(request, soon());
+    await rig.ovs.vsctl("--no-wait", "set", "Interface", name, 'error="out of paper"');
+    expect((await dataplane.listPorts(soon()))[0]?.error).toBe("out of paper");
+    expect(await dataplane.checkPort(request, soon())).toEqual([`port ${name} failed: out of paper`]);
+    expect((await dataplane.ensurePort(request, soon())).error).toBeUndefined();
+  });
+
+  it("is up and connected while a guest runs its queues", async () => {
+    const request = portRequest(rig, { mtu: 2000 });
+    await dataplane.ensurePort(request, soon());
+    const guest = await startTestpmd({ socketPath: request.socketPath });
+    const state = async () => (await dataplane.listPorts(soon()))[0];
+    try {
+      const isUp = waitUntil(async () => (await state())?.link === "up" && state(), {
+        what: "the link is up",
+        limitMs: 20_000,
+      });
+      const up = await Promise.race([isUp, guest.died]);
+      expect(up).toMatchObject({ link: "up", connected: true, mtu: 2000 });
+    } finally {
+      await guest.stop();
+    }
+    await waitUntil(async () => (await state())?.connected === false, {
+      what: "the guest's end is seen",
+      limitMs: 20_000,
+    });
+    expect(await state()).toMatchObject({ link: "down", connected: false });
+  });
+
+  it("is taken back when the switch runs but does not keep up", async () => {
+    const { vswitchd } = rig.ovs.pids();
+    process.kill(vswitchd, "SIGSTOP");
+    try {
+      const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(300)));
+      expect(failure.code).toBe("dataplane-timeout");
+      expect(failure.message).toContain("runs but does not keep up");
+      expect(await rig.portNames()).toEqual([]);
+      expect(await dataplane.probe("br-a", AbortSignal.timeout(300))).toMatchObject({ ready: false });
+    } finally {
+      process.kill(vswitchd, "SIGCONT");
+    }
+    await dataplane.ensurePort(portRequest(rig), soon());
+  });
+
+  it("moves to another socket also in a slow switch, which sees a quick exchange as no change at all", async () => {
+    const { vswitchd } = rig.ovs.pids();
+    const moved = portRequest(rig, { socketPath: join(rig.socketDirectory, "moved.sock") });
+    const listener = await listenOnSocket(moved.socketPath);
+    try {
+      await dataplane.ensurePort(portRequest(rig), soon());
+      process.kill(vswitchd, "SIGSTOP");
+      const moving = dataplane.ensurePort(moved, soon());
+      try {
+        await waitUntil(
+          async () => (await dataplane.listPorts(soon()))[0]?.socketPath !== portRequest(rig).socketPath,
+          {
+            what: "the old port is gone from the database",
+            limitMs: 5000,
+          },
+        );
+        for (let look = 0; look < 5; look += 1) expect(await dataplane.listPorts(soon())).toEqual([]);
+      } finally {
+        process.kill(vswitchd, "SIGCONT");
+      }
+      await moving;
+      await listener.dialled();
+    } finally {
+      await listener.close();
+    }
+  });
+
+  it("counts as removed only when a switch that runs has let it go", async () => {
+    const { vswitchd } = rig.ovs.pids();
+    await dataplane.ensurePort(portRequest(rig), soon());
+    process.kill(vswitchd, "SIGSTOP");
+    let removed = false;
+    const removing = dataplane.removePort(name, soon()).then((was) => {
+      removed = true;
+      return was;
+    });
+    try {
+      await waitUntil(async () => (await dataplane.listPorts(soon())).length === 0, {
+        what: "the database has no port",
+        limitMs: 5000,
+      });
+      await dataplane.listPorts(soon());
+      expect(removed).toBe(false);
+    } finally {
+      process.kill(vswitchd, "SIGCONT");
+    }
+    expect(await removing).toBe(true);
+  });
+
+  it("that was there before stays when the switch does not answer in time", async () => {
+    const { vswitchd } = rig.ovs.pids();
+    await dataplane.ensurePort(portRequest(rig), soon());
+    process.kill(vswitchd, "SIGSTOP");
+    try {
+      const changed = portRequest(rig, { mtu: 3000 });
+      const failure = await failureOf(dataplane.ensurePort(changed, AbortSignal.timeout(300)));
+      expect(failure.code).toBe("dataplane-timeout");
+      expect(await rig.portNames()).toEqual([name]);
+    } finally {
+      process.kill(vswitchd, "SIGCONT");
+    }
+  });
+
+  it("is taken back at the deadline when the switch is down, and the failure says so", async () => {
+    await rig.killSwitch();
+    const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(300)));
+    expect(failure.code).toBe("dataplane-timeout");
+    expect(failure.message).toContain("ovs-vswitchd is not running");
+    expect(await rig.portNames()).toEqual([]);
+    expect(await dataplane.probe("br-a", soon())).toEqual({
+      ready: false,
+      reason: "ovs-vswitchd is not running",
+    });
+  });
+
+  it("does not keep a starting switch from its lock, however often somebody asks whether it runs", async () => {
+    await rig.killSwitch();
+    let starting = true;
+    const ask = async () => {
+      while (starting) await dataplane.probe("br-a", soon());
+    };
+    const asking = Promise.all([ask(), ask()]);
+    try {
+      await rig.startSwitch();
+    } finally {
+      starting = false;
+      await asking;
+    }
+    expect(await dataplane.probe("br-a", soon())).toEqual({ ready: true });
+    await dataplane.ensurePort(portRequest(rig), soon());
+  });
+
+  it("is refused on a bridge of the kernel's datapath, with the command that mends it", async () => {
+    await rig.ovs.vsctl("--no-wait", "add-br", "br-kernel");
+    try {
+      const failure = await failureOf(
+        dataplane.ensurePort(portRequest(rig, { bridge: "br-kernel" }), soon()),
+      );
+      expect(failure.code).toBe("dataplane-unfit");
+      expect(failure.fix).toContain("set Bridge br-kernel datapath_type=netdev");
+    } finally {
+      await rig.ovs.vsctl("del-br", "br-kernel");
+    }
+  });
+
+  it("does not mind a port whose socket has a longer name", async () => {
+    const longer = join(rig.socketDirectory, `${name}.sock2`);
+    await rig.makeForeignPort("foreign", longer);
+    expect((await dataplane.ensurePort(portRequest(rig), soon())).name).toBe(name);
+  });
+});

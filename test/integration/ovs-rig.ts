@@ -1,0 +1,81 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { openOvsDataplane } from "../../src/dataplane/ovs/ovs-dataplane.ts";
+import { silentLogger } from "../../src/logging/logger.ts";
+import type { SwitchUnderTest } from "../contract/switch-under-test.ts";
+import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
+import { reserveHugepages } from "../machine/hugepages.ts";
+import { openLabRun } from "../machine/lab-run.ts";
+
+const HUGEPAGE_KIB = 2048;
+const HUGEPAGES = 384; // 512 MiB for the switch, the rest for a testpmd as its guest
+
+/** Real OVS-DPDK as the contract suite wants it, plus what only OVS tests look at. */
+export interface OvsRig extends SwitchUnderTest {
+  readonly ovs: OvsDpdk;
+}
+
+/** Reserves hugepages, starts OVS-DPDK with the bridges br-a and br-b. */
+export async function startOvsRig(): Promise<OvsRig> {
+  const run = await openLabRun();
+  try {
+    await reserveHugepages(run, HUGEPAGE_KIB, HUGEPAGES);
+    const ovs = await startOvsDpdk({ directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
+    run.cleanup.defer("stop OVS-DPDK", () => ovs.close());
+    const socketDirectory = join(run.directory, "sockets");
+    await mkdir(socketDirectory);
+    return rigOf(ovs, socketDirectory, () => run.close());
+  } catch (error) {
+    await run.close(error);
+    throw error;
+  }
+}
+
+function rigOf(ovs: OvsDpdk, socketDirectory: string, close: () => Promise<void>): OvsRig {
+  let switchDown = false;
+  let controlDown = false;
+  const bridges = ["br-a", "br-b"] as const;
+  const portNames = async () => {
+    const names = await Promise.all(bridges.map((bridge) => ovs.vsctl("--no-wait", "list-ports", bridge)));
+    return names.flatMap((text) => text.split("\n").filter(Boolean)).sort();
+  };
+  const startSwitch = async () => {
+    await ovs.restartVswitchd();
+    switchDown = false;
+  };
+  const startControl = async () => {
+    await ovs.restartDatabase();
+    controlDown = false;
+    // The switch itself has to come back to the database too, or its next change waits for its back-off.
+    await ovs.vsctl("set", "Open_vSwitch", ".", `external_ids:lab-seen=${Date.now()}`);
+  };
+  return {
+    ovs,
+    bridges,
+    socketDirectory,
+    open: (node = "node-a") =>
+      openOvsDataplane({ databaseSocket: ovs.databaseSocket, node, logger: silentLogger }),
+    makeForeignPort: async (name, socketPath) => {
+      const type = "type=dpdkvhostuserclient";
+      const path = `options:vhost-server-path=${socketPath}`;
+      await ovs.vsctl("add-port", bridges[0], name, "--", "set", "Interface", name, type, path);
+    },
+    portNames,
+    reset: async () => {
+      if (controlDown) await startControl();
+      if (switchDown) await startSwitch();
+      for (const name of await portNames()) await ovs.vsctl("del-port", name);
+    },
+    killSwitch: async () => {
+      switchDown = true;
+      await ovs.killVswitchd();
+    },
+    startSwitch,
+    killControl: async () => {
+      controlDown = true;
+      await ovs.killDatabase();
+    },
+    startControl,
+    close,
+  };
+}

@@ -1,0 +1,279 @@
+import { chown, mkdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Container } from "../lab/pod.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { type NetworkStatus, podInterfaceName } from "../stand-in/virt-launcher/network-info.ts";
+import type { DefinedVm, KubevirtVersion } from "../stand-in/virt-launcher/virt-launcher.ts";
+import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
+import { child, parseXml, type XmlNode } from "../stand-in/virt-launcher/xml-tree.ts";
+import { type SidecarPod, startSidecarPod } from "./sidecar-pod.ts";
+import { VhostUserPeer } from "./sidecar-vhost-peer.ts";
+
+type Domain = VirtualMachineInstance["spec"]["domain"];
+type Interfaces = NonNullable<Domain["devices"]["interfaces"]>;
+
+let run: LabRun;
+let flat: SidecarPod;
+let nested: SidecarPod;
+let sidecar: Container;
+
+beforeAll(async () => {
+  run = await openLabRun();
+  flat = await startSidecarPod(run, "flat", "flat");
+  nested = await startSidecarPod(run, "nested", "nested");
+  await flat.startSidecar();
+  sidecar = await nested.startSidecar();
+});
+afterAll(() => run?.close());
+
+/** A VM with masquerade as its first NIC and two of ours. */
+function vmi(domain: Partial<Domain> = {}, interfaces?: Interfaces): VirtualMachineInstance {
+  const nics = interfaces ?? [
+    { name: "default", masquerade: {} },
+    { name: "blue", binding: { name: "vhostuser" }, macAddress: "02:00:00:00:00:01" },
+    { name: "red", binding: { name: "vhostuser" } },
+  ];
+  return {
+    metadata: { name: "router", namespace: "tests" },
+    spec: {
+      architecture: "amd64",
+      domain: {
+        cpu: { cores: 2, sockets: 1, threads: 1 },
+        machine: { type: "q35" },
+        memory: { guest: "128Mi" },
+        ...domain,
+        devices: { networkInterfaceMultiqueue: true, interfaces: nics, ...domain.devices },
+      },
+      networks: nics.map(({ name, masquerade }) =>
+        masquerade === undefined ? { name, multus: { networkName: name } } : { name, pod: {} },
+      ),
+    },
+  };
+}
+
+/** What Multus says of the interfaces of ours; `directory` is where their sockets are, as compute sees it. */
+function statuses(guest: VirtualMachineInstance, directory?: string): NetworkStatus[] {
+  const ours = (guest.spec.domain.devices.interfaces ?? []).filter((one) => one.binding !== undefined);
+  return ours.map(({ name }, index) => {
+    const pod = podInterfaceName(guest, name);
+    const path =
+      directory === undefined
+        ? `/var/run/vhostuser/sockets/${pod}/vhost.sock`
+        : `${directory}/${name}/vhost.sock`;
+    return {
+      name: `tests/${name}`,
+      interface: pod,
+      mac: `02:00:00:00:01:0${index}`,
+      mtu: 9000 + index,
+      "device-info": { type: "vhost-user", version: "1.1.0", "vhost-user": { mode: "server", path } },
+    };
+  });
+}
+
+/** Defines it through the sidecar and leaves libvirt without it. */
+async function defined(guest: VirtualMachineInstance, version: KubevirtVersion, hostNumaNodes = 1) {
+  const pod = ["1.3", "1.5"].includes(version) ? flat : nested;
+  await pod.publish(guest, statuses(guest));
+  const launcher = pod.launcher(version, { hostNumaNodes });
+  await launcher.collectHooks(1);
+  const vm = await launcher.defineVm(guest);
+  try {
+    const file = join(run.directory, "domain.xml");
+    await writeFile(file, vm.xml);
+    await runProgram("virt-xml-validate", [file, "domain"]);
+    // libvirt looks for the nodes that memory is bound to, and this machine may have one only.
+    const command =
+      hostNumaNodes === 1 ? await pod.libvirt.virsh("domxml-to-native", "qemu-argv", "--xml", file) : "";
+    return { vm, command, readBack: parseXml(await pod.libvirt.dumpInactiveXml(vm.name)) };
+  } finally {
+    await pod.libvirt.undefine(vm.name);
+  }
+}
+
+const nics = (domain: XmlNode) =>
+  child(domain, "devices")?.children.filter((one) => one.name === "interface") ?? [];
+const alias = (nic: XmlNode) => child(nic, "alias")?.attributes["name"];
+const ours = (xml: string) => nics(parseXml(xml)).filter((nic) => nic.attributes["type"] === "vhostuser");
+const withoutAddress = (nic: XmlNode) => nic.children.filter((one) => one.name !== "address");
+
+const LAYOUTS: Readonly<Record<string, VirtualMachineInstance>> = {
+  "plain memory": vmi(),
+  "hugepages with memfd": vmi({ memory: { guest: "128Mi", hugepages: { pageSize: "2Mi" } } }),
+  "hugepages without memfd": withAnnotation(
+    vmi({ memory: { guest: "128Mi", hugepages: { pageSize: "2Mi" } } }),
+    "kubevirt.io/memfd",
+    "false",
+  ),
+  "NUMA mapped from the host": vmi({
+    cpu: { cores: 4, dedicatedCpuPlacement: true, numa: { guestMappingPassthrough: {} } },
+    memory: { guest: "128Mi", hugepages: { pageSize: "2Mi" } },
+  }),
+  "memory that can be plugged": vmi({ memory: { guest: "128Mi", maxGuest: "256Mi" } }),
+  "hugepages that can be plugged": vmi({
+    memory: { guest: "128Mi", maxGuest: "256Mi", hugepages: { pageSize: "2Mi" } },
+  }),
+  "CPUs that can be plugged": vmi({ cpu: { cores: 2, sockets: 1, threads: 1, maxSockets: 4 } }),
+};
+
+function withAnnotation(guest: VirtualMachineInstance, key: string, value: string): VirtualMachineInstance {
+  return { ...guest, metadata: { ...guest.metadata, annotations: { [key]: value } } };
+}
+
+const VERSIONS = ["1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "main"] as const;
+
+describe.each(Object.entries(LAYOUTS))("a VM with %s", (_name, guest) => {
+  it.each(VERSIONS)("is defined through KubeVirt %s, all of its memory shared", async (version) => {
+    const { vm, command, readBack } = await defined(guest, version);
+    expectOneStableNicEach(vm);
+    expect(nics(readBack).map(alias)).toEqual(["ua-default", "ua-blue", "ua-red"]);
+    const backends = command.match(/"qom-type":"memory-backend-[^}]*/g) ?? [];
+    expect(backends).not.toEqual([]);
+    expect(backends.filter((one) => !one.includes('"share":true'))).toEqual([]);
+    // A file on disk would be shared too, and slow beyond use.
+    expect(backends.filter((one) => one.includes("mem-path") && !one.includes("/dev/hugepages"))).toEqual([]);
+    expect(/ -smp (\d+)/.exec(command)?.[1]).toBe(guest.spec.domain.cpu?.cores?.toString());
+  });
+});
+
+it("shares every NUMA cell of a VM on two host nodes", async () => {
+  const { vm } = await defined(LAYOUTS["NUMA mapped from the host"] ?? vmi(), "1.9", 2);
+  const cells = child(child(parseXml(vm.xml), "cpu"), "numa")?.children ?? [];
+  expect(cells.map(({ attributes }) => [attributes["id"], attributes["memAccess"]])).toEqual([
+    ["0", "shared"],
+    ["1", "shared"],
+  ]);
+});
+
+function expectOneStableNicEach(vm: DefinedVm): void {
+  const last = ours(vm.xml);
+  expect(last.map(alias)).toEqual(["ua-blue", "ua-red"]);
+  for (const call of vm.calls) {
+    const now = ours(call.output);
+    expect(now.map(withoutAddress)).toEqual(last.map(withoutAddress));
+  }
+}
+
+describe("the calls of one VM's start", () => {
+  const four = ["default", "blue", "red", "green"].map((name) =>
+    name === "default" ? { name, masquerade: {} } : { name, binding: { name: "vhostuser" } },
+  );
+  it.each<[KubevirtVersion, number, number]>([
+    ["1.3", 2, 1],
+    ["1.7", 2, 1],
+    ["1.8", 3, 2],
+    ["1.9", 3, 2],
+    ["main", 3, 2],
+  ])("of KubeVirt %s: %i with free NIC slots, %i without", async (version, withSlots, without) => {
+    const plenty = await defined(vmi(), version);
+    expect(plenty.vm.calls).toHaveLength(withSlots);
+    const full = await defined(vmi({}, four), version);
+    expect(full.vm.calls).toHaveLength(without);
+    const addressOf = (nic: XmlNode) => child(nic, "address")?.attributes;
+    const inCall = ours(full.vm.calls.at(-1)?.input ?? "").map(addressOf);
+    if (version !== "main") return;
+    expect(inCall.filter((address) => address?.["type"] === "pci")).toHaveLength(3);
+    expect(ours(full.vm.xml).map(addressOf)).toEqual(inCall);
+  });
+});
+
+describe("the VM example of the KubeVirt proposal", () => {
+  it("becomes the interface that the proposal shows", async () => {
+    const file = new URL("../fixtures/kubevirt/vm-example.json", import.meta.url);
+    const machine = JSON.parse(await readFile(file, "utf8"));
+    const guest: VirtualMachineInstance = { metadata: machine.metadata, spec: machine.spec.template.spec };
+    const { vm, command } = await defined(guest, "1.9");
+    const [nic, ...others] = ours(vm.xml);
+    expect(others).toEqual([]);
+    expect(nic?.children.map(({ name, attributes }) => [name, attributes])).toEqual([
+      ["mac", { address: "ca:fe:ca:fe:42:42" }],
+      [
+        "source",
+        { type: "unix", path: "/var/run/vhostuser/sockets/pod6c270ef2f25/vhost.sock", mode: "server" },
+      ],
+      ["target", { dev: "pod6c270ef2f25" }],
+      ["model", { type: "virtio-non-transitional" }],
+      ["driver", { name: "vhost", queues: "4", rx_queue_size: "1024", tx_queue_size: "1024" }],
+      ["rom", { enabled: "no" }],
+      ["alias", { name: "ua-net1" }],
+    ]);
+    expect(vm.xml).toContain('memAccess="shared"');
+    expect(command).toContain('"share":true');
+  });
+});
+
+describe("QEMU", () => {
+  const everything = (): VirtualMachineInstance =>
+    vmi({ devices: { useVirtioTransitional: true, networkInterfaceMultiqueue: true } }, [
+      { name: "blue", binding: { name: "vhostuser" }, bootOrder: 1, acpiIndex: 7, state: "down" },
+      { name: "red", binding: { name: "vhostuser" } },
+    ]);
+
+  it.each([
+    ["in the constant mount", undefined, (pod: SidecarPod) => pod.constantMount],
+    ["behind a stable link", "/var/run/foreign/a1", (pod: SidecarPod) => join(pod.foreignMount, "a1")],
+  ])(
+    "starts with sockets %s and everything that an interface can have",
+    async (_name, directory, onMachine) => {
+      const guest = everything();
+      const names = ["blue", "red"].map((name) =>
+        directory === undefined ? podInterfaceName(guest, name) : name,
+      );
+      const directories = names.map((name) => join(onMachine(nested), name));
+      for (const one of directories) {
+        await mkdir(one, { recursive: true });
+        await chown(one, 107, 107);
+      }
+      await nested.publish(guest, statuses(guest, directory));
+      const launcher = nested.launcher("1.9");
+      await launcher.collectHooks(1);
+      const { name } = await launcher.defineVm(guest);
+      const peers = directories.map((one) => new VhostUserPeer(join(one, "vhost.sock")));
+      try {
+        const connecting = peers.map((peer) => peer.connect());
+        await nested.libvirt.virsh("start", "--paused", name);
+        await Promise.all(connecting);
+        expect(await nested.libvirt.state(name)).toBe("paused");
+        const migratable = await nested.libvirt.virsh("dumpxml", "--migratable", name);
+        expect(migratable.match(/name='host_mtu' type='unsigned' value='900\d'/g)).toHaveLength(2);
+      } finally {
+        for (const peer of peers) peer.close();
+        await nested.libvirt.destroy(name).catch(() => undefined);
+        await nested.libvirt.undefine(name);
+      }
+    },
+  );
+});
+
+describe("the sidecar's container", () => {
+  it("makes the stable link on the target of a migration, whose answer nobody uses", async () => {
+    const guest = vmi();
+    await nested.publish(guest, statuses(guest, "/var/run/foreign/target"));
+    const launcher = nested.launcher("1.9");
+    await launcher.collectHooks(1);
+    await launcher.prepareMigrationTarget(guest);
+    const link = join(nested.hooks, "hook-sidecar-0/vhostuser", podInterfaceName(guest, "blue"));
+    expect(await readlink(link)).toBe("/var/run/foreign/target/blue");
+  });
+
+  it("runs without root and without capabilities", async () => {
+    const status = await readFile(`/proc/${sidecar.hostPid}/status`, "utf8");
+    expect(status).toMatch(/^Uid:\t107\t107\t107\t107$/m);
+    expect(status).toMatch(/^CapBnd:\t0+$/m);
+  });
+
+  it("serves again after it was killed, and ends with 0 on SIGTERM and on Shutdown", async () => {
+    sidecar.kill("SIGKILL");
+    await sidecar.ended;
+    const second = await nested.startSidecar();
+    await nested.launcher("1.9").collectHooks(1);
+    second.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+    const third = await nested.startSidecar();
+    const launcher = nested.launcher("1.9");
+    await launcher.collectHooks(1);
+    await launcher.shutdown();
+    expect(await third.ended).toBe(0);
+  });
+});

@@ -1,0 +1,93 @@
+import { chown, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type LibvirtNode, startLibvirtNode } from "../lab/libvirt-node.ts";
+import { type Container, startPod } from "../lab/pod.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import {
+  type NetworkStatus,
+  networkInfo,
+  projectNetworkInfo,
+} from "../stand-in/virt-launcher/network-info.ts";
+import {
+  type KubevirtVersion,
+  VirtLauncher,
+  type VirtLauncherOptions,
+} from "../stand-in/virt-launcher/virt-launcher.ts";
+import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
+
+/** A pod with libvirt in `compute` and the real sidecar beside it, both with the paths that KubeVirt gives them. */
+export interface SidecarPod {
+  readonly libvirt: LibvirtNode;
+  /** The shared volume, `/var/run/kubevirt-hooks` of compute, as the machine sees it. */
+  readonly hooks: string;
+  /** `/var/run/vhostuser/sockets` of compute as the machine sees it. */
+  readonly constantMount: string;
+  /** A mount of somebody else, `/var/run/foreign` in compute. */
+  readonly foreignMount: string;
+  /** Starts the sidecar's container, as KubeVirt's user without any capability. */
+  startSidecar(): Promise<Container>;
+  /** The compute container's launcher; a new one knows no sidecar yet. */
+  launcher(kubevirtVersion: KubevirtVersion, options?: Partial<VirtLauncherOptions>): VirtLauncher;
+  /** Publishes the pod's network-status as virt-controller and kubelet do. */
+  publish(vmi: VirtualMachineInstance, statuses: readonly NetworkStatus[]): Promise<void>;
+}
+
+const KUBEVIRT_USER = 107;
+const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+
+/** How a release lays out the hooks directory: since 1.6 a sidecar has a name and sees its own part only. */
+export type HooksLayout = "flat" | "nested";
+
+/** Makes the pod; all of it goes with the run. */
+export async function startSidecarPod(run: LabRun, name: string, layout: HooksLayout): Promise<SidecarPod> {
+  const pod = await startPod(run, name);
+  const [hooks, podinfo, constantMount, foreignMount] = (await Promise.all(
+    ["hooks", "podinfo", "constant", "foreign"].map(async (part) => {
+      const directory = join(pod.directory, part);
+      await mkdir(directory);
+      await chown(directory, KUBEVIRT_USER, KUBEVIRT_USER);
+      return directory;
+    }),
+  )) as [string, string, string, string];
+  const container = layout === "nested" ? "hook-sidecar-0" : undefined;
+  const own = container === undefined ? hooks : join(hooks, container);
+  await mkdir(own, { recursive: true });
+  await chown(own, KUBEVIRT_USER, KUBEVIRT_USER);
+  const libvirt = await startLibvirtNode(pod, {
+    mounts: [
+      { hostPath: hooks, containerPath: "/var/run/kubevirt-hooks" },
+      { hostPath: constantMount, containerPath: "/var/run/vhostuser/sockets", readOnly: false },
+      { hostPath: foreignMount, containerPath: "/var/run/foreign" },
+    ],
+  });
+  let started = 0;
+  return {
+    libvirt,
+    hooks,
+    constantMount,
+    foreignMount,
+    startSidecar: () =>
+      pod.startContainer({
+        name: `hook-sidecar-${started++}`,
+        command: [process.execPath, join(PROJECT, "src/sidecar/main.ts")],
+        uid: KUBEVIRT_USER,
+        mounts: [
+          { hostPath: PROJECT, containerPath: PROJECT, readOnly: true },
+          { hostPath: own, containerPath: "/var/run/kubevirt-hooks" },
+          { hostPath: podinfo, containerPath: "/etc/podinfo", readOnly: true },
+        ],
+        ...(container === undefined ? {} : { env: { CONTAINER_NAME: container } }),
+      }),
+    launcher: (kubevirtVersion, options = {}) =>
+      new VirtLauncher({
+        hooksDirectory: hooks,
+        kubevirtVersion,
+        libvirt,
+        domainType: "qemu",
+        collectTimeoutMs: 20_000,
+        ...options,
+      }),
+    publish: (vmi, statuses) => projectNetworkInfo(join(podinfo, "network-info"), networkInfo(vmi, statuses)),
+  };
+}

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { countHugepages } from "../machine/hugepage-pool.ts";
+import { JOURNAL_DIRECTORY } from "../machine/journal.ts";
+import { requireMachine } from "../machine/packages.ts";
+import { descendantsOf, identifyProcess, isRunning, type ProcessIdentity } from "../machine/process-table.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+
+interface Taken {
+  readonly name: string;
+  readonly directory: string;
+  readonly hugepages: number;
+  readonly pid: number;
+}
+
+interface InterruptedRun {
+  readonly program: ChildProcess;
+  readonly taken: Taken;
+  readonly processes: readonly ProcessIdentity[];
+}
+
+/** Starts a run that holds a pod, hugepages and processes, and waits until it has them. */
+async function startRun(): Promise<InterruptedRun> {
+  await requireMachine();
+  const { free } = await countHugepages(2048);
+  const file = fileURLToPath(new URL("./interrupted-run.ts", import.meta.url));
+  const program = spawn(process.execPath, [file, String(free + 5)], { stdio: ["ignore", "pipe", "inherit"] });
+  if (program.stdout === null) throw new Error("the run has no output");
+  const [line] = await once(createInterface(program.stdout), "line");
+  const taken = JSON.parse(line) as Taken;
+  const processes = [taken.pid, ...descendantsOf(taken.pid)].flatMap((pid) => identifyProcess(pid) ?? []);
+  return { program, taken, processes };
+}
+
+/** Waits until nothing of the run is on the machine. */
+async function expectNothingLeft({ taken, processes }: InterruptedRun): Promise<void> {
+  const journal = () => existsSync(join(JOURNAL_DIRECTORY, `${taken.name}.journal`));
+  const namespaces = async () => (await runProgram("ip", ["netns", "list"])).stdout;
+  await waitUntil(() => !existsSync(taken.directory) && !journal() && !processes.some(isRunning), {
+    what: `nothing of ${taken.name} is left`,
+    limitMs: 20_000,
+  });
+  expect(await namespaces()).not.toContain(taken.name);
+}
+
+test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+  "%s gives everything back before the run ends",
+  async (signal) => {
+    const run = await startRun();
+    expect(run.processes.length).toBeGreaterThanOrEqual(3);
+    expect(run.taken.hugepages).toBeGreaterThan(0);
+    const before = await countHugepages(2048);
+    const closed = once(run.program, "close");
+    run.program.kill(signal);
+    run.program.kill(signal);
+    const [code] = await closed;
+
+    expect(code).toBeGreaterThan(128);
+    expect(existsSync(run.taken.directory)).toBe(false);
+    expect((await countHugepages(2048)).total).toBe(before.total - run.taken.hugepages);
+    await expectNothingLeft(run);
+  },
+);
+
+test("after SIGKILL the kernel ends its processes and its guard gives the rest back", async () => {
+  const run = await startRun();
+  const before = await countHugepages(2048);
+  const closed = once(run.program, "close");
+  run.program.kill("SIGKILL");
+  await closed;
+
+  await expectNothingLeft(run);
+  expect((await countHugepages(2048)).total).toBe(before.total - run.taken.hugepages);
+});

@@ -1,0 +1,152 @@
+import { access, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure } from "../../src/failure/failure.ts";
+import { type ChildProgram, startChildProgram } from "./child-program.ts";
+import { missingOvs, ovsEnvironment, runOvsTool, startOvsdbServer } from "./ovsdb-server.ts";
+
+const VSWITCHD = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+const SOCKET_MEMORY_MIB = 512;
+
+/** A real ovsdb-server and a real OVS-DPDK switch in a directory of their own. */
+export interface OvsDpdk {
+  readonly directory: string;
+  readonly databaseSocket: string;
+  /** Log of ovs-vswitchd; it says what the database's error column does not. */
+  readonly vswitchdLog: string;
+  /** Pids of what runs now. `nsenter --net --target <vswitchd>` enters the switch's network namespace. */
+  pids(): { readonly ovsdbServer: number; readonly vswitchd: number };
+  /** ovs-vsctl, waiting until the switch has applied the change; add `--no-wait` where it is down. */
+  vsctl(...args: string[]): Promise<string>;
+  /** ovs-appctl on the switch, for example `dpctl/dump-flows`. */
+  appctl(...args: string[]): Promise<string>;
+  /** ovs-ofctl on a bridge's management socket: `ofctl("br-a", "dump-ports-desc")`. */
+  ofctl(bridge: string, command: string, ...args: string[]): Promise<string>;
+  /** SIGKILL, as in a crash; ports stay in the database. */
+  killVswitchd(): Promise<void>;
+  /** Starts the switch again (ending it first where it runs) and waits until it has applied the database. */
+  restartVswitchd(): Promise<void>;
+  killDatabase(): Promise<void>;
+  restartDatabase(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Where and how to run it. */
+export interface OvsDpdkOptions {
+  /** Made where it is missing; unix sockets lie in it, so keep it below about 80 bytes. */
+  readonly directory: string;
+  /** Bridges to make, all with datapath_type netdev. */
+  readonly bridges: readonly string[];
+  /** False leaves DPDK off: the switch starts in a moment, needs no hugepages and refuses vhost-user ports. */
+  readonly dpdk?: boolean;
+}
+
+/**
+ * Starts the switch and waits until its bridges are up. DPDK runs with --no-pci (else it takes the machine's own
+ * network card) and --in-memory: no hugetlbfs mount, no runtime files, and a killed switch leaks no hugepage.
+ * The switch has a network namespace of its own, because bridges make tap devices of their name.
+ * @throws Failure part-missing where OVS is not installed or hugepages are not reserved
+ */
+export async function startOvsDpdk(options: OvsDpdkOptions): Promise<OvsDpdk> {
+  const { directory } = options;
+  const dpdk = options.dpdk ?? true;
+  await access(VSWITCHD).catch((cause: unknown) => {
+    throw missingOvs(VSWITCHD, cause);
+  });
+  if (dpdk) await requireHugepages();
+  const database = await startOvsdbServer({ directory });
+  const tool = (name: string, ...args: string[]) => runOvsTool(directory, name, args);
+  const vsctl = (...args: string[]) =>
+    tool("ovs-vsctl", `--db=unix:${database.databaseSocket}`, "--retry", "--timeout=30", ...args);
+  const control = join(directory, "vswitchd.ctl");
+  const vswitchdLog = join(directory, "vswitchd.log");
+
+  let starts = 0;
+  const start = async (): Promise<ChildProgram> => {
+    const program = await startChildProgram({
+      command: "unshare",
+      args: [
+        "--net",
+        VSWITCHD,
+        `unix:${database.databaseSocket}`,
+        `--unixctl=${control}`,
+        `--log-file=${vswitchdLog}`,
+        "-vconsole:off",
+      ],
+      env: ovsEnvironment(directory),
+      fix: "apt-get install util-linux",
+    });
+    starts += 1;
+    // Any change that vsctl waits for shows that the switch has read the whole database.
+    const applied = vsctl("set", "Open_vSwitch", ".", `external_ids:lab-starts=${starts}`);
+    try {
+      await Promise.race([applied, program.died]);
+    } catch (error) {
+      applied.catch(() => undefined);
+      await program.stop("SIGKILL");
+      throw error;
+    }
+    return program;
+  };
+
+  let vswitchd: ChildProgram;
+  try {
+    await database.vsctl("set", "Open_vSwitch", ".", ...settings(dpdk));
+    vswitchd = await start();
+    const make = options.bridges.flatMap((name) => [
+      ...["--", "add-br", name],
+      ...["--", "set", "Bridge", name, "datapath_type=netdev"],
+    ]);
+    if (make.length > 0) await vsctl(...make);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+
+  return {
+    directory,
+    databaseSocket: database.databaseSocket,
+    vswitchdLog,
+    pids: () => ({ ovsdbServer: database.pid(), vswitchd: vswitchd.pid }),
+    vsctl,
+    appctl: (...args) => tool("ovs-appctl", "-t", control, ...args),
+    ofctl: (bridge, command, ...args) =>
+      tool("ovs-ofctl", command, `unix:${join(directory, `${bridge}.mgmt`)}`, ...args),
+    killVswitchd: () => vswitchd.stop("SIGKILL"),
+    restartVswitchd: async () => {
+      await vswitchd.stop();
+      vswitchd = await start();
+    },
+    killDatabase: () => database.kill(),
+    restartDatabase: () => database.restart(),
+    close: async () => {
+      await vswitchd.stop();
+      await database.close();
+    },
+  };
+}
+
+function settings(dpdk: boolean): string[] {
+  if (!dpdk) return ["other_config:dpdk-init=false"];
+  return [
+    "other_config:dpdk-init=true",
+    `other_config:dpdk-socket-mem="${SOCKET_MEMORY_MIB}"`,
+    // Else DPDK would take every page that is free for its packet buffers, guests' and pods' too.
+    `other_config:dpdk-socket-limit="${SOCKET_MEMORY_MIB}"`,
+    "other_config:pmd-cpu-mask=0x2",
+    'other_config:dpdk-extra="--no-pci --in-memory"',
+  ];
+}
+
+/** Without pages DPDK aborts with a line in a log; say it before. */
+async function requireHugepages(): Promise<void> {
+  const lines = await readFile("/proc/meminfo", "utf8");
+  const number = (key: string) => Number(new RegExp(`^${key}:\\s+(\\d+)`, "m").exec(lines)?.[1] ?? 0);
+  const freeMib = (number("HugePages_Free") * number("Hugepagesize")) / 1024;
+  if (freeMib >= SOCKET_MEMORY_MIB) return;
+  throw new Failure({
+    code: "part-missing",
+    what: `${freeMib} MiB of hugepages are free, OVS-DPDK needs ${SOCKET_MEMORY_MIB} MiB`,
+    where: "/proc/meminfo HugePages_Free",
+    fix: "sysctl vm.nr_hugepages=512",
+  });
+}

@@ -1,0 +1,192 @@
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import type { UnixServer } from "../../../src/grpc/unix-server.ts";
+import { type KubeletPaths, kubeletPaths } from "../../../src/kubelet/paths.ts";
+import { containerOptions, mountProblems } from "./container-options.ts";
+import { type AllocateCall, DeviceManager } from "./device-manager.ts";
+import type { Admission, AdmittedContainer, PodRequest } from "./pod.ts";
+import { type RunningPod, servePodResources } from "./pod-resources-server.ts";
+import { type RegistrationAttempt, RegistrationServer } from "./registration-server.ts";
+import { seededRandom } from "./seeded-random.ts";
+import { TokenBucket } from "./token-bucket.ts";
+import { wipeSockets } from "./wipe-sockets.ts";
+
+/** Where a stand-in lives and how it rolls its dice. */
+export interface StandInKubeletOptions {
+  /** kubelet's root directory; a short path, for sockets lie below it. */
+  readonly root: string;
+  /** Seed of every choice that kubelet leaves open; default 1. */
+  readonly seed?: number;
+}
+
+/** Names a pod. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+interface Life {
+  readonly manager: DeviceManager;
+  readonly registration: RegistrationServer;
+  readonly podResources: UnixServer;
+}
+
+/**
+ * A kubelet as device plugins and PodResources readers see it, on real unix sockets. Pods live on while it is
+ * down; devices that they hold are in its checkpoint.
+ */
+export class StandInKubelet {
+  readonly paths: KubeletPaths;
+  /** Every Register call, over all lives. */
+  readonly registrations: RegistrationAttempt[] = [];
+  /** Every Allocate call, over all lives. */
+  readonly allocateCalls: AllocateCall[] = [];
+  readonly #random: () => number;
+  readonly #pods = new Map<string, RunningPod>();
+  #life: Life | undefined;
+  #admission: Promise<unknown> = Promise.resolve();
+
+  private constructor(options: StandInKubeletOptions) {
+    this.paths = kubeletPaths(options.root);
+    this.#random = seededRandom(options.seed ?? 1);
+  }
+
+  /** A kubelet that was never started: its directory need not exist. */
+  static create(options: StandInKubeletOptions): StandInKubelet {
+    return new StandInKubelet(options);
+  }
+
+  /** A running kubelet. */
+  static async start(options: StandInKubeletOptions): Promise<StandInKubelet> {
+    const kubelet = new StandInKubelet(options);
+    await kubelet.start();
+    return kubelet;
+  }
+
+  /** Begins a life: reads the checkpoint, deletes every socket in the plugin directory, serves. */
+  async start(): Promise<void> {
+    if (this.#life !== undefined) throw new Error("this kubelet runs already");
+    const directory = this.paths.pluginDirectory;
+    await mkdir(directory, { recursive: true, mode: 0o750 });
+    const manager = new DeviceManager({
+      directory,
+      random: this.#random,
+      activePods: () => new Set([...this.#pods.values()].map(({ uid }) => uid)),
+      calls: this.allocateCalls,
+    });
+    const registration = new RegistrationServer({
+      directory,
+      handler: manager,
+      attempts: this.registrations,
+    });
+    await wipeSockets(directory);
+    const podResources = await servePodResources({
+      socketPath: this.paths.podResourcesSocket,
+      manager,
+      pods: () => [...this.#pods.values()],
+      random: this.#random,
+      bucket: new TokenBucket({ perSecond: 100, burst: 10 }),
+    });
+    await registration.listen();
+    this.#life = { manager, registration, podResources };
+  }
+
+  /** Dies. Pods stay, plugins are not told, connections break. */
+  async stop(): Promise<void> {
+    const life = this.#life;
+    this.#life = undefined;
+    await life?.registration.die();
+    await life?.podResources.close();
+  }
+
+  /** Dies and comes back. @param options.downMs milliseconds in between; default 0 */
+  async restart(options: { readonly downMs?: number } = {}): Promise<void> {
+    await this.stop();
+    if (options.downMs !== undefined) await delay(options.downMs);
+    await this.start();
+  }
+
+  /** What the node reports of a resource; undefined when it was never registered. */
+  capacity(resource: string): { readonly capacity: number; readonly allocatable: number } | undefined {
+    return this.#alive().manager.capacity(resource);
+  }
+
+  /** Waits until the node reports so many healthy devices. */
+  async waitForAllocatable(resource: string, count: number, deadlineMs = 10_000): Promise<void> {
+    const end = Date.now() + deadlineMs;
+    while (this.#life?.manager.capacity(resource)?.allocatable !== count) {
+      if (Date.now() > end) {
+        const now = this.#life?.manager.capacity(resource)?.allocatable ?? "none";
+        throw new Error(`${resource}: ${now} allocatable after ${deadlineMs} ms, ${count} were expected`);
+      }
+      await delay(5);
+    }
+  }
+
+  /**
+   * Admits a pod, one after the other. Refused by kubelet it is Failed for good, as with the real one. Rejects
+   * where kubelet would admit it but the runtime could not make its containers.
+   */
+  async admitPod(request: PodRequest): Promise<Admission> {
+    const turn = this.#admission.then(() => this.#admit(request));
+    // The next pod's turn comes whatever became of this one.
+    this.#admission = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** The container's devices, environment and mounts as kubelet would give them to the runtime now. */
+  containers(name: PodName): readonly AdmittedContainer[] {
+    const pod = this.#pods.get(key(name));
+    if (pod === undefined) throw new Error(`no pod ${key(name)}`);
+    const { manager } = this.#alive();
+    return [...(pod.request.initContainers ?? []), ...pod.request.containers].map((container) =>
+      containerOptions(container.name, manager.held(pod.uid, container.name), this.#random),
+    );
+  }
+
+  /** The pod is over. Its devices are freed at the next allocation or PodResources List; nobody is told. */
+  removePod(name: PodName): void {
+    if (!this.#pods.delete(key(name))) throw new Error(`no pod ${key(name)}`);
+  }
+
+  /** Drops a plugin's connection, as kubelet does when another stream under the resource's name has ended. */
+  cutPlugin(resource: string): void {
+    const client = this.#alive().registration.client(resource);
+    if (client === undefined) throw new Error(`no plugin of ${resource} is registered`);
+    client.close();
+  }
+
+  /** Makes kubelet.sock anew without a restart, as kubelet does when its registration server broke. */
+  async replaceSocket(): Promise<void> {
+    await this.#alive().registration.listenAnew();
+  }
+
+  async #admit(request: PodRequest): Promise<Admission> {
+    if (this.#pods.has(key(request))) throw new Error(`pod ${key(request)} exists already`);
+    const { manager } = this.#alive();
+    const uid = request.uid ?? randomUUID();
+    this.#pods.set(key(request), { uid, request });
+    try {
+      await manager.admit(request, uid);
+    } catch (error) {
+      // A Failed pod is not active; what its first containers were given is freed with the next collection.
+      this.#pods.delete(key(request));
+      const message = `Allocate failed due to ${(error as Error).message}, which is unexpected`;
+      return { phase: "Failed", uid, reason: "UnexpectedAdmissionError", message };
+    }
+    const containers = this.containers(request);
+    const problems = containers.flatMap(mountProblems);
+    if (problems.length > 0) throw new Error(`CreateContainerError: ${problems.join("; ")}`);
+    return { phase: "Running", uid, containers };
+  }
+
+  #alive(): Life {
+    if (this.#life === undefined) throw new Error("this kubelet is down");
+    return this.#life;
+  }
+}
+
+function key({ namespace, name }: PodName): string {
+  return `${namespace}/${name}`;
+}
