@@ -72,6 +72,10 @@ export class ClusterNode {
   /** Starts the daemon and waits until kubelet has healthy devices to give. */
   async startDaemon(): Promise<void> {
     this.#lives += 1;
+    // What kubelet still shows may be the devices of a daemon that is dead.
+    const registrations = () =>
+      this.kubelet.registrations.filter(({ resource }) => resource === SOCKETS).length;
+    const before = registrations();
     const daemon = await startChild(this.#run, {
       name: `daemon-${this.name}-${this.#lives}`,
       command: process.execPath,
@@ -81,7 +85,7 @@ export class ClusterNode {
     await waitUntil(
       async () => {
         if (!daemon.isRunning()) throw new Error(`the daemon ended: ${await daemon.logTail()}`);
-        return this.kubelet.capacity(SOCKETS)?.allocatable === CAPACITY;
+        return registrations() > before && this.kubelet.capacity(SOCKETS)?.allocatable === CAPACITY;
       },
       { what: `node ${this.name} has devices`, limitMs: 20_000, signal: this.#run.cleanup.signal },
     );

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, chown, mkdir } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { portName } from "../../src/names/port-name.ts";
 import { Guest } from "../guest/guest.ts";
 import type { GuestImage } from "../guest/image.ts";
 import { type LibvirtNode, startLibvirtNode } from "../lab/libvirt-node.ts";
@@ -47,8 +48,7 @@ export class VmPod {
   readonly node: ClusterNode;
   readonly domainName: string;
   readonly #options: VmPodOptions;
-  /** The sandbox. */
-  readonly containerId = randomBytes(32).toString("hex");
+  readonly #containerId = randomBytes(32).toString("hex");
   #compute: AdmittedContainer | undefined;
   #uid = "";
   #pod: Pod | undefined;
@@ -120,6 +120,8 @@ export class VmPod {
     const { image } = this.#options;
     const imageDirectories = [...new Set([dirname(image.kernel), dirname(image.initrd)])];
     this.#libvirt = await startLibvirtNode(pod, {
+      // KubeVirt's emptyDir of hugepages has the size that the VM asks for.
+      hugepages: vmi.spec.domain.memory?.hugepages?.pageSize === "1Gi" ? "1G" : "2M",
       mounts: [
         ...this.#socketMounts(),
         { hostPath: directories.hooks, containerPath: "/var/run/kubevirt-hooks" },
@@ -183,6 +185,16 @@ export class VmPod {
     return this.#require(this.#guest, "launch");
   }
 
+  /** Host directory of the pod's allocation. */
+  get allocationDirectory(): string {
+    return this.#require(this.#compute, "allocate").mounts[0]?.hostPath ?? "";
+  }
+
+  /** The switch's port of the first vhost-user interface. */
+  get portName(): string {
+    return portName(this.#containerId, this.#require(this.#status[0], "attach").interface ?? "");
+  }
+
   get sidecar(): Container {
     return this.#require(this.#sidecar, "launch");
   }
@@ -208,7 +220,7 @@ export class VmPod {
 
   #sandbox() {
     const pod = { namespace: this.#options.vmi.metadata.namespace, name: this.name, uid: this.#uid };
-    return { pod, containerId: this.containerId, netns: this.#pod?.network.path ?? "" };
+    return { pod, containerId: this.#containerId, netns: this.#pod?.network.path ?? "" };
   }
 
   #socketMounts(): readonly Mount[] {
@@ -230,8 +242,7 @@ export class VmPod {
   }
 
   #foreignDirectory(): string {
-    const allocation = basename(this.#require(this.#compute, "allocate").mounts[0]?.hostPath ?? "");
-    return join(FOREIGN_ROOT, allocation);
+    return join(FOREIGN_ROOT, basename(this.allocationDirectory));
   }
 
   #require<Value>(value: Value | undefined, step: string): Value {

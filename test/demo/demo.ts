@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { buildAll } from "../../scripts/build/build-all.ts";
-import { portName } from "../../src/names/port-name.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
@@ -156,9 +155,11 @@ async function attach(vm: VmPod, tell: Narrator): Promise<void> {
     };
   });
   await tell.step("attach", async () => {
-    const [status] = await vm.attach();
-    const port = portName(vm.containerId, status?.interface ?? "");
-    return { say: `${vm.name}: CNI made port ${port} on node ${vm.node.name}'s bridge`, result: undefined };
+    await vm.attach();
+    return {
+      say: `${vm.name}: CNI made port ${vm.portName} on node ${vm.node.name}'s bridge`,
+      result: undefined,
+    };
   });
 }
 

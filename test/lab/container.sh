@@ -1,7 +1,8 @@
 # Builds a container's root and becomes its program. Runs as the first process of new mount, UTS and pid namespaces;
 # everything it makes goes with them.
 #   container.sh DIRECTORY HOSTNAME UID GID PROGRAM [ARGUMENT...]
-# DIRECTORY holds `root` (empty), `mounts` (lines: rw|ro, source, path, tab separated) and gets `pid`.
+# DIRECTORY holds `root` (empty), `mounts` (lines: rw|ro, source, path, tab separated), `hugepages` (the size of
+# those at /dev/hugepages) and gets `pid`.
 set -e
 
 directory=$1 hostname=$2 uid=$3 gid=$4
@@ -14,7 +15,7 @@ read -r pid _ < /proc/self/stat
 mount --make-rprivate /
 mount -t tmpfs -o mode=755,size=256m root "$root"
 cd "$root"
-mkdir -p usr etc dev/net dev/pts dev/shm dev/hugepages dev/hugepages1G proc sys run tmp var/lib var/log var/cache var/tmp root
+mkdir -p usr etc dev/net dev/pts dev/shm dev/hugepages proc sys run tmp var/lib var/log var/cache var/tmp root
 chmod 1777 tmp var/tmp
 ln -s ../run var/run
 for name in bin sbin lib lib32 lib64 libx32; do
@@ -45,12 +46,9 @@ ln -s fd/0 dev/stdin
 ln -s fd/1 dev/stdout
 ln -s fd/2 dev/stderr
 mount -t tmpfs -o mode=1777 shm dev/shm
-if [ -d /sys/kernel/mm/hugepages/hugepages-2048kB ]; then
-	mount -t hugetlbfs -o mode=1777,pagesize=2M hugetlbfs dev/hugepages
-fi
-if [ -d /sys/kernel/mm/hugepages/hugepages-1048576kB ]; then
-	mount -t hugetlbfs -o mode=1777,pagesize=1G hugetlbfs1G dev/hugepages1G
-fi
+# One size only, as a pod has whose emptyDir is of that size: libvirt takes pages from the mount that it finds.
+size=$(cat "$directory/hugepages")
+mount -t hugetlbfs -o "mode=1777,pagesize=$size" hugetlbfs dev/hugepages
 mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 

@@ -34,6 +34,8 @@ export interface LibvirtNodeOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** User and group of QEMU, KubeVirt's 107 by default. */
   readonly qemuUser?: number;
+  /** Size of the hugepages that guests may have; default 2M. */
+  readonly hugepages?: "2M" | "1G";
 }
 
 /** Where all nodes of a run see each other's sockets. */
@@ -73,6 +75,7 @@ export async function startLibvirtNode(pod: Pod, options: LibvirtNodeOptions = {
       ...(options.mounts ?? []),
     ],
     ...(options.env === undefined ? {} : { env: options.env }),
+    ...(options.hugepages === undefined ? {} : { hugepages: options.hugepages }),
   });
   const socket = join(sockets, "libvirt-sock");
   const uri = `qemu+unix:///system?socket=${socket}`;

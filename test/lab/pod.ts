@@ -30,6 +30,8 @@ export interface ContainerOptions {
   readonly uid?: number;
   readonly gid?: number;
   readonly stdin?: boolean;
+  /** Size of the hugepages at /dev/hugepages; default 2M. */
+  readonly hugepages?: "2M" | "1G";
   readonly stopLimitMs?: number;
 }
 
@@ -50,7 +52,7 @@ export interface Pod {
   readonly run: LabRun;
   /**
    * Starts a container with a root, mounts, host name and pids of its own: the machine's /usr (read-only), an /etc
-   * with what programs need, empty /run, /var and /tmp, hugetlbfs at /dev/hugepages and /dev/hugepages1G.
+   * with what programs need, empty /run, /var and /tmp, hugetlbfs at /dev/hugepages.
    * @throws Failure internal, with its log, where it does not come up
    */
   startContainer(options: ContainerOptions): Promise<Container>;
@@ -92,6 +94,7 @@ async function startContainer(
   const directory = join(pod.directory, options.name);
   await mkdir(join(directory, "root"), { recursive: true });
   await writeFile(join(directory, "mounts"), (options.mounts ?? []).map(mountLine).join(""));
+  await writeFile(join(directory, "hugepages"), options.hugepages ?? "2M");
   const pidFile = join(directory, "pid");
   const readPid = () => {
     try {

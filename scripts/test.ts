@@ -1,0 +1,62 @@
+// npm test: everything, after installing what it needs. `-- --unit` runs the tests that need nothing installed but
+// musl-gcc; everything else after `--` goes to vitest.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { delimiter, resolve } from "node:path";
+import { toFailure } from "../src/failure/failure.ts";
+import { openLabRun } from "../test/machine/lab-run.ts";
+import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
+import { endOnSignals } from "../test/machine/signals.ts";
+import { buildAll } from "./build/build-all.ts";
+
+/** One after the other: guests and a polling switch side by side would starve each other on a small machine. */
+const SUITES = ["unit", "integration", "lab"] as const;
+const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
+
+async function main(): Promise<void> {
+  const args = process.argv.slice(2);
+  if (args.includes("--unit")) {
+    process.exitCode = await vitest(["--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
+    return;
+  }
+  await requireMachine();
+  const progress = (line: string) => console.log(`· ${line}`);
+  const run = await openLabRun({ progress });
+  const forget = endOnSignals(run);
+  try {
+    await ensurePackages(run);
+    progress("lint and types");
+    process.exitCode = await program("node", [resolve(import.meta.dirname, "lint.ts")]);
+    progress("build");
+    await buildAll();
+    const suites = args.includes("--project") ? [[]] : SUITES.map((suite) => ["--project", suite]);
+    for (const suite of suites) {
+      progress(`tests: ${suite[1] ?? args.join(" ")}`);
+      const code = await vitest([...suite, ...args]);
+      if (code !== 0) process.exitCode = code;
+    }
+  } finally {
+    forget();
+    await run.close();
+  }
+}
+
+function vitest(args: readonly string[]): Promise<number> {
+  return program("vitest", ["run", ...args]);
+}
+
+async function program(name: string, args: readonly string[]): Promise<number> {
+  const child = spawn(resolve(BIN, name), args, {
+    stdio: "inherit",
+    // vitest's first line takes `node` from PATH; it must be the pinned one.
+    env: { ...process.env, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}` },
+  });
+  const [code] = (await once(child, "exit")) as [number | null];
+  return code ?? 1;
+}
+
+main().catch((error: unknown) => {
+  const failure = toFailure(error);
+  console.error(`test: ${failure.code}: ${failure.message}`);
+  process.exitCode = 1;
+});

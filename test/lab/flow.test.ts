@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildAll } from "../../scripts/build/build-all.ts";
+import { ClusterNode } from "../cluster/cluster-node.ts";
+import { exampleVmi, smallVmi } from "../cluster/example-vm.ts";
+import { exampleNetwork } from "../cluster/network.ts";
+import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
+import { VmPod, type VmPodOptions } from "../cluster/vm-pod.ts";
+import { buildGuestImage, type GuestImage } from "../guest/image.ts";
+import { findGuestKernel } from "../machine/guest-kernel.ts";
+import { reserveHugepages } from "../machine/hugepages.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import type { OvsDpdk } from "./ovs-dpdk.ts";
+
+let run: LabRun;
+let ovs: OvsDpdk;
+let image: GuestImage;
+let network: SelectedNetwork;
+let nodes: { a: ClusterNode; b: ClusterNode };
+let peer: VmPod;
+
+const MAC = { vm: "02:00:00:00:02:01", peer: "02:00:00:00:02:02" };
+const PEER_ADDRESS = "10.2.0.2";
+
+beforeAll(async () => {
+  await buildAll();
+  run = await openLabRun();
+  const kernel = await findGuestKernel();
+  if (kernel === undefined) throw new Error("no guest kernel; npm test installs it");
+  image = await buildGuestImage(kernel);
+  network = await exampleNetwork();
+  ovs = await startSwitch(run, 0);
+  const { databaseSocket } = ovs;
+  nodes = {
+    a: await ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket }),
+    b: await ClusterNode.start(run, { name: "b", bridge: BRIDGES.b, databaseSocket }),
+  };
+  peer = new VmPod({
+    run,
+    node: nodes.b,
+    name: "peer",
+    vmi: smallVmi({ name: "peer", mac: MAC.peer }),
+    network,
+    image,
+  });
+  await start(peer);
+  await peer.guest.setAddress(MAC.peer, `${PEER_ADDRESS}/24`);
+});
+afterAll(() => run?.close());
+
+/** Everything between a VM's creation and its guest's shell. */
+async function start(vm: VmPod): Promise<void> {
+  await vm.allocate();
+  await vm.attach();
+  await vm.launch();
+  await vm.define();
+  await vm.boot();
+}
+
+async function end(...vms: VmPod[]): Promise<void> {
+  for (const vm of vms) {
+    await vm.stop();
+    await vm.detach();
+    vm.remove();
+  }
+}
+
+async function onlyThePeerIsLeft(): Promise<void> {
+  await waitUntil(
+    async () => {
+      const [a, b] = [await nodes.a.leftovers(), await nodes.b.leftovers()];
+      const ports = await vhostPorts(ovs);
+      return a.directories + a.records === 0 && b.directories === 1 && b.records === 2 && ports.length === 1;
+    },
+    { what: "only the peer's port, directory and records are left", limitMs: 20_000, everyMs: 100 },
+  );
+}
+
+/** Starts a VM on node a, migrates it to node b under pings, and gives the source, the target and what was seen. */
+async function migrate(name: string, address: string, options: Partial<VmPodOptions> = {}) {
+  const vmi = smallVmi({ name, mac: MAC.vm });
+  const source = new VmPod({ run, node: nodes.a, name: `${name}-src`, vmi, network, image, ...options });
+  const target = new VmPod({ run, node: nodes.b, name: `${name}-dst`, vmi, network, image, ...options });
+  await start(source);
+  await source.guest.setAddress(MAC.vm, `${address}/24`);
+  await peer.guest.waitForPeer(address);
+  await target.allocate();
+  await target.attach();
+  await target.launch();
+  await target.prepareAsTarget();
+  const pinging = await peer.guest.startPing(address, 10);
+  const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
+  await peer.guest.waitForPeer(address);
+  const pings = await pinging.stop();
+  return { source, target, downtimeMs, pings };
+}
+
+describe("a VM with a vhost-user interface", () => {
+  it("migrates live over the constant mount, though its allocations differ", async () => {
+    const { source, target, downtimeMs, pings } = await migrate("constant", "10.2.0.11");
+    console.log(
+      `constant mount: downtime ${downtimeMs} ms, outage ${pings.longestGapMs} ms, ${pings.lost} of ${pings.sent} pings lost`,
+    );
+    const xml = await target.libvirt.dumpXml(target.domainName);
+    expect(xml).toContain("path='/var/run/vhostuser/sockets/");
+    expect(source.allocationDirectory).not.toBe(target.allocationDirectory);
+    expect(pings.received).toBeGreaterThan(0);
+    expect(await target.libvirt.state(target.domainName)).toBe("running");
+    // What was lost was lost in one piece, around the switch-over; none before or after it.
+    expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
+    await end(source, target);
+    await onlyThePeerIsLeft();
+  });
+
+  it("migrates live over the symlink, where a foreign plugin's path holds the allocation's id", async () => {
+    const { source, target, downtimeMs, pings } = await migrate("foreign", "10.2.0.12", {
+      foreignPaths: true,
+    });
+    console.log(
+      `symlink: downtime ${downtimeMs} ms, outage ${pings.longestGapMs} ms, ${pings.lost} of ${pings.sent} pings lost`,
+    );
+    const xml = await target.libvirt.dumpXml(target.domainName);
+    expect(xml).toMatch(
+      /path='\/var\/run\/kubevirt-hooks\/hook-sidecar-0\/vhostuser\/pod[0-9a-f]{11}\/vhost\.sock'/,
+    );
+    expect(await target.libvirt.state(target.domainName)).toBe("running");
+    expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
+    await end(source, target);
+    await onlyThePeerIsLeft();
+  });
+
+  it("comes up though the daemon is killed before every step", async () => {
+    const vmi = smallVmi({ name: "killed", mac: MAC.vm });
+    const vm = new VmPod({ run, node: nodes.a, name: "killed", vmi, network, image });
+    const steps = [
+      () => vm.allocate(),
+      () => vm.attach(),
+      () => vm.launch(),
+      () => vm.define(),
+      () => vm.boot(),
+      () => vm.guest.setAddress(MAC.vm, "10.2.0.13/24"),
+    ];
+    for (const step of steps) {
+      await nodes.a.killDaemon();
+      await nodes.a.startDaemon();
+      await step();
+    }
+    const pings = await peer.guest.ping("10.2.0.13", 20);
+    expect(pings.received).toBeGreaterThan(0);
+    const before = await ovs.vsctl("get", "Interface", vm.portName, "ofport");
+    await nodes.a.killDaemon();
+    const without = await peer.guest.ping("10.2.0.13", 20);
+    expect(without.lost, "traffic does not need the daemon").toBe(0);
+    await nodes.a.startDaemon();
+    expect(await ovs.vsctl("get", "Interface", vm.portName, "ofport"), "the port was not made anew").toBe(
+      before,
+    );
+    await end(vm);
+    await onlyThePeerIsLeft();
+  });
+
+  it("works as the example that users start from, unmodified", async () => {
+    await reserveHugepages(run, 1048576, 2);
+    const vmi = await exampleVmi();
+    const mac = "ca:fe:ca:fe:42:42";
+    const vm = new VmPod({ run, node: nodes.a, name: "example", vmi, network, image });
+    const { deviceIds } = await vm.allocate();
+    // Asked for by hand and added by KubeVirt for the network: two devices, one mount, one interface.
+    expect(Object.values(deviceIds).flat()).toHaveLength(2);
+    await vm.attach();
+    await vm.launch();
+    const { xml, calls } = await vm.define();
+    expect(calls).toHaveLength(3);
+    expect(xml.match(/<interface type="vhostuser"/g)).toHaveLength(1);
+    await vm.boot();
+    await vm.guest.setAddress(mac, "10.2.0.14/24");
+    await peer.guest.waitForPeer("10.2.0.14");
+    expect((await peer.guest.ping("10.2.0.14", 50)).lost).toBe(0);
+    expect((await vm.guest.interfaceOf(mac)).queues).toBe(4);
+    // A ring each way for each of the four queues.
+    expect((await ovs.vsctl("get", "Interface", vm.portName, "status:num_of_vrings")).trim()).toBe('"8"');
+    await end(vm);
+    await onlyThePeerIsLeft();
+  });
+});
