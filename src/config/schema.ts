@@ -31,7 +31,7 @@ const dataplaneSchema = z.strictObject({
 const directorySchema = z.strictObject({
   owner: unsignedId.default(107).describe("uid of the directories in an allocation; 107 is KubeVirt's QEMU."),
   group: unsignedId.default(107).describe("gid, usually a group that the switch runs with."),
-  mode: octalMode.default(0o2770).describe("Mode in octal; setgid makes sockets carry the group."),
+  mode: octalMode.prefault("2770").describe("Mode in octal; setgid makes sockets carry the group."),
 });
 
 const poolSchema = z.strictObject({
@@ -65,8 +65,12 @@ export const daemonConfigSchema = z
       .describe("Directory of device-info files (with dp/ and cni/ below it)."),
     kubelet: z
       .strictObject({
-        devicePlugins: absolutePath.default("/var/lib/kubelet/device-plugins"),
-        podResources: absolutePath.default("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        devicePlugins: absolutePath
+          .default("/var/lib/kubelet/device-plugins")
+          .describe("Directory of kubelet.sock and of the plugins' sockets."),
+        podResources: absolutePath
+          .default("/var/lib/kubelet/pod-resources/kubelet.sock")
+          .describe("Socket of kubelet's PodResources API."),
       })
       .prefault({}),
     dataplaneResource: resourceName

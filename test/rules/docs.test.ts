@@ -1,0 +1,91 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { configurationReference } from "../../scripts/build/configuration-reference.ts";
+import { parseNetworkConfig } from "../../src/cni/network-config.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import { FAILURE_CODES } from "../../src/failure/catalogue.ts";
+import { exampleVmi } from "../cluster/example-vm.ts";
+import { exampleNetwork } from "../cluster/network.ts";
+
+const TOP = resolve(import.meta.dirname, "../..");
+const read = (file: string) => readFileSync(join(TOP, file), "utf8");
+const documents = ["README.md", "CONTRIBUTING.md", "test/README.md", "test/lab/README.md"].concat(
+  readdirSync(join(TOP, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".md"))
+    .map((file) => `docs/${file}`),
+);
+
+describe("what users read", () => {
+  it.each(documents)("%s links to files that exist", (file) => {
+    const targets = [...read(file).matchAll(/\]\(([^)#\s]+)/g)].map(([, target = ""]) => target);
+    const missing = targets.filter(
+      (target) => !/^https?:/.test(target) && !existsSync(join(TOP, dirname(file), target)),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it.each(documents)("%s names npm scripts that exist", (file) => {
+    const scripts = Object.keys((JSON.parse(read("package.json")) as { scripts: object }).scripts);
+    const named = [...read(file).matchAll(/npm run ([\w:-]+)/g)].map(([, name = ""]) => name);
+    expect(named.filter((name) => !scripts.includes(name))).toEqual([]);
+  });
+
+  it.each(documents)("%s names source files that exist", (file) => {
+    const named = [...read(file).matchAll(/`((?:src|test|scripts|deploy|docs)\/[\w./-]+)`/g)].map(
+      ([, path = ""]) => path,
+    );
+    expect(named.filter((path) => !existsSync(join(TOP, path)))).toEqual([]);
+  });
+
+  it("docs/configuration.md is what the schema says (else: npm run docs)", () => {
+    expect(read("docs/configuration.md")).toBe(configurationReference());
+  });
+
+  it("docs/dependencies.md names every dependency", () => {
+    const manifest = JSON.parse(read("package.json")) as Record<string, Record<string, string> | undefined>;
+    const names = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+      Object.keys(manifest[kind] ?? {}),
+    );
+    const text = read("docs/dependencies.md");
+    expect(names.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  it("docs/errors.md explains every failure code and no other", () => {
+    const explained = [...read("docs/errors.md").matchAll(/^\| `([\w-]+)` \|/gm)].map(([, code]) => code);
+    expect(explained.sort()).toEqual(Object.keys(FAILURE_CODES).sort());
+  });
+});
+
+describe("deploy/", () => {
+  it("config.yaml is a configuration that the daemon takes", () => {
+    expect(parseConfig(read("deploy/config.yaml"), "deploy/config.yaml").pools).toHaveLength(1);
+  });
+
+  it("the example network is one that the CNI plugin takes, and no list", async () => {
+    const { config, resourceName } = await exampleNetwork();
+    expect(parseNetworkConfig(Buffer.from(config as string)).capabilities).toMatchObject({ deviceID: true });
+    expect(config).not.toContain('"plugins"');
+    expect(resourceName).toBe("vhostuser/sockets");
+  });
+
+  it("the example VM asks for our binding on the example network", async () => {
+    const { spec } = await exampleVmi();
+    expect(spec.domain.devices.interfaces?.[1]?.binding).toEqual({ name: "vhostuser" });
+    expect(spec.networks?.[1]?.multus?.networkName).toBe((await exampleNetwork()).name);
+  });
+
+  it("all manifests are YAML with a kind", () => {
+    const files = readdirSync(join(TOP, "deploy"), { recursive: true, encoding: "utf8" });
+    for (const file of files.filter((name) => name.endsWith(".yaml") && name !== "config.yaml")) {
+      for (const document of parseAllDocuments(read(`deploy/${file}`))) {
+        expect(document.errors, file).toEqual([]);
+        expect(document.toJS(), file).toMatchObject({
+          kind: expect.any(String),
+          apiVersion: expect.any(String),
+        });
+      }
+    }
+  });
+});
