@@ -2,12 +2,13 @@
 // package-lock.json and with them the pinned Node 24, and runs scripts/<task>.ts on that.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const top = dirname(dirname(fileURLToPath(import.meta.url)));
-const pinnedNode = join(top, "node_modules/.bin/node");
+const nodePackage = `node-linux-${process.arch}`;
+const pinnedNode = join(top, "node_modules", nodePackage, "bin/node");
 const stamp = join(top, "node_modules/.installed-lock");
 const lock = createHash("sha256")
   .update(readFileSync(join(top, "package-lock.json")))
@@ -29,6 +30,13 @@ if (!existsSync(pinnedNode) || !existsSync(stamp) || readFileSync(stamp, "utf8")
     console.error("bootstrap: npm ci failed; its message stands above. It needs the npm registry.");
     process.exit(npm.status ?? 1);
   }
+  if (!existsSync(pinnedNode)) {
+    console.error(`bootstrap: npm has no ${nodePackage}; x86-64 and arm64 Linux are supported`);
+    process.exit(1);
+  }
+  // npm 10 drops this link again when it passes over the other processor's package, which has the same command.
+  const link = join(top, "node_modules/.bin/node");
+  if (!existsSync(link)) symlinkSync(`../${nodePackage}/bin/node`, link);
   writeFileSync(stamp, lock);
 }
 

@@ -26,7 +26,7 @@ async function main(): Promise<void> {
   try {
     await ensurePackages(run);
     progress("lint and types");
-    process.exitCode = await program("node", [resolve(import.meta.dirname, "lint.ts")]);
+    process.exitCode = await program(process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
     const suites = args.includes("--project") ? [[]] : SUITES.map((suite) => ["--project", suite]);
@@ -42,11 +42,11 @@ async function main(): Promise<void> {
 }
 
 function vitest(args: readonly string[]): Promise<number> {
-  return program("vitest", ["run", ...args]);
+  return program(resolve(BIN, "vitest"), ["run", ...args]);
 }
 
-async function program(name: string, args: readonly string[]): Promise<number> {
-  const child = spawn(resolve(BIN, name), args, {
+async function program(path: string, args: readonly string[]): Promise<number> {
+  const child = spawn(path, args, {
     stdio: "inherit",
     // vitest's first line takes `node` from PATH; it must be the pinned one.
     env: { ...process.env, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}` },

@@ -131,12 +131,12 @@ export class VmPod {
     });
     this.#sidecar = await pod.startContainer({
       name: SIDECAR,
-      command: ["/opt/node", "/opt/kube-vhostuser/dist/sidecar/main.mjs"],
+      command: ["/opt/kube-vhostuser/dist/sidecar/main.mjs"],
       uid: 107,
       gid: 107,
-      env: { CONTAINER_NAME: SIDECAR, VHOSTUSER_LOG_LEVEL: "debug" },
+      env: { PATH: "/opt/bin:/usr/bin:/bin", CONTAINER_NAME: SIDECAR, VHOSTUSER_LOG_LEVEL: "debug" },
       mounts: [
-        { hostPath: process.execPath, containerPath: "/opt/node", readOnly: true },
+        { hostPath: process.execPath, containerPath: "/opt/bin/node", readOnly: true },
         { hostPath: join(PROJECT, "dist"), containerPath: "/opt/kube-vhostuser/dist", readOnly: true },
         { hostPath: join(PROJECT, "proto"), containerPath: "/opt/kube-vhostuser/proto", readOnly: true },
         { hostPath: join(directories.hooks, SIDECAR), containerPath: "/var/run/kubevirt-hooks" },
