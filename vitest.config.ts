@@ -22,6 +22,7 @@ export default defineConfig({
             "test/rules/*.test.ts",
             "test/stand-in/**/*.test.ts",
             "test/machine/**/*.test.ts",
+            "test/bench/**/*.test.ts",
           ],
           testTimeout: 20_000,
         },

@@ -30,22 +30,39 @@ export async function removePortAnywhere(
 }
 
 /**
+ * Notes that a port is to go, so that the reconciler removes it whatever happens; without a record it does nothing.
+ * With a disk that takes nothing the note is in memory only: DEL must go on, for it may never be repeated.
+ */
+export async function markDetaching(context: NodeContext, name: string): Promise<void> {
+  const { ports } = context.records;
+  try {
+    await ports.update(name, (record) => record && { ...record, state: "detaching" });
+  } catch {
+    ports.updateInMemory(name, (record) => ({ ...record, state: "detaching" }));
+  }
+}
+
+/**
  * Takes an attachment away: first its record says so, then the port goes, then the record. When the switch
- * cannot be reached the record stays as `detaching` and the reconciler goes on with it.
- * @returns undefined when all is gone, else why the port could not be removed now
+ * cannot be reached, or the record not be removed, it stays as `detaching` and the reconciler goes on with it.
+ * @returns undefined when all is gone, else why not
  */
 export async function removeAttachment(
   context: NodeContext,
   record: PortRecord,
   signal: AbortSignal,
 ): Promise<Error | undefined> {
-  const detaching: PortRecord = { ...record, state: "detaching" };
-  if (record.state !== "detaching") await context.records.ports.put(detaching);
+  const name = portRecordName(record.containerId, record.interfaceName);
+  if (record.state !== "detaching") await markDetaching(context, name);
   try {
     await removePortAnywhere(context, record.portName, record.pool, signal);
   } catch (error) {
     return toFailure(error);
   }
-  await context.records.ports.remove(portRecordName(record.containerId, record.interfaceName));
+  try {
+    await context.records.ports.remove(name);
+  } catch (error) {
+    return toFailure(error);
+  }
   return undefined;
 }

@@ -19,6 +19,11 @@ describe("waiting for a promise or a signal", () => {
     await expect(waiting).rejects.toThrow("too late");
   });
 
+  it("rejects with the signal's reason where nothing else is asked for", async () => {
+    const pending = new Promise<never>(() => undefined);
+    await expect(orAborted(pending, AbortSignal.abort(new Error("went home")))).rejects.toThrow("went home");
+  });
+
   it("leaves no rejection behind that nobody handles", async () => {
     const { promise, reject } = Promise.withResolvers<never>();
     await expect(orAborted(promise, AbortSignal.abort(), tooLate)).rejects.toThrow("too late");

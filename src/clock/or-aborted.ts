@@ -1,11 +1,12 @@
 /**
- * Waits for a promise, or rejects with `failure()` as soon as the signal fires, also when it had fired before.
- * The work behind the promise goes on: its owner ends it.
+ * Waits for a promise, or rejects as soon as the signal fires, also when it had fired before; a promise that is
+ * settled already wins. The work behind the promise goes on: its owner ends it.
+ * @param failure what to reject with; default the signal's reason
  */
 export async function orAborted<Value>(
   promise: Promise<Value>,
   signal: AbortSignal,
-  failure: () => Error,
+  failure: () => unknown = () => signal.reason,
 ): Promise<Value> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = () => aborted.reject(failure());

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { vhostUserServerDeviceInfo } from "../device-info/device-info.ts";
@@ -6,7 +7,7 @@ import { Failure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import { findDevice } from "./find-device.ts";
-import { planAttachment } from "./plan-attachment.ts";
+import { type AttachmentPlan, planAttachment } from "./plan-attachment.ts";
 import type { AttachmentRequest } from "./request.ts";
 import { addResult } from "./result.ts";
 
@@ -19,9 +20,31 @@ export async function add(
   context: CniContext,
   signal: AbortSignal,
 ): Promise<object> {
-  const { node } = context;
-  const device = await findDevice(request, context, signal);
+  const device = await findDevice(request, context);
   const plan = planAttachment(request, device, context);
+  // The reconciler, in the turn of an older sandbox, works on the same allocation.
+  const turn = { containerId: plan.allocation.id, what: `ADD of interface ${request.interfaceName}`, signal };
+  const record = await context.turns.run(turn, () => attach(plan, request, context, signal));
+  context.logger.info(
+    {
+      pod: `${record.podNamespace}/${record.podName}`,
+      interface: record.interfaceName,
+      port: record.portName,
+      device,
+      allocation: record.allocationId,
+    },
+    "attached",
+  );
+  return addResult(request.config, record);
+}
+
+async function attach(
+  plan: AttachmentPlan,
+  request: AttachmentRequest,
+  context: CniContext,
+  signal: AbortSignal,
+): Promise<PortRecord> {
+  const { node } = context;
   const deviceInfoFile = cniDeviceInfoFile(request, context);
   const earlier = node.records.ports.get(portRecordName(request.containerId, request.interfaceName));
   refuseConflict(plan.record, earlier);
@@ -32,28 +55,41 @@ export async function add(
   const record = repeated ? { ...plan.record, createdAt: earlier.createdAt } : plan.record;
   if (!repeated) {
     await node.records.ports.put(record);
-    undo.defer(async () => {
-      const left = await removeAttachment(node, record, AbortSignal.timeout(ROLLBACK_MS));
-      if (left !== undefined)
-        context.logger.error({ port: record.portName, err: left }, "roll-back goes on later");
-    });
+    undo.defer(() => rollBack(record, context));
   }
   await ensureAttachment(node, record, plan.allocation, signal);
   if (deviceInfoFile !== undefined) {
-    if (!repeated) undo.defer(() => removeDeviceInfo(deviceInfoFile));
+    if (!repeated) undo.defer(() => removeDeviceInfo(deviceInfoFile).catch(() => undefined));
     await writeDeviceInfo(deviceInfoFile, vhostUserServerDeviceInfo(record.podSocketPath));
   }
-  await node.records.ports.put({ ...record, state: "attached" });
+  await noteAttached(record, context);
   undo.move();
-  context.logger.info(
-    {
-      pod: `${record.podNamespace}/${record.podName}`,
-      interface: record.interfaceName,
-      port: record.portName,
-    },
-    "attached",
+  return record;
+}
+
+/** Never throws: the caller is to hear why ADD failed, not why its roll-back did. */
+async function rollBack(record: PortRecord, context: CniContext): Promise<void> {
+  const left = await removeAttachment(context.node, record, AbortSignal.timeout(ROLLBACK_MS));
+  if (left === undefined) return;
+  context.logger.error({ port: record.portName, err: left }, "the reconciler goes on with the roll-back");
+}
+
+/** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
+async function noteAttached(record: PortRecord, { node }: CniContext): Promise<void> {
+  const name = portRecordName(record.containerId, record.interfaceName);
+  const attached: PortRecord = { ...record, state: "attached" };
+  // A repeated ADD changes nothing, and then nothing is written.
+  if (isDeepStrictEqual(node.records.ports.get(name), attached)) return;
+  const noted = await node.records.ports.update(name, (now) =>
+    now === undefined || now.state === "detaching" ? undefined : attached,
   );
-  return addResult(request.config, record);
+  if (noted?.state === "attached") return;
+  throw new Failure({
+    code: "called-off",
+    what: `interface ${record.interfaceName} was detached while its ADD was still running`,
+    where: `container ${record.containerId}`,
+    fix: "the port is removed; the runtime may ADD it again",
+  });
 }
 
 /** Time for taking back a half-made port when the request's own time is used up. */
@@ -79,7 +115,7 @@ function refuseConflict(wanted: PortRecord, earlier: PortRecord | undefined): vo
 
 /**
  * Kubelet makes a new sandbox when one dies, with the same devices; the old one's DEL comes later or never. Its
- * port has the same socket, and a switch takes one port per socket, so it must go first.
+ * port has the same socket, and a switch takes one port per socket, so it must go first. Another pod's never does.
  */
 async function removeOlderSandboxes(
   wanted: PortRecord,
@@ -87,7 +123,15 @@ async function removeOlderSandboxes(
   signal: AbortSignal,
 ): Promise<void> {
   for (const other of context.node.records.ports.list()) {
-    if (other.containerId === wanted.containerId) continue;
+    if (other.containerId === wanted.containerId || other.allocationId !== wanted.allocationId) continue;
+    if (!isSamePod(other, wanted)) {
+      throw new Failure({
+        code: "attachment-conflict",
+        what: `device ${wanted.device} belongs to pod ${other.podNamespace}/${other.podName}`,
+        where: `pod ${wanted.podNamespace}/${wanted.podName}, interface ${wanted.interfaceName}`,
+        fix: "leave deviceID out of the pod's network annotation; Multus finds the device itself",
+      });
+    }
     if (other.switchSocketPath !== wanted.switchSocketPath) continue;
     context.logger.warn(
       { port: other.portName, container: other.containerId },
@@ -96,4 +140,9 @@ async function removeOlderSandboxes(
     const left = await removeAttachment(context.node, other, signal);
     if (left !== undefined) throw left;
   }
+}
+
+function isSamePod(one: PortRecord, other: PortRecord): boolean {
+  const sameUid = one.podUid === "" || other.podUid === "" || one.podUid === other.podUid;
+  return one.podNamespace === other.podNamespace && one.podName === other.podName && sameUid;
 }

@@ -3,11 +3,16 @@ import { add } from "./add.ts";
 import { check } from "./check.ts";
 import type { CniContext } from "./cni-context.ts";
 import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "./cni-version.ts";
-import { del } from "./del.ts";
+import { del, delLater } from "./del.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { gc } from "./gc.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
-import { parseAttachmentRequest, parseAttachmentTarget, type RawRequest } from "./request.ts";
+import {
+  type AttachmentTarget,
+  parseAttachmentRequest,
+  parseAttachmentTarget,
+  type RawRequest,
+} from "./request.ts";
 import { status } from "./status.ts";
 
 /** What the shim prints and exits with. */
@@ -39,21 +44,30 @@ async function carryOut(
   context: CniContext,
   signal: AbortSignal,
 ): Promise<object | undefined> {
+  const turn = (target: AttachmentTarget) => ({
+    containerId: target.containerId,
+    what: `${command} of interface ${target.interfaceName}`,
+    signal,
+  });
   switch (command) {
     case "ADD": {
       const request = parseAttachmentRequest(raw);
-      return context.lock.run(request.containerId, () => add(request, context, signal));
+      return context.turns.run(turn(request), () => add(request, context, signal));
     }
     case "DEL": {
       // Deliberately without looking at stdin: a configuration that is gone or broken must not keep a port.
       const { containerId, interfaceName } = parseAttachmentTarget(raw.env);
-      await context.lock.run(containerId, () => del(containerId, interfaceName, context, signal));
+      await context.turns.run(
+        turn({ containerId, interfaceName }),
+        () => del(containerId, interfaceName, context, signal),
+        (busy) => delLater(containerId, interfaceName, context, busy),
+      );
       return undefined;
     }
     case "CHECK": {
       const request = parseAttachmentRequest(raw);
       requireVersion(request.config, "0.4.0", command);
-      await context.lock.run(request.containerId, () => check(request, context, signal));
+      await context.turns.run(turn(request), () => check(request, context, signal));
       return undefined;
     }
     case "STATUS":

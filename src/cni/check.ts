@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { Failure } from "../failure/failure.ts";
@@ -36,8 +36,9 @@ async function directoryProblems(record: PortRecord, context: CniContext): Promi
   const allocation = context.node.records.allocations.get(record.allocationId);
   if (allocation === undefined) return [`the record of allocation ${record.allocationId} is gone`];
   const path = join(allocationDirectory(context.node.config.root, allocation.id), record.interfaceName);
-  const status = await stat(path).catch(() => undefined);
+  const status = await lstat(path).catch(() => undefined);
   if (status === undefined) return [`the directory ${path} is gone`];
+  if (!status.isDirectory()) return [`${path} is not a directory but something that was put in its place`];
   const { owner, group, mode } = allocation.ownership;
   const is = status.mode & 0o7777;
   if (status.uid === owner && status.gid === group && is === mode) return [];

@@ -1,4 +1,4 @@
-import type { KeyedLock } from "../attachment/keyed-lock.ts";
+import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -6,10 +6,10 @@ import type { Logger } from "../logging/logger.ts";
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly node: NodeContext;
-  /** Keyed by container id; the reconciler takes it too. */
-  readonly lock: KeyedLock;
-  /** Devices that kubelet says a pod holds, for networks that come without a device id. */
-  readonly devicesOfPod: (namespace: string, name: string, signal: AbortSignal) => Promise<readonly string[]>;
+  /** The reconciler's too. */
+  readonly turns: ContainerTurns;
+  /** Our devices that kubelet says a pod holds. @throws Failure kubelet-unavailable */
+  readonly devicesOfPod: (namespace: string, name: string) => Promise<readonly string[]>;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -1,5 +1,5 @@
-import { removeAttachment, removePortAnywhere } from "../attachment/remove-attachment.ts";
-import { describeThrown } from "../failure/failure.ts";
+import { markDetaching, removeAttachment, removePortAnywhere } from "../attachment/remove-attachment.ts";
+import { describeThrown, type Failure } from "../failure/failure.ts";
 import { portName } from "../names/port-name.ts";
 import { portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -30,4 +30,18 @@ export async function del(
     // A port without a record is found by its owner's mark at the reconciler's next pass.
     logger.warn({ port: name, reason: describeThrown(error) }, "could not look for a port without a record");
   }
+}
+
+/**
+ * DEL whose turn does not come in time. Only the record can be touched beside the request that hangs: `detaching`,
+ * it makes the reconciler remove the port, and an ADD of this very interface fail and take back what it made.
+ */
+export async function delLater(
+  containerId: string,
+  interfaceName: string,
+  context: CniContext,
+  busy: Failure,
+): Promise<void> {
+  await markDetaching(context.node, portRecordName(containerId, interfaceName));
+  context.logger.warn({ port: portName(containerId, interfaceName), err: busy }, "the port is removed later");
 }

@@ -11,6 +11,8 @@ const CNI_CODE: Partial<Record<FailureCode, number>> = {
   "dataplane-unavailable": 11,
   "dataplane-timeout": 11,
   "kubelet-unavailable": 11,
+  busy: 11,
+  "called-off": 11,
   "not-ready": 50,
   "unknown-device": 101,
   "attachment-conflict": 102,

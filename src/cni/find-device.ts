@@ -7,15 +7,14 @@ import type { AttachmentRequest } from "./request.ts";
  * The device that an attachment stands on: what Multus hands over, else one that kubelet says the pod holds and
  * no other interface of this container has. The second way serves pods that ask for the resource themselves
  * on a network without the `k8s.v1.cni.cncf.io/resourceName` annotation.
+ *
+ * What is handed over must be the pod's own. Multus passes on a `deviceID` that the pod's annotation names, so it
+ * may be another pod's, and with it would come that pod's socket.
  */
-export async function findDevice(
-  request: AttachmentRequest,
-  context: CniContext,
-  signal: AbortSignal,
-): Promise<string> {
-  const given = request.config.runtimeConfig?.deviceID ?? request.config.deviceID;
-  if (given !== undefined && given !== "") {
-    if (parseDeviceId(given) !== undefined) return given;
+export async function findDevice(request: AttachmentRequest, context: CniContext): Promise<string> {
+  const { config, podNamespace, podName } = request;
+  const given = config.runtimeConfig?.deviceID ?? config.deviceID ?? "";
+  if (given !== "" && parseDeviceId(given) === undefined) {
     throw new Failure({
       code: "invalid-network-config",
       what: `device ID ${JSON.stringify(given)} is none of ours`,
@@ -23,20 +22,32 @@ export async function findDevice(
       fix: "let the network's k8s.v1.cni.cncf.io/resourceName annotation name a pool's resource",
     });
   }
-  if (request.podName === "") throw noDevice(request, "and CNI_ARGS does not say which pod it is for");
-  const held = await context.devicesOfPod(request.podNamespace, request.podName, signal);
-  const taken = context.node.records.ports
+  if (podName === "") {
+    // A call that names no pod comes from the node's root and not through Kubernetes.
+    if (given !== "") return given;
+    throw noDevice(request, "and CNI_ARGS does not say which pod it is for");
+  }
+  const held = await context.devicesOfPod(podNamespace, podName);
+  if (given !== "") {
+    if (held.includes(given)) return given;
+    throw new Failure({
+      code: "unknown-device",
+      what: `kubelet says that the pod does not hold device ${given}`,
+      where: `pod ${podNamespace}/${podName}, network ${config.name}`,
+      fix: "leave deviceID out of the pod's network annotation; Multus finds the device itself",
+    });
+  }
+  return chooseFree(held, request, context);
+}
+
+function chooseFree(held: readonly string[], request: AttachmentRequest, context: CniContext): string {
+  const ofContainer = context.node.records.ports
     .list()
-    .filter((record) => record.containerId === request.containerId && record.state !== "detaching")
-    .filter((record) => record.interfaceName !== request.interfaceName)
-    .map((record) => record.device);
-  const own = context.node.records.ports
-    .list()
-    .find((r) => r.containerId === request.containerId && r.interfaceName === request.interfaceName)?.device;
+    .filter(({ containerId, state }) => containerId === request.containerId && state !== "detaching");
+  const own = ofContainer.find(({ interfaceName }) => interfaceName === request.interfaceName)?.device;
   if (own !== undefined && held.includes(own)) return own;
-  const free = [...held]
-    .sort()
-    .find((device) => parseDeviceId(device) !== undefined && !taken.includes(device));
+  const taken = ofContainer.map(({ device }) => device);
+  const free = [...held].sort().find((device) => !taken.includes(device));
   if (free === undefined) throw noDevice(request, "and kubelet says that the pod holds no free one");
   return free;
 }

@@ -13,8 +13,11 @@ export async function gc(config: NetworkConfig, context: CniContext, signal: Abo
   const errors: Error[] = [];
   for (const record of context.node.records.ports.list()) {
     if (record.network !== config.name || keep.has(`${record.containerId}/${record.interfaceName}`)) continue;
-    const left = await context.lock.run(record.containerId, () =>
-      removeAttachment(context.node, record, signal),
+    const { containerId } = record;
+    const left = await context.turns.run<Error | undefined>(
+      { containerId, what: `GC of interface ${record.interfaceName}`, signal },
+      () => removeAttachment(context.node, record, signal),
+      (busy) => busy,
     );
     if (left === undefined) context.logger.info({ port: record.portName }, "collected by GC");
     else errors.push(left);

@@ -22,6 +22,7 @@ export function planAttachment(
 ): AttachmentPlan {
   const { config, records, pools } = context.node;
   const pod = `pod ${request.podNamespace}/${request.podName}`;
+  refuseUnreadable(device, pod, context);
   const allocation = newestAllocationOf(device, records.allocations.list());
   if (allocation === undefined) {
     throw new Failure({
@@ -65,4 +66,16 @@ export function planAttachment(
     createdAt: context.clock.now(),
   };
   return { allocation, record };
+}
+
+/** An older allocation of the device would give an interface that never connects. */
+function refuseUnreadable(device: string, pod: string, { node }: CniContext): void {
+  const unreadable = node.records.allocations.unreadable.find(({ text }) => text.includes(`"${device}"`));
+  if (unreadable === undefined) return;
+  throw new Failure({
+    code: "record-unreadable",
+    what: `the record of the allocation of device ${device} cannot be read: ${unreadable.reason}`,
+    where: `${pod}, file ${unreadable.file}`,
+    fix: "delete the pod so that kubelet allocates anew, then remove the file",
+  });
 }

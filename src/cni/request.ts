@@ -8,10 +8,14 @@ export interface RawRequest {
   readonly stdin: Buffer;
 }
 
-/** An attachment's identity and the pod that it is for. */
-export interface AttachmentRequest {
+/** An attachment's identity. */
+export interface AttachmentTarget {
   readonly containerId: string;
   readonly interfaceName: string;
+}
+
+/** An attachment's identity and the pod that it is for. */
+export interface AttachmentRequest extends AttachmentTarget {
   readonly netns: string;
   readonly podNamespace: string;
   readonly podName: string;
@@ -28,7 +32,7 @@ const IDENTIFIER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 export function parseAttachmentTarget(
   env: Readonly<Record<string, string>>,
   needed: readonly string[] = ["CNI_CONTAINERID", "CNI_IFNAME"],
-): { readonly containerId: string; readonly interfaceName: string } {
+): AttachmentTarget {
   const missing = needed.filter((name) => (env[name] ?? "") === "");
   if (missing.length > 0) {
     throw new Failure({

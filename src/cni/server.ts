@@ -32,14 +32,12 @@ const DEADLINE_MS = 30_000;
  */
 export async function serveCni(options: CniServerOptions): Promise<CniServer> {
   await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
-  const sockets = new Set<Socket>();
+  /** Connections that have not sent their whole request. */
+  const silent = new Set<Socket>();
   const running = new Set<Promise<void>>();
   const server = createServer((socket) => {
-    sockets.add(socket);
-    const work = serveOne(socket, options).finally(() => {
-      sockets.delete(socket);
-      running.delete(work);
-    });
+    silent.add(socket);
+    const work = serveOne(socket, options, () => silent.delete(socket)).finally(() => running.delete(work));
     running.add(work);
   });
   const temporary = `${options.socketPath}.new`;
@@ -50,8 +48,8 @@ export async function serveCni(options: CniServerOptions): Promise<CniServer> {
   return {
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of silent) socket.destroy();
       await Promise.allSettled([...running]);
-      for (const socket of sockets) socket.destroy();
       // The socket's name stays: it may be a successor's already, and a dead one refuses at once.
       await closed;
     },
@@ -68,9 +66,9 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-async function serveOne(socket: Socket, options: CniServerOptions): Promise<void> {
+async function serveOne(socket: Socket, options: CniServerOptions, onReceived: () => void): Promise<void> {
   try {
-    const request = await receive(socket);
+    const request = await receive(socket).finally(onReceived);
     // A caller that ended early made no request; acting on half of one could be wrong.
     if (request === undefined) return;
     const result = await options.answer(request, AbortSignal.timeout(options.deadlineMs ?? DEADLINE_MS));
@@ -88,6 +86,7 @@ function receive(socket: Socket): Promise<RawRequest | undefined> {
     socket.setTimeout(REQUEST_MS, () => reject(new Error(`no whole request within ${REQUEST_MS} ms`)));
     socket.on("error", reject);
     socket.on("end", () => resolve(undefined));
+    socket.on("close", () => resolve(undefined));
     socket.on("data", (chunk) => {
       chunks.push(chunk);
       try {

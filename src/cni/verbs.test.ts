@@ -1,15 +1,16 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
-import { KeyedLock } from "../attachment/keyed-lock.ts";
+import { ContainerTurns } from "../attachment/container-turns.ts";
 import { systemClock } from "../clock/clock.ts";
 import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { portName } from "../names/port-name.ts";
+import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { answer } from "./answer.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -26,7 +27,7 @@ beforeEach(async () => {
   top = await mkdtemp(join(tmpdir(), "kvu-cni-"));
   await mkdir(join(top, "run"));
   dataplane = new MemoryDataplane();
-  held = [];
+  held = [DEVICE, "sockets-00002", "sockets-00003"];
   await openDaemonState();
 });
 afterEach(() => rm(top, { recursive: true }));
@@ -55,7 +56,7 @@ async function openDaemonState(): Promise<void> {
   if (pool === undefined) throw new Error("no pool");
   context = {
     node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
-    lock: new KeyedLock(),
+    turns: new ContainerTurns(),
     clock: systemClock,
     logger: silentLogger,
     devicesOfPod: async () => held,
@@ -79,6 +80,7 @@ interface Call {
   readonly ifname?: string;
   readonly config?: object;
   readonly env?: Record<string, string>;
+  readonly signal?: AbortSignal;
 }
 
 async function call(
@@ -107,7 +109,7 @@ async function call(
       ),
     },
     context,
-    AbortSignal.timeout(5000),
+    options.signal ?? AbortSignal.timeout(5000),
   );
   return { exitCode: result.exitCode, json: result.stdout === "" ? undefined : JSON.parse(result.stdout) };
 }
@@ -247,7 +249,7 @@ describe("ADD", () => {
 
   it.each([
     ["a missing bridge", { bridge: "br9" }, 104, /no bridge br9/],
-    ["a device of nobody", { deviceID: "sockets-00099" }, 101, /no allocation on this node/],
+    ["a device of nobody", { deviceID: "sockets-00099" }, 101, /does not hold device sockets-00099/],
     ["a foreign device id", { deviceID: "0000:03:00.1" }, 7, /none of ours/],
     ["a bad MAC", { mac: "01:00:00:00:00:01" }, 7, /not a unicast address/],
     ["a bad MTU", { mtu: 67 }, 7, /mtu/],
@@ -304,6 +306,46 @@ describe("ADD", () => {
   });
 });
 
+describe("ADD with a device of another pod", () => {
+  it("is refused though Multus handed the device over, and the other pod keeps its port", async () => {
+    await allocate([DEVICE]);
+    await call("ADD", { container: "victim" });
+    const before = [...dataplane.ports.values()];
+    held = ["sockets-00002"];
+    const { json } = await call("ADD", {
+      container: "evil",
+      config: { runtimeConfig: { deviceID: DEVICE } },
+      env: { CNI_ARGS: "K8S_POD_NAMESPACE=ns;K8S_POD_NAME=evil" },
+    });
+    expect(json).toMatchObject({
+      code: 101,
+      msg: expect.stringMatching(/does not hold device sockets-00001/),
+    });
+    expect([...dataplane.ports.values()]).toEqual(before);
+  });
+
+  it("is refused even where kubelet says it is held, while the other pod's interface stands", async () => {
+    await allocate([DEVICE]);
+    await call("ADD", { container: "victim" });
+    const before = [...dataplane.ports.values()];
+    for (const ifname of ["net1", "net2"]) {
+      const env = { CNI_ARGS: "K8S_POD_NAMESPACE=ns;K8S_POD_NAME=evil" };
+      expect((await call("ADD", { container: "evil", ifname, env })).json).toMatchObject({ code: 102 });
+    }
+    expect([...dataplane.ports.values()]).toEqual(before);
+  });
+
+  it("is refused while the record of the device's allocation cannot be read", async () => {
+    await allocate([DEVICE]);
+    const [allocation] = records.allocations.list();
+    await truncate(join(top, `records/allocations/${allocation?.id}.json`), 300);
+    await openDaemonState();
+    await openDaemonState();
+    const { json } = await call("ADD");
+    expect(json).toMatchObject({ code: 110, msg: expect.stringMatching(/record .* cannot be read/) });
+  });
+});
+
 describe("DEL", () => {
   it("succeeds any number of times, for what never was and without any configuration", async () => {
     await allocate([DEVICE]);
@@ -339,6 +381,16 @@ describe("DEL", () => {
     expect(records.ports.list()).toMatchObject([{ state: "detaching", portName: portName("c1", "net1") }]);
   });
 
+  it("removes the port though the disk takes no record any more", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    // Root writes anywhere; a file in the directory's place stops even root, as a full disk does.
+    await rename(join(top, "records/ports"), join(top, "records/ports-away"));
+    await writeFile(join(top, "records/ports"), "");
+    expect((await call("DEL")).exitCode).toBe(0);
+    expect(dataplane.ports.size).toBe(0);
+  });
+
   it("finds a port that has no record", async () => {
     await allocate([DEVICE]);
     await call("ADD");
@@ -346,6 +398,122 @@ describe("DEL", () => {
     await openDaemonState();
     expect((await call("DEL")).exitCode).toBe(0);
     expect(dataplane.ports.size).toBe(0);
+  });
+});
+
+describe("a request whose container is busy with one that hangs", () => {
+  const late = AbortSignal.abort(new Error("time is up"));
+  const states = () => records.ports.list().map(({ interfaceName, state }) => `${interfaceName} ${state}`);
+  const reconcile = () =>
+    settleUnfinishedPorts({
+      ...context,
+      context: context.node,
+      places: context.node.config,
+      stop: new AbortController().signal,
+    });
+
+  /** Starts an ADD and waits until the switch has it. */
+  async function hangingAdd(options: Call = {}) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const asked = dataplane.nextCall();
+    dataplane.hang = promise;
+    const adding = call("ADD", options);
+    await asked;
+    return {
+      adding,
+      goOn: () => {
+        dataplane.hang = undefined;
+        resolve();
+      },
+    };
+  }
+
+  it.each(["ADD", "CHECK"])("%s says in time which one it is, and may be tried again", async (verb) => {
+    await allocate([DEVICE]);
+    const { adding, goOn } = await hangingAdd();
+    const { exitCode, json } = await call(verb, { ifname: "net2", signal: late });
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({
+      code: 11,
+      msg: expect.stringContaining("ADD of interface net1 is still running"),
+      details: expect.stringContaining("container c1"),
+    });
+    goOn();
+    expect((await adding).exitCode).toBe(0);
+    expect(states()).toEqual(["net1 attached"]);
+  });
+
+  it("does not hold up another container", async () => {
+    await allocate([DEVICE]);
+    const { adding, goOn } = await hangingAdd();
+    expect((await call("DEL", { container: "c2", signal: late })).exitCode).toBe(0);
+    goOn();
+    expect((await adding).exitCode).toBe(0);
+  });
+
+  it("GC names it, and leaves the attachment as it is", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const { adding, goOn } = await hangingAdd();
+    const { json } = await call("GC", { config: { "cni.dev/valid-attachments": [] }, signal: late });
+    expect(json).toMatchObject({ code: 11, msg: expect.stringContaining("ADD of interface net1") });
+    goOn();
+    expect((await adding).exitCode).toBe(0);
+    expect(states()).toEqual(["net1 attached"]);
+  });
+
+  it("DEL succeeds, and the ADD that it could not wait for takes back what it made", async () => {
+    await allocate([DEVICE]);
+    const { adding, goOn } = await hangingAdd();
+    expect(await call("DEL", { signal: late })).toEqual({ exitCode: 0, json: undefined });
+    expect(states()).toEqual(["net1 detaching"]);
+    goOn();
+    const { exitCode, json } = await adding;
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({ code: 11, msg: expect.stringContaining("was detached while its ADD") });
+    expect(dataplane.ports.size).toBe(0);
+    expect(states()).toEqual([]);
+  });
+
+  it("DEL of an attached interface is remembered over a restart, and the reconciler removes the port", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const { adding, goOn } = await hangingAdd();
+    expect((await call("DEL", { signal: late })).exitCode).toBe(0);
+    goOn();
+    expect((await adding).json).toMatchObject({ code: 11 });
+    await openDaemonState();
+    expect(states()).toEqual(["net1 detaching"]);
+    await reconcile();
+    expect(dataplane.ports.size).toBe(0);
+    expect(states()).toEqual([]);
+  });
+
+  it("DEL of one interface leaves the ADD of another one alone", async () => {
+    await allocate([DEVICE, "sockets-00002"]);
+    await call("ADD", { ifname: "net2", config: { deviceID: "sockets-00002" } });
+    const { adding, goOn } = await hangingAdd();
+    expect((await call("DEL", { ifname: "net2", signal: late })).exitCode).toBe(0);
+    goOn();
+    expect((await adding).exitCode).toBe(0);
+    expect(states().sort()).toEqual(["net1 attached", "net2 detaching"]);
+    await reconcile();
+    expect([...dataplane.ports.keys()]).toEqual([portName("c1", "net1")]);
+  });
+
+  it("DEL that gave up takes nothing from an ADD that came after it", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const { adding, goOn } = await hangingAdd();
+    const deleting = call("DEL", { signal: late });
+    const anew = call("ADD");
+    expect((await deleting).exitCode).toBe(0);
+    goOn();
+    expect((await adding).exitCode).toBe(1);
+    expect((await anew).exitCode).toBe(0);
+    expect(states()).toEqual(["net1 attached"]);
+    await reconcile();
+    expect(dataplane.ports.size).toBe(1);
   });
 });
 

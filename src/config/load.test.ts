@@ -19,6 +19,12 @@ describe("configuration file", () => {
     expect(config.pools[0]?.dataplane.database).toBe("/var/run/openvswitch/db.sock");
   });
 
+  it("may serve every node and leave the name to the environment", () => {
+    const shared = MINIMAL.replace("node: n1\n", "");
+    expect(parseConfig(shared, "c.yaml", "n7").node).toBe("n7");
+    expect(parseConfig(MINIMAL, "c.yaml", "n7").node).toBe("n1");
+  });
+
   it.each([
     ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key/],
     [
@@ -40,7 +46,16 @@ describe("configuration file", () => {
       /taken already/,
     ],
     ["a key given twice", `${MINIMAL}node: n2\n`, /c\.yaml:9/],
-    ["a root that is too long", `root: /${"r".repeat(80)}\n${MINIMAL}`, /too long/],
+    [
+      "a root that is too long",
+      `root: /${"r".repeat(80)}\n${MINIMAL}`,
+      /with root and pool sockets a socket's path would have/,
+    ],
+    [
+      "a pool name that is too long for device directories",
+      `root: /${"r".repeat(45)}\n${MINIMAL.replace("name: sockets", `name: ${"p".repeat(32)}`)}`,
+      /pool p+ a socket's path would have 113 bytes/,
+    ],
     ["no YAML at all", "{{{", /c\.yaml:1/],
     ["an empty file", "", /key \(top\)/],
   ])("refuses %s and says where", (_name, text, message) => {

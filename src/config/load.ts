@@ -5,11 +5,19 @@ import { Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
 import { type DaemonConfig, daemonConfigSchema } from "./schema.ts";
 
-/** Longest that an allocation, an interface and the socket's name add to the root, with their slashes. */
-const BELOW_ROOT_BYTES = "/".length + 16 + "/".length + 15 + "/vhost.sock".length;
+const ALLOCATION_BYTES = "/0123456789abcdef".length;
+const SOCKET_BYTES = "/vhost.sock".length;
+/** Longest interface name (CNI_IFNAME). */
+const INTERFACE_BYTES = 15;
+/** What a device id has beside its pool's name. */
+const DEVICE_NUMBER_BYTES = "-00000".length;
 
-/** Reads and checks the configuration file. @throws Failure `invalid-config` with line and key */
-export async function loadConfig(file: string): Promise<DaemonConfig> {
+/**
+ * Reads and checks the configuration file.
+ * @param node this node's name, for a file that serves every node and so names none
+ * @throws Failure `invalid-config` with line and key
+ */
+export async function loadConfig(file: string, node?: string): Promise<DaemonConfig> {
   let text: string;
   try {
     text = await readFile(file, "utf8");
@@ -21,17 +29,18 @@ export async function loadConfig(file: string): Promise<DaemonConfig> {
       cause: error,
     });
   }
-  return parseConfig(text, file);
+  return parseConfig(text, file, node);
 }
 
 /** Checks the text of a configuration file, frozen result. */
-export function parseConfig(text: string, file: string): DaemonConfig {
+export function parseConfig(text: string, file: string, node?: string): DaemonConfig {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
   const [syntax] = document.errors;
   if (syntax !== undefined) {
     throw invalid(syntax.message, `${file}:${lines.linePos(syntax.pos[0]).line}`);
   }
+  if (node !== undefined && isMap(document.contents) && !document.has("node")) document.set("node", node);
   const parsed = daemonConfigSchema.safeParse(document.toJS());
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
@@ -41,7 +50,7 @@ export function parseConfig(text: string, file: string): DaemonConfig {
     });
     throw invalid(problems.join("; "), file);
   }
-  checkLengths(parsed.data, file);
+  checkPathLengths(parsed.data, file);
   return Object.freeze(parsed.data);
 }
 
@@ -73,18 +82,24 @@ function lineOf(contents: unknown, path: readonly PropertyKey[], lines: LineCoun
   return lines.linePos(offset).line;
 }
 
-function checkLengths(config: DaemonConfig, file: string): void {
+/** Checks that every socket below the configured directories has a path that the kernel takes. @throws Failure `invalid-config` */
+export function checkPathLengths(config: DaemonConfig, file: string): void {
   const switchRoot = config.switchRoot ?? config.root;
-  if (Buffer.byteLength(switchRoot) + BELOW_ROOT_BYTES > UNIX_PATH_MAX_BYTES) {
-    throw invalid(
-      `root ${switchRoot} is too long: sockets below it would pass ${UNIX_PATH_MAX_BYTES} bytes`,
-      file,
-    );
-  }
-  for (const pool of config.pools) {
-    const bytes = Buffer.byteLength(`${config.podRoot}/${pool.name}`) + BELOW_ROOT_BYTES - 17;
-    if (bytes > UNIX_PATH_MAX_BYTES) {
-      throw invalid(`podRoot and pool name ${pool.name} together are too long for a socket path`, file);
+  for (const { name } of config.pools) {
+    // A directory in an allocation is named after an interface or a device.
+    const inAllocation =
+      `/`.length + Math.max(INTERFACE_BYTES, name.length + DEVICE_NUMBER_BYTES) + SOCKET_BYTES;
+    const lengths = {
+      [config.switchRoot === undefined ? "root" : "switchRoot"]:
+        Buffer.byteLength(switchRoot) + ALLOCATION_BYTES + inAllocation,
+      podRoot: Buffer.byteLength(`${config.podRoot}/${name}`) + inAllocation,
+    };
+    for (const [key, bytes] of Object.entries(lengths)) {
+      if (bytes <= UNIX_PATH_MAX_BYTES) continue;
+      throw invalid(
+        `with ${key} and pool ${name} a socket's path would have ${bytes} bytes, ${UNIX_PATH_MAX_BYTES} are allowed`,
+        file,
+      );
     }
   }
 }

@@ -1,6 +1,8 @@
+import { isIP } from "node:net";
 import { isAbsolute, normalize } from "node:path";
 import { z } from "zod";
 import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
+import { isSelinuxLabel } from "../names/directory-ownership.ts";
 import { isResourceName } from "../names/resource-name.ts";
 
 const absolutePath = z
@@ -32,6 +34,13 @@ const directorySchema = z.strictObject({
   owner: unsignedId.default(107).describe("uid of the directories in an allocation; 107 is KubeVirt's QEMU."),
   group: unsignedId.default(107).describe("gid, usually a group that the switch runs with."),
   mode: octalMode.prefault("2770").describe("Mode in octal; setgid makes sockets carry the group."),
+  selinuxLabel: z
+    .string()
+    .refine(isSelinuxLabel, {
+      error: "must be an SELinux context such as system_u:object_r:container_file_t:s0",
+    })
+    .optional()
+    .describe("SELinux context of the directories; without categories, so that any pod may use it."),
 });
 
 const poolSchema = z.strictObject({
@@ -39,17 +48,54 @@ const poolSchema = z.strictObject({
     .string()
     .refine(isPoolName, { error: `must be a DNS label of at most ${POOL_NAME_MAX} characters` })
     .describe("Part of device ids and of the path that pods see."),
-  resource: resourceName.describe("Extended resource that pods ask for."),
+  resource: resourceName
+    .default("vhostuser/sockets")
+    .describe("Extended resource that pods ask for; each pool has its own, so only one can leave it out."),
   capacity: z.number().int().min(1).max(10_000).describe("Number of devices."),
   dataplane: dataplaneSchema,
+  numaNode: z
+    .union([z.enum(["auto", "none"]), z.number().int().min(0).max(1023)], {
+      error: "must be auto, none or the number of a NUMA node",
+    })
+    .default("auto")
+    .describe(
+      "NUMA node that kubelet is told for the devices. `auto`: that of the bridge's physical DPDK ports where they share one.",
+    ),
   directory: directorySchema.prefault({}),
 });
 
 /** The daemon's configuration file; every key that is not here is refused. */
 export const daemonConfigSchema = z
   .strictObject({
-    node: z.string().min(1).describe("Name of this node; it marks the node's ports in the switch."),
+    node: z
+      .string()
+      .min(1)
+      .describe(
+        "Name of this node, which marks its ports in the switch; else the environment's `NODE_NAME`.",
+      ),
     root: absolutePath.default("/var/run/vhostuser").describe("Host directory of all allocations."),
+    rootFileSystem: z
+      .strictObject({
+        sizeMiB: z
+          .number()
+          .int()
+          .min(1)
+          .max(1024)
+          .default(16)
+          .describe("Bytes that all allocations together may fill; sockets and directories take none."),
+        inodes: z
+          .number()
+          .int()
+          .min(1024)
+          .max(4_194_304)
+          .default(131_072)
+          .describe("Files, directories and sockets of all allocations together."),
+        allowInsecure: z
+          .boolean()
+          .default(false)
+          .describe("Serve although the root's mount does not keep pods apart; for trying things out."),
+      })
+      .prefault({}),
     switchRoot: absolutePath
       .optional()
       .describe("The root as the switch sees it, where that differs from what the daemon sees."),
@@ -85,9 +131,27 @@ export const daemonConfigSchema = z
           .describe("Time between two looks at PodResources."),
         graceSeconds: z
           .number()
-          .nonnegative()
+          .min(1)
           .default(120)
           .describe("Age that an allocation must have before it can be taken for abandoned."),
+      })
+      .prefault({}),
+    observe: z
+      .strictObject({
+        address: z
+          .string()
+          .refine((address) => isIP(address) !== 0, { error: "must be an IP address, such as 0.0.0.0 or ::" })
+          .default("127.0.0.1")
+          .describe(
+            "Address of metrics and probes; `0.0.0.0` or `::` for the pod's or node's every address.",
+          ),
+        port: z
+          .number()
+          .int()
+          .min(0)
+          .max(65_535)
+          .default(9417)
+          .describe("TCP port of metrics and probes; 0 for any free one, which the log tells."),
       })
       .prefault({}),
     pools: z.array(poolSchema).min(1),
@@ -100,7 +164,7 @@ export const daemonConfigSchema = z
           context.addIssue({
             code: "custom",
             path: ["pools", index, key],
-            message: `${pool[key]} is taken already`,
+            message: `${pool[key]} is taken already, every pool needs a ${key} of its own`,
           });
         }
         seen.add(pool[key]);

@@ -1,5 +1,5 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
-import { KeyedLock } from "../attachment/keyed-lock.ts";
+import { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext, Pool } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import { answer } from "../cni/answer.ts";
@@ -15,8 +15,11 @@ import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts
 import { PoolDevices } from "../device-plugin/pool-devices.ts";
 import { watchPoolHealth } from "../device-plugin/watch-pool-health.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
+import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
+import { parseDeviceId } from "../names/device-id.ts";
+import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import { openRecords } from "../records/records.ts";
@@ -25,9 +28,14 @@ import { takeOwnership } from "./owner-lock.ts";
 /** What a daemon is built from. */
 export interface DaemonOptions {
   readonly config: DaemonConfig;
+  /** The daemon's own pod, where it runs in one; kubelet's list of pods is trusted only when it is in it. */
+  readonly ownPod: PodName | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }
+
+/** Time for one read of kubelet's list, within the time of a CNI request. */
+const POD_LIST_MS = 5_000;
 
 /** A daemon that serves until it is closed. */
 export interface Daemon {
@@ -39,7 +47,7 @@ export interface Daemon {
  * owner, directories, the CNI server, kubelet's plugins, and last the reconciler, which may have to wait for a
  * switch that is away.
  */
-export async function startDaemon({ config, logger, clock }: DaemonOptions): Promise<Daemon> {
+export async function startDaemon({ config, ownPod, logger, clock }: DaemonOptions): Promise<Daemon> {
   await using undo = new AsyncDisposableStack();
   const owner = await takeOwnership(config.recordsDirectory, clock);
   undo.defer(() => owner.release());
@@ -59,22 +67,24 @@ export async function startDaemon({ config, logger, clock }: DaemonOptions): Pro
     undo.defer(() => dataplane.close());
   }
   const node: NodeContext = { config, records, pools };
-  const lock = new KeyedLock();
+  const turns = new ContainerTurns();
   const listPods = (signal: AbortSignal) =>
     listHeldDevices({ socketPath: config.kubelet.podResources, signal });
+  const podList = new PodList({ read: listPods, deadlineMs: POD_LIST_MS });
 
   const cni: CniContext = {
     node,
-    lock,
+    turns,
     clock,
     logger,
-    devicesOfPod: async (namespace, name, signal) => {
-      const ours = new Set(config.pools.map(({ resource }) => resource));
-      return (await listPods(signal))
-        .filter((pod) => pod.podNamespace === namespace && pod.podName === name)
-        .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices))
-        .filter(({ resource }) => ours.has(resource))
-        .flatMap(({ ids }) => ids);
+    devicesOfPod: async (namespace, name) => {
+      const pods = (await podList.read()).filter(
+        (pod) => pod.podNamespace === namespace && pod.podName === name,
+      );
+      // Ids of ours name their pool; whether it is still configured does not matter here.
+      return pods
+        .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices.flatMap(({ ids }) => ids)))
+        .filter((id) => parseDeviceId(id) !== undefined);
     },
   };
   const server = await serveCni({
@@ -84,10 +94,10 @@ export async function startDaemon({ config, logger, clock }: DaemonOptions): Pro
   });
   undo.defer(() => server.close());
 
-  for (const plugin of startPlugins(node, places, { config, logger, clock }, undo)) {
+  for (const plugin of startPlugins(node, places, { config, ownPod, logger, clock }, undo)) {
     undo.defer(() => plugin.close());
   }
-  const reconciler = new Reconciler({ context: node, places, lock, listPods, clock, logger });
+  const reconciler = new Reconciler({ context: node, places, turns, listPods, ownPod, clock, logger });
   reconciler.start();
   undo.defer(() => reconciler.close());
 

@@ -27,8 +27,11 @@ async function main(): Promise<void> {
   const logger = createLogger({ level: values["log-level"], program: "kube-vhostuser" });
   const stop = Promise.withResolvers<NodeJS.Signals>();
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.resolve(signal));
-  const config = await loadConfig(values.config);
-  const daemon = await startDaemon({ config, logger, clock: systemClock });
+  // Set through the downward API; see deploy/daemonset.yaml.
+  const { NODE_NAME: node, POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
+  const config = await loadConfig(values.config, node);
+  const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
+  const daemon = await startDaemon({ config, ownPod, logger, clock: systemClock });
   logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
   logger.info({ signal: await stop.promise }, "stopping; pods and ports stay as they are");
   await daemon.close();

@@ -1,70 +1,50 @@
-import { once } from "node:events";
-import { mkdir, rm } from "node:fs/promises";
-import { connect, createServer, type Server } from "node:net";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import type { Clock } from "../clock/clock.ts";
-import { Failure, systemCode } from "../failure/failure.ts";
+import { Failure } from "../failure/failure.ts";
 
 /** The right to write a records directory; kept until it is released or the process dies. */
 export interface OwnerLock {
-  release(): Promise<void>;
+  release(): void;
 }
 
 const WAIT_MS = 10_000;
 const RETRY_MS = 200;
+/** SQLITE_BUSY: somebody else holds the lock. */
+const BUSY = 5;
 
 /**
  * Makes sure that one daemon owns the records, also while an upgrade starts the new one before the old one is
- * gone: the owner listens on a socket in the directory, which the kernel closes whatever the owner dies of.
+ * gone. Node has no flock(2); an exclusive transaction on an empty SQLite file is the same thing, a lock of the
+ * kernel that ends with the process, whatever it dies of.
  * @throws Failure `internal` when another daemon still owns it after 10 s
  */
 export async function takeOwnership(recordsDirectory: string, clock: Clock): Promise<OwnerLock> {
   await mkdir(recordsDirectory, { recursive: true, mode: 0o700 });
-  const path = join(recordsDirectory, "owner.sock");
+  const database = new DatabaseSync(join(recordsDirectory, "owner.lock"), { timeout: 0 });
   const deadline = clock.now() + WAIT_MS;
-  for (;;) {
-    const server = await tryListen(path);
-    if (server !== undefined) {
-      return { release: () => new Promise((resolve) => server.close(() => resolve())) };
+  while (!tryLock(database)) {
+    if (clock.now() >= deadline) {
+      database.close();
+      throw new Failure({
+        code: "internal",
+        what: "another daemon owns the records",
+        where: recordsDirectory,
+        fix: "stop it first; two daemons on one node would undo each other's work",
+      });
     }
-    if (await isAlive(path)) {
-      if (clock.now() >= deadline) throw owned(recordsDirectory);
-      await clock.sleep(RETRY_MS);
-    } else {
-      await rm(path, { force: true });
-    }
+    await clock.sleep(RETRY_MS);
   }
+  return { release: () => database.close() };
 }
 
-async function tryListen(path: string): Promise<Server | undefined> {
-  const server = createServer((socket) => socket.destroy());
+function tryLock(database: DatabaseSync): boolean {
   try {
-    server.listen(path);
-    await once(server, "listening");
-    return server;
+    database.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;");
+    return true;
   } catch (error) {
-    if (systemCode(error) === "EADDRINUSE") return undefined;
+    if (error instanceof Error && "errcode" in error && error.errcode === BUSY) return false;
     throw error;
   }
-}
-
-async function isAlive(path: string): Promise<boolean> {
-  const socket = connect(path);
-  try {
-    await once(socket, "connect");
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
-}
-
-function owned(directory: string): Failure {
-  return new Failure({
-    code: "internal",
-    what: "another daemon owns the records",
-    where: directory,
-    fix: "stop it first; two daemons on one node would undo each other's work",
-  });
 }

@@ -26,6 +26,12 @@ export interface Dataplane {
   /** What differs from the request, one sentence each; empty when the port is as asked. */
   checkPort(request: PortRequest, signal: AbortSignal): Promise<readonly string[]>;
 
+  /**
+   * The NUMA node of the network hardware behind `bridge`; undefined where there is none, or more than one node.
+   * @throws Failure when the switch cannot tell now: dataplane-unavailable, dataplane-timeout, dataplane-protocol
+   */
+  numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined>;
+
   /** All ports that carry this node's mark. */
   listPorts(signal: AbortSignal): Promise<readonly PortState[]>;
 

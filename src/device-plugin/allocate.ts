@@ -16,6 +16,7 @@ import type { AllocationAnswer } from "./allocation-answer.ts";
 
 /** What an allocator of one pool works with. */
 export interface AllocatorOptions {
+  /** Read anew at every call. */
   readonly pool: PoolConfig;
   readonly places: AllocationPlaces;
   readonly allocations: RecordStore<AllocationRecord>;
@@ -31,9 +32,10 @@ export interface AllocatorOptions {
 export function createAllocator(
   options: AllocatorOptions,
 ): (devices: readonly string[]) => Promise<AllocationAnswer> {
-  const { pool, places, allocations } = options;
+  const { places, allocations } = options;
   let sequence = nextSequence(allocations.list());
   return async (devices) => {
+    const { pool } = options;
     const record: AllocationRecord = {
       id: newAllocationId(),
       pool: pool.name,
@@ -44,10 +46,11 @@ export function createAllocator(
       sequence: sequence++,
     };
     await using undo = new AsyncDisposableStack();
-    undo.defer(() => removeAllocationDirectory(places.root, record.id));
+    // What cannot be undone now the reconciler finds; the caller is to hear why Allocate failed.
+    undo.defer(() => removeAllocationDirectory(places.root, record.id).catch(() => undefined));
     await ensureAllocationDirectories(record, places);
     await allocations.put(record);
-    undo.defer(() => allocations.remove(record.id));
+    undo.defer(() => allocations.remove(record.id).catch(() => undefined));
     await ensureDeviceInfo(record, record.devices, places);
     undo.move();
     options.logger.info({ allocation: record.id, pool: pool.name, devices: record.devices }, "allocated");

@@ -15,10 +15,18 @@ export type RecordRead<Body> =
   /** Written by a newer release: left alone. */
   | { readonly kind: "newer"; readonly version: number };
 
-/** Writes a record with its version and a checksum, durably. */
-export async function writeRecord(path: string, version: number, body: object): Promise<void> {
+/**
+ * Writes a record with its version and a checksum.
+ * @param durable whether it must survive a power cut; a crash of ours, or of all of userspace, it always survives
+ */
+export async function writeRecord(
+  path: string,
+  version: number,
+  body: object,
+  durable = true,
+): Promise<void> {
   const text = JSON.stringify({ version, sum: checksum(body), body }, undefined, 1);
-  await replaceFile(path, `${text}\n`, { mode: 0o600, durable: true });
+  await replaceFile(path, `${text}\n`, { mode: 0o600, durable });
 }
 
 /** Reads a record that {@link writeRecord} wrote; throws only when the file cannot be read at all. */

@@ -54,10 +54,10 @@ export async function removeTemporaries(directory: string): Promise<void> {
   }
 }
 
-/** Removes a file so that it stays removed after a power cut; already gone is fine. */
-export async function removeFileDurably(path: string): Promise<void> {
+/** Removes a file, if asked so that it stays removed after a power cut; already gone is fine. */
+export async function removeFile(path: string, durable: boolean): Promise<void> {
   await rm(path, { force: true });
-  await syncDirectory(dirname(path));
+  if (durable) await syncDirectory(dirname(path));
 }
 
 async function syncDirectory(path: string): Promise<void> {

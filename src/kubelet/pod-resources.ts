@@ -1,7 +1,7 @@
+import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** Devices of one resource that a container holds. */
 export interface HeldDevices {
@@ -87,10 +87,7 @@ async function callList(options: ListHeldDevicesOptions): Promise<WireList> {
     "grpc.use_local_subchannel_pool": 1,
   });
   try {
-    return await untilAborted(
-      client.call<WireList>("List", {}, options.deadlineMs ?? 10_000),
-      options.signal,
-    );
+    return await orAborted(client.call<WireList>("List", {}, options.deadlineMs ?? 10_000), options.signal);
   } finally {
     client.close();
   }

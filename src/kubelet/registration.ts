@@ -1,7 +1,7 @@
+import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** The only version of the device plugin API that kubelet takes. */
 export const DEVICE_PLUGIN_VERSION = "v1beta1";
@@ -42,7 +42,7 @@ export async function registerDevicePlugin(request: RegistrationRequest): Promis
       resource_name: request.resource,
       options: request.options,
     };
-    await untilAborted(client.call("Register", message, REGISTER_DEADLINE_MS), request.signal);
+    await orAborted(client.call("Register", message, REGISTER_DEADLINE_MS), request.signal);
   } catch (error) {
     throw new Failure({
       code: "kubelet-unavailable",

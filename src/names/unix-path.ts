@@ -5,14 +5,15 @@ import { Failure } from "../failure/failure.ts";
 export const UNIX_PATH_MAX_BYTES = 107;
 
 /**
- * Checks a path of a unix socket: absolute, normal (no `.`/`..`/double slash), short enough, no NUL.
+ * Checks a path of a unix socket: absolute, normal (no `.`/`..`/double slash), short enough, no control
+ * characters.
  * @throws Failure `path-too-long` or `directory-unsafe`
  */
 export function checkUnixPath(path: string, where: string): string {
-  if (!isAbsolute(path) || normalize(path) !== path || path.endsWith("/") || path.includes("\0")) {
+  if (!isAbsolute(path) || normalize(path) !== path || path.endsWith("/") || /\p{Cc}/u.test(path)) {
     throw new Failure({
       code: "directory-unsafe",
-      what: `socket path ${JSON.stringify(path)} is not an absolute, normal path`,
+      what: `socket path ${JSON.stringify(path)} is not an absolute, normal path of printable characters`,
       where,
       fix: "write it in full, without '.', '..' or doubled slashes",
     });

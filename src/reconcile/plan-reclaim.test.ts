@@ -1,14 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import { planReclaim } from "./plan-reclaim.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { planReclaim, type ReclaimInput } from "./plan-reclaim.ts";
 
 const GRACE = 100;
+const NOW = 1000;
 
 function allocation(id: string, sequence: number, createdAt: number, ...devices: string[]): AllocationRecord {
   return {
     id,
     pool: "sockets",
-    resource: "vhostuser/sockets",
+    resource: "r/s",
     devices,
     ownership: { owner: 107, group: 107, mode: 0o2770 },
     createdAt,
@@ -16,63 +18,139 @@ function allocation(id: string, sequence: number, createdAt: number, ...devices:
   };
 }
 
-function removed(
-  allocations: AllocationRecord[],
-  held: string[],
-  nowMs: number,
-  before: string[] = allocations.map(({ id }) => id),
-): string[] {
-  const plan = planReclaim({
-    allocations,
-    held: new Set(held),
-    before: new Set(before),
-    nowMs,
-    graceMs: GRACE,
-  });
-  return plan.remove.map(({ id }) => id);
+function port(allocationId: string, pod: string, containerId: string, createdAt = 0): PortRecord {
+  return {
+    containerId,
+    interfaceName: "net1",
+    state: "attached",
+    allocationId,
+    device: "d1",
+    pool: "sockets",
+    portName: `vhu-${containerId}`,
+    bridge: "br0",
+    switchSocketPath: `/run/${allocationId}/net1/vhost.sock`,
+    podSocketPath: "/var/run/vhostuser/sockets/net1/vhost.sock",
+    mac: "02:00:00:00:00:01",
+    network: "net",
+    netns: "",
+    podNamespace: "ns",
+    podName: pod,
+    podUid: "",
+    createdAt,
+  };
 }
+
+interface World {
+  readonly allocations: readonly AllocationRecord[];
+  readonly ports?: readonly PortRecord[];
+  readonly held?: readonly string[];
+  readonly pods?: readonly string[];
+  readonly connected?: readonly string[];
+  readonly firstLook?: boolean;
+}
+
+function plan(world: World) {
+  const input: Omit<ReclaimInput, "before"> = {
+    allocations: world.allocations,
+    ports: world.ports ?? [],
+    kubelet: {
+      pods: new Set((world.pods ?? []).map((name) => `ns/${name}`)),
+      held: new Set((world.held ?? []).map((device) => `r/s ${device}`)),
+    },
+    connected: new Set(world.connected ?? []),
+    nowMs: NOW,
+    graceMs: GRACE,
+  };
+  const first = planReclaim({ ...input, before: new Set() });
+  const result = world.firstLook === true ? first : planReclaim({ ...input, before: first.abandoned });
+  return {
+    allocations: result.allocations.map(({ id }) => id),
+    ports: result.ports.map(({ portName }) => portName),
+  };
+}
+const reclaimed = (world: World) => plan(world).allocations;
 
 describe("reclaiming allocations", () => {
   it("keeps one while a pod holds any of its devices", () => {
-    expect(removed([allocation("a", 1, 0, "d1", "d2")], ["d2"], 1000)).toEqual([]);
+    expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1", "d2")], held: ["d2"] })).toEqual([]);
   });
 
   it("removes one that no pod holds at the second look, not at the first", () => {
-    const one = [allocation("a", 1, 0, "d1")];
-    expect(removed(one, [], 1000, [])).toEqual([]);
-    expect(removed(one, [], 1000)).toEqual(["a"]);
+    const allocations = [allocation("a", 1, 0, "d1")];
+    expect(reclaimed({ allocations, firstLook: true })).toEqual([]);
+    expect(reclaimed({ allocations })).toEqual(["a"]);
   });
 
   it("keeps one that is young, because its pod may not have shown up yet", () => {
-    expect(removed([allocation("a", 1, 950, "d1")], [], 1000)).toEqual([]);
+    expect(reclaimed({ allocations: [allocation("a", 1, NOW - 50, "d1")] })).toEqual([]);
+  });
+
+  it("keeps one that a guest is connected to, whatever kubelet says", () => {
+    expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1")], connected: ["a"] })).toEqual([]);
+  });
+
+  it("keeps one whose pool has another resource in the configuration by now", () => {
+    const renamed = { ...allocation("a", 1, 0, "d1"), resource: "old/name" };
+    const input = {
+      allocations: [renamed],
+      ports: [],
+      kubelet: { pods: new Set(["ns/p"]), held: new Set(["old/name d1"]) },
+      connected: new Set<string>(),
+      before: new Set(["a"]),
+      nowMs: NOW,
+      graceMs: GRACE,
+    };
+    expect(planReclaim(input).allocations).toEqual([]);
   });
 
   it("removes the older one when a device was given to another pod", () => {
-    const both = [allocation("a", 1, 0, "d1"), allocation("b", 2, 500, "d1")];
-    expect(removed(both, ["d1"], 1000)).toEqual(["a"]);
+    const allocations = [allocation("a", 1, 0, "d1"), allocation("b", 2, 500, "d1")];
+    expect(reclaimed({ allocations, held: ["d1"] })).toEqual(["a"]);
   });
 
   it("keeps an init container's allocation for as long as its pod's main container holds the device", () => {
-    const both = [allocation("init", 1, 0, "d1"), allocation("main", 2, 1, "d1")];
-    expect(removed(both, ["d1"], 1000)).toEqual([]);
-    expect(removed(both, [], 1000)).toEqual(["init", "main"]);
+    const allocations = [allocation("init", 1, 0, "d1"), allocation("main", 2, 1, "d1")];
+    expect(reclaimed({ allocations, held: ["d1"] })).toEqual([]);
+    expect(reclaimed({ allocations })).toEqual(["init", "main"]);
+  });
+
+  it("keeps one that only an init container holds, which PodResources does not list, by its pod's interface", () => {
+    const allocations = [allocation("a", 1, 0, "d1")];
+    const ports = [port("a", "p", "c1")];
+    expect(reclaimed({ allocations, ports, pods: ["p"] })).toEqual([]);
+    expect(reclaimed({ allocations, ports, pods: [] })).toEqual(["a"]);
+  });
+
+  it("is not misled by a pod that was made anew under the same name", () => {
+    const allocations = [allocation("old", 1, 0, "d1"), allocation("new", 2, 500, "d2")];
+    const ports = [port("old", "p", "c1", 10), port("new", "p", "c2", 510)];
+    expect(reclaimed({ allocations, ports, pods: ["p"], held: ["d2"] })).toEqual(["old"]);
   });
 
   it("keeps an allocation of several devices when only some went to another pod", () => {
-    const both = [allocation("a", 1, 0, "d1", "d2"), allocation("b", 2, 500, "d1")];
-    expect(removed(both, ["d1", "d2"], 1000)).toEqual([]);
-    expect(removed(both, ["d1"], 1000)).toEqual(["a"]);
+    const allocations = [allocation("a", 1, 0, "d1", "d2"), allocation("b", 2, 500, "d1")];
+    expect(reclaimed({ allocations, held: ["d1", "d2"] })).toEqual([]);
+    expect(reclaimed({ allocations, held: ["d1"] })).toEqual(["a"]);
+  });
+});
+
+describe("collecting attachments whose DEL was lost", () => {
+  const allocations = [allocation("a", 1, 0, "d1"), allocation("b", 2, 10, "d1")];
+
+  it("removes one whose pod is gone though the next pod holds the device, at the second look", () => {
+    const world = {
+      allocations,
+      ports: [port("a", "gone", "c1"), port("b", "next", "c2")],
+      pods: ["next"],
+      held: ["d1"],
+    };
+    expect(plan({ ...world, firstLook: true }).ports).toEqual([]);
+    expect(plan(world).ports).toEqual(["vhu-c1"]);
   });
 
-  it("forgets that one was abandoned once it is held again", () => {
-    const one = [allocation("a", 1, 0, "d1")];
-    const plan = planReclaim({
-      allocations: one,
-      held: new Set(["d1"]),
-      before: new Set(["a"]),
-      nowMs: 1000,
-      graceMs: GRACE,
-    });
-    expect([...plan.abandoned]).toEqual([]);
+  it("keeps one that a guest is connected to, one that is young, and one whose pod is not known", () => {
+    expect(plan({ allocations, ports: [port("a", "gone", "c1")], connected: ["a"] }).ports).toEqual([]);
+    expect(plan({ allocations, ports: [port("a", "gone", "c1", NOW - 1)] }).ports).toEqual([]);
+    expect(plan({ allocations, ports: [port("a", "", "c1")] }).ports).toEqual([]);
   });
 });

@@ -1,11 +1,15 @@
 import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { holdKey, type KubeletView } from "./kubelet-view.ts";
 
 /** What reclaiming is decided from. */
 export interface ReclaimInput {
   readonly allocations: readonly AllocationRecord[];
-  /** Devices that PodResources lists. An unreadable list must never get here. */
-  readonly held: ReadonlySet<string>;
-  /** Allocations that were abandoned at the look before this one. */
+  readonly ports: readonly PortRecord[];
+  readonly kubelet: KubeletView;
+  /** Allocations to whose sockets the switch has a guest connected. */
+  readonly connected: ReadonlySet<string>;
+  /** What was abandoned at the look before this one. */
   readonly before: ReadonlySet<string>;
   readonly nowMs: number;
   readonly graceMs: number;
@@ -13,27 +17,39 @@ export interface ReclaimInput {
 
 /** What to remove now, and what to remember until the next look. */
 export interface ReclaimPlan {
-  readonly remove: readonly AllocationRecord[];
+  readonly allocations: readonly AllocationRecord[];
+  /** Attachments whose pod is gone though somebody may hold the device by now. */
+  readonly ports: readonly PortRecord[];
   readonly abandoned: ReadonlySet<string>;
 }
 
 /**
- * Decides which allocations no pod holds any more. The device plugin API has no deallocate call, and Allocate
- * comes before the pod shows up in PodResources, so an allocation must be old enough and be abandoned at two
- * looks in a row.
+ * Decides what no pod holds any more. The device plugin API has no deallocate call, and Allocate comes before the
+ * pod shows up in PodResources, so everything must be old enough and be abandoned at two looks in a row. A guest
+ * that the switch is connected to is proof of life, whatever kubelet says.
  */
 export function planReclaim(input: ReclaimInput): ReclaimPlan {
-  const abandoned = input.allocations.filter(
-    (allocation) =>
-      input.nowMs - allocation.createdAt >= input.graceMs &&
-      allocation.devices.every(
-        (device) => !input.held.has(device) || isAnotherPods(device, allocation, input),
-      ),
+  const isOld = ({ createdAt }: { createdAt: number }) => input.nowMs - createdAt >= input.graceMs;
+  const allocations = input.allocations.filter(
+    (allocation) => isOld(allocation) && !isHeld(allocation, input),
   );
+  const ports = input.ports.filter((port) => isOld(port) && isOfGonePod(port, input));
+  const portKey = ({ portName }: PortRecord) => `port ${portName}`;
   return {
-    remove: abandoned.filter(({ id }) => input.before.has(id)),
-    abandoned: new Set(abandoned.map(({ id }) => id)),
+    allocations: allocations.filter(({ id }) => input.before.has(id)),
+    ports: ports.filter((port) => input.before.has(portKey(port))),
+    abandoned: new Set([...allocations.map(({ id }) => id), ...ports.map(portKey)]),
   };
+}
+
+function isHeld(allocation: AllocationRecord, input: ReclaimInput): boolean {
+  if (input.connected.has(allocation.id)) return true;
+  const byDevice = allocation.devices.some(
+    (device) =>
+      input.kubelet.held.has(holdKey(allocation.resource, device)) &&
+      !isAnotherPods(device, allocation, input),
+  );
+  return byDevice || isHeldByInterface(allocation, input);
 }
 
 /**
@@ -47,5 +63,38 @@ function isAnotherPods(device: string, allocation: AllocationRecord, input: Recl
       other.sequence > allocation.sequence &&
       other.devices.includes(device) &&
       other.createdAt - allocation.createdAt >= input.graceMs,
+  );
+}
+
+/**
+ * Whether an interface of a living pod stands on it. PodResources does not list the devices of plain init
+ * containers, but does list their pod. A pod made anew under the same name has an interface of its own, which is
+ * newer, and then the old one tells nothing.
+ */
+function isHeldByInterface(allocation: AllocationRecord, input: ReclaimInput): boolean {
+  return input.ports.some(
+    (port) =>
+      port.allocationId === allocation.id &&
+      port.state === "attached" &&
+      input.kubelet.pods.has(podKey(port)) &&
+      !input.ports.some(
+        (other) =>
+          other !== port && podKey(other) === podKey(port) && isNewer(other, port) && !isSibling(other, port),
+      ),
+  );
+}
+
+const podKey = (port: PortRecord): string => `${port.podNamespace}/${port.podName}`;
+const isNewer = (one: PortRecord, other: PortRecord): boolean => one.createdAt > other.createdAt;
+/** Interfaces of one sandbox. */
+const isSibling = (one: PortRecord, other: PortRecord): boolean => one.containerId === other.containerId;
+
+/** An attachment whose DEL was lost, seen by its pod. Without a pod's name only its allocation can tell. */
+function isOfGonePod(port: PortRecord, input: ReclaimInput): boolean {
+  return (
+    port.state === "attached" &&
+    port.podName !== "" &&
+    !input.kubelet.pods.has(podKey(port)) &&
+    !input.connected.has(port.allocationId)
   );
 }

@@ -1,60 +1,69 @@
-import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import { removeAllocation } from "../allocation/remove-allocation.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { describeThrown } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import type { KubeletView } from "./kubelet-view.ts";
 import { planReclaim } from "./plan-reclaim.ts";
-import type { PortPass } from "./reconcile-ports.ts";
+import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
 /** What reclaiming needs beyond a pass. */
 export interface ReclaimOptions {
-  readonly pods: readonly PodDevices[];
+  readonly kubelet: KubeletView;
+  /** Allocations to whose sockets the switch has a guest connected. */
+  readonly connected: ReadonlySet<string>;
   readonly before: ReadonlySet<string>;
   readonly nowMs: number;
-  readonly places: AllocationPlaces;
 }
 
 /**
- * Removes the allocations that no pod holds any more: ports first, for a switch would go on trying to connect
- * to a directory that is gone.
- * @returns the allocations to compare with at the next look
+ * Removes the attachments and allocations that no pod holds any more; of an allocation ports first, for a switch
+ * would go on trying to connect to a directory that is gone. One that cannot be removed does not keep the others.
+ * @returns what to compare with at the next look
  */
-export async function reclaim(options: ReclaimOptions, pass: PortPass): Promise<ReadonlySet<string>> {
+export async function reclaim(options: ReclaimOptions, pass: ReconcilePass): Promise<ReadonlySet<string>> {
   const { config, records } = pass.context;
-  const ours = new Set(config.pools.map(({ resource }) => resource));
-  const held = options.pods
-    .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices))
-    .filter(({ resource }) => ours.has(resource))
-    .flatMap(({ ids }) => ids);
   const plan = planReclaim({
+    ...options,
     allocations: records.allocations.list(),
-    held: new Set(held),
-    before: options.before,
-    nowMs: options.nowMs,
+    ports: records.ports.list(),
     graceMs: config.reclaim.graceSeconds * 1000,
   });
-  for (const allocation of plan.remove) await removeOne(allocation, options.places, pass);
+  for (const port of plan.ports) {
+    const { portName, podNamespace, podName } = port;
+    const left = await detach(port, pass);
+    const fields = { port: portName, pod: `${podNamespace}/${podName}` };
+    if (left === undefined)
+      pass.logger.warn(fields, "removed the port of a pod that is gone; its DEL never came");
+    else pass.logger.warn({ ...fields, err: left }, "the port of a pod that is gone is removed later");
+  }
+  for (const allocation of plan.allocations) {
+    const fields = { allocation: allocation.id, devices: allocation.devices };
+    try {
+      await removeOne(allocation, pass);
+      pass.logger.info(fields, "reclaimed");
+    } catch (error) {
+      pass.logger.warn({ ...fields, reason: describeThrown(error) }, "reclaiming goes on later");
+    }
+  }
   return plan.abandoned;
 }
 
-async function removeOne(
-  allocation: AllocationRecord,
-  places: AllocationPlaces,
-  pass: PortPass,
-): Promise<void> {
-  const { records } = pass.context;
-  for (const port of records.ports.list().filter(({ allocationId }) => allocationId === allocation.id)) {
-    const left = await pass.lock.run(port.containerId, () =>
-      removeAttachment(pass.context, port, pass.signal),
-    );
-    if (left !== undefined) {
-      pass.logger.warn(
-        { allocation: allocation.id, port: port.portName, err: left },
-        "reclaiming goes on later",
-      );
-      return;
-    }
+async function removeOne(allocation: AllocationRecord, pass: ReconcilePass): Promise<void> {
+  const { allocations, ports } = pass.context.records;
+  for (const port of ports.list().filter(({ allocationId }) => allocationId === allocation.id)) {
+    const left = await detach(port, pass);
+    if (left !== undefined) throw left;
   }
-  await removeAllocation(allocation, records.allocations, places);
-  pass.logger.info({ allocation: allocation.id, devices: allocation.devices }, "reclaimed");
+  await removeAllocation(allocation, allocations, pass.places);
+}
+
+function detach(port: PortRecord, pass: ReconcilePass): Promise<Error | undefined> {
+  const signal = portSignal(pass);
+  const { containerId, interfaceName } = port;
+  return pass.turns.run<Error | undefined>(
+    { containerId, what: `removal of interface ${interfaceName}`, signal },
+    () => removeAttachment(pass.context, port, signal),
+    (busy) => busy,
+  );
 }

@@ -16,7 +16,7 @@ export const allocationRecordSchema = z.object({
   ownership: directoryOwnershipSchema,
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
-  /** Grows by one with each allocation on this node: clocks step, this does not. */
+  /** Grows by one with each allocation of the pool: clocks step, this does not. */
   sequence: z.number().int().nonnegative(),
 });
 
@@ -24,6 +24,7 @@ export type AllocationRecord = z.infer<typeof allocationRecordSchema>;
 
 export const allocationRecordKind: RecordKind<AllocationRecord> = {
   version: 1,
+  durable: true,
   schema: allocationRecordSchema,
   fileName: (record) => record.id,
 };

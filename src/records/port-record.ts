@@ -33,13 +33,18 @@ export const portRecordSchema = z.object({
 
 export type PortRecord = z.infer<typeof portRecordSchema>;
 
-/** Name of the record of one attachment; interface names may hold characters that file names must not. */
+/**
+ * Name of the record of one attachment. Interface names may hold characters that file names must not; the
+ * separator is one that neither a container id nor an encoded interface name has.
+ */
 export function portRecordName(containerId: string, interfaceName: string): string {
-  return `${containerId}.${encodeURIComponent(interfaceName)}`;
+  return `${containerId}@${encodeURIComponent(interfaceName)}`;
 }
 
 export const portRecordKind: RecordKind<PortRecord> = {
   version: 1,
+  // A power cut ends every sandbox, and kubelet attaches new ones under new container ids.
+  durable: false,
   schema: portRecordSchema,
   fileName: (record) => portRecordName(record.containerId, record.interfaceName),
 };

@@ -46,6 +46,20 @@ describe("record store", () => {
     expect(await readdir(directory)).toContain("newer.json");
   });
 
+  it("makes changes of one record in the order in which they were asked for, each from what the one before made", async () => {
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    const one = allocation("a", 1, "sockets-00001");
+    const removed = Promise.all([store.put(one), store.remove(one.id)]);
+    const left = store.update(one.id, (now) => now && { ...now, sequence: 9 });
+    await Promise.all([removed, left, store.put(one)]);
+    expect(await left).toBeUndefined();
+    await Promise.all(
+      [2, 3, 4].map(() => store.update(one.id, (now) => now && { ...now, sequence: now.sequence + 1 })),
+    );
+    expect(store.get(one.id)?.sequence).toBe(4);
+    expect((await RecordStore.open(directory, allocationRecordKind)).get(one.id)?.sequence).toBe(4);
+  });
+
   it("removes what a killed process left half written", async () => {
     await writeFile(join(directory, ".kube-vhostuser-123456789012"), "{");
     await RecordStore.open(directory, allocationRecordKind);

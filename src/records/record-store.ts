@@ -1,13 +1,16 @@
-import { mkdir, readdir, rename } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { z } from "zod";
 import { readRecord, writeRecord } from "../durable-file/record-file.ts";
-import { removeFileDurably, removeTemporaries } from "../durable-file/replace-file.ts";
+import { removeFile, removeTemporaries } from "../durable-file/replace-file.ts";
+import { OneAtATime } from "../turns/one-at-a-time.ts";
 
 /** How one kind of record is kept. */
 export interface RecordKind<Body extends object> {
   readonly version: number;
   readonly schema: z.ZodType<Body>;
+  /** Whether its records must survive a power cut, which costs two waits for the disk each time. */
+  readonly durable: boolean;
   /** File name without `.json`; decides identity. */
   readonly fileName: (body: Body) => string;
 }
@@ -16,16 +19,23 @@ export interface RecordKind<Body extends object> {
 export interface UnreadableRecord {
   readonly file: string;
   readonly reason: string;
+  /** What it holds, as far as it could be read. */
+  readonly text: string;
 }
+
+/** Added to the name of a record file that was set aside. */
+const TORN = ".torn";
 
 /**
  * Records of one kind, one file each, held in memory and written through: what is on disk is the truth, and a
- * change shows in memory only after it is durable. One process owns the directory.
+ * change shows in memory only after it is on disk. One process owns the directory.
  */
 export class RecordStore<Body extends object> {
   readonly #directory: string;
   readonly #kind: RecordKind<Body>;
   readonly #records: Map<string, Body>;
+  /** Changes of one record reach the disk in the order in which they were asked for. */
+  readonly #changes = new OneAtATime();
   readonly unreadable: readonly UnreadableRecord[];
 
   private constructor(
@@ -53,14 +63,17 @@ export class RecordStore<Body extends object> {
     const records = new Map<string, Body>();
     const unreadable: UnreadableRecord[] = [];
     for (const file of (await readdir(directory)).sort()) {
-      if (file.startsWith(".") || !file.endsWith(".json")) continue;
       const path = join(directory, file);
+      if (file.endsWith(TORN))
+        unreadable.push(await unreadableRecord(path, "it was torn at an earlier start"));
+      if (file.startsWith(".") || !file.endsWith(".json")) continue;
       const read = await readRecord(path, kind.version, kind.schema);
       if (read.kind === "good") records.set(kind.fileName(read.body), read.body);
-      if (read.kind === "newer") unreadable.push({ file: path, reason: `version ${read.version} is newer` });
+      if (read.kind === "newer")
+        unreadable.push(await unreadableRecord(path, `version ${read.version} is newer`));
       if (read.kind === "torn") {
-        await rename(path, `${path}.torn`);
-        unreadable.push({ file: `${path}.torn`, reason: read.reason });
+        await rename(path, `${path}${TORN}`);
+        unreadable.push(await unreadableRecord(`${path}${TORN}`, read.reason));
       }
     }
     return new RecordStore(directory, kind, records, unreadable);
@@ -74,20 +87,49 @@ export class RecordStore<Body extends object> {
     return [...this.#records.values()];
   }
 
-  /** Adds or replaces; durable when it resolves. */
+  /** Adds or replaces; on disk when it resolves. */
   async put(body: Body): Promise<void> {
-    const name = this.#kind.fileName(body);
-    await writeRecord(this.#path(name), this.#kind.version, body);
-    this.#records.set(name, body);
+    await this.update(this.#kind.fileName(body), () => body);
   }
 
-  /** Removes; durable when it resolves, gone already is fine. */
-  async remove(name: string): Promise<void> {
-    await removeFileDurably(this.#path(name));
-    this.#records.delete(name);
+  /**
+   * Replaces a record by what `change` makes of it; undefined leaves all as it is.
+   * @param change is given what all changes asked for before have made of it
+   * @returns the record as it is then
+   */
+  update(name: string, change: (record: Body | undefined) => Body | undefined): Promise<Body | undefined> {
+    return this.#changes.run({ key: name, what: "a change" }, async () => {
+      const before = this.#records.get(name);
+      const body = change(before);
+      if (body === undefined) return before;
+      await writeRecord(this.#path(name), this.#kind.version, body, this.#kind.durable);
+      this.#records.set(name, body);
+      return body;
+    });
+  }
+
+  /**
+   * Changes a record in memory alone, for when the disk does not take it: full, or read-only. What the disk has
+   * comes back with the next start.
+   */
+  updateInMemory(name: string, change: (record: Body) => Body): void {
+    const record = this.#records.get(name);
+    if (record !== undefined) this.#records.set(name, change(record));
+  }
+
+  /** Removes; off the disk when it resolves, gone already is fine. */
+  remove(name: string): Promise<void> {
+    return this.#changes.run({ key: name, what: "a removal" }, async () => {
+      await removeFile(this.#path(name), this.#kind.durable);
+      this.#records.delete(name);
+    });
   }
 
   #path(name: string): string {
     return join(this.#directory, `${name}.json`);
   }
+}
+
+async function unreadableRecord(file: string, reason: string): Promise<UnreadableRecord> {
+  return { file, reason, text: await readFile(file, "latin1") };
 }

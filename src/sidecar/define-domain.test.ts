@@ -27,6 +27,7 @@ function vmi(interfaces: readonly VmiInterface[], extra: Partial<Vmi> = {}): Vmi
     queues: undefined,
     launchSecurity: false,
     romTuning: true,
+    migrating: false,
     unplugging: false,
   };
   return { ...rest, order, interfaces, ...extra };

@@ -19,7 +19,10 @@ export interface DomainHookOptions {
   readonly binding: string | undefined;
   /** Directory for stable links. */
   readonly links: SharedDirectory;
-  readonly networkInfo: Omit<WaitOptions, "signal">;
+  readonly networkInfo: Omit<WaitOptions, "signal"> & {
+    /** Milliseconds to wait on a migration's target; default 15 000. */
+    readonly targetBudgetMs?: number;
+  };
   readonly logger: Logger;
 }
 
@@ -44,7 +47,9 @@ export async function answerDomain(
   if (vmi.interfaces.length === 0) return answerWithoutInterface(request, vmi, options);
   const xml = decode(request.domainXML, "invalid-domain");
   const names = vmi.interfaces.map((one) => one.name);
-  const entries = await waitForNetworks(names, { ...options.networkInfo, signal });
+  const entries = await readEntries(vmi, names, options, signal);
+  // Whatever is answered here is thrown away; an error would stop the migration.
+  if (entries === undefined) return request.domainXML;
   const found = new Map(
     vmi.interfaces.map((one) => [one, entries.get(one.name)?.socketPath ?? constantPath(one, options)]),
   );
@@ -57,6 +62,29 @@ export async function answerDomain(
   const answer = defineDomain(xml, vmi, sockets);
   options.logger.info({ vmi: vmi.name, interfaces: names, changed: answer !== xml }, "defined the domain");
   return Buffer.from(answer, "utf8");
+}
+
+/** On a migration's target KubeVirt before 1.6.3 never writes the file, so waiting for it is not worth much. */
+const TARGET_BUDGET_MS = 15_000;
+
+/** Network-info, or undefined where a migration's target has none: a socket in the constant mount needs none. */
+async function readEntries(
+  vmi: Vmi,
+  names: readonly string[],
+  { networkInfo, logger }: DomainHookOptions,
+  signal: AbortSignal,
+): Promise<Awaited<ReturnType<typeof waitForNetworks>> | undefined> {
+  const budget = vmi.migrating ? { budgetMs: networkInfo.targetBudgetMs ?? TARGET_BUDGET_MS } : {};
+  try {
+    return await waitForNetworks(names, { ...networkInfo, ...budget, signal });
+  } catch (error) {
+    if (!vmi.migrating || !(error instanceof Failure) || error.code !== "network-info-timeout") throw error;
+    logger.warn(
+      { vmi: vmi.name, err: error },
+      "no network-info on a migration's target (KubeVirt before 1.6.3 writes none): the socket must be in the constant mount",
+    );
+    return undefined;
+  }
 }
 
 function answerWithoutInterface(request: DomainRequest, vmi: Vmi, options: DomainHookOptions): Uint8Array {

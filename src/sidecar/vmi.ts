@@ -26,6 +26,8 @@ export interface Vmi {
   readonly launchSecurity: boolean;
   /** Whether a NIC that is not booted from gets no option ROM, which KubeVirt does on amd64 only. */
   readonly romTuning: boolean;
+  /** Whether a live migration is under way: this pod is then its target, for hooks are not called on its source. */
+  readonly migrating: boolean;
 }
 
 /** One interface of our binding. */
@@ -86,6 +88,7 @@ const vmiSchema = z.object({
       interfaces: z
         .array(z.object({ name: z.string().nullish(), podInterfaceName: z.string().nullish() }))
         .nullish(),
+      migrationState: z.object({ completed: z.boolean().nullish(), failed: z.boolean().nullish() }).nullish(),
     })
     .nullish(),
 });
@@ -119,7 +122,13 @@ export function parseVmi(json: string, binding: string): Vmi {
       raw.spec.domain.devices.networkInterfaceMultiqueue === true ? queuePairs(raw.spec.domain) : undefined,
     launchSecurity: (raw.spec.domain.launchSecurity ?? undefined) !== undefined,
     romTuning: (raw.spec.architecture ?? "amd64") === "amd64",
+    migrating: isMigrating(raw),
   };
+}
+
+function isMigrating(raw: RawVmi): boolean {
+  const state = raw.status?.migrationState ?? undefined;
+  return state !== undefined && state.completed !== true && state.failed !== true;
 }
 
 function toInterface(one: RawInterface, raw: RawVmi, where: string): VmiInterface {

@@ -1,8 +1,10 @@
 import { mkdir } from "node:fs/promises";
+import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
 import { type OpenDirectory, openDirectory } from "./open-directory.ts";
 import { removeEntry } from "./remove.ts";
+import { setSelinuxLabel } from "./selinux-label.ts";
 
 /** The directory above a pod's own: root's, so that the pod's user can neither add nor swap anything in it. */
 const ALLOCATION: DirectoryOwnership = { owner: 0, group: 0, mode: 0o755 };
@@ -16,15 +18,33 @@ export interface SocketDirectories {
   readonly ownership: DirectoryOwnership;
 }
 
+/** Collaborators, for tests. */
+export interface EnsureOptions {
+  readonly clock?: Clock;
+  readonly setLabel?: typeof setSelinuxLabel;
+}
+
+/** Mode of a directory that is not finished: no pool has it, and its owner cannot write. */
+const UNFINISHED = 0o500;
+/** How long a root without a free inode is waited for: `directory-guard` empties what fills it. */
+const NO_ROOM_MS = 10_000;
+const NO_ROOM_RETRY_MS = 100;
+
 /**
- * Makes an allocation's directory and those in it, or mends owner and mode of what is there; whatever lies in
+ * Makes an allocation's directory and those in it, or mends owner, mode and label of what is there; whatever lies in
  * them stays. Something that is not a directory but stands in the place of one is removed, never followed.
+ * @throws Failure `root-full`, `capability-missing`, `label-refused`, `directory-unsafe`
  */
-export async function ensureSocketDirectories(wanted: SocketDirectories): Promise<void> {
+export async function ensureSocketDirectories(
+  wanted: SocketDirectories,
+  options: EnsureOptions = {},
+): Promise<void> {
   await using root = await openDirectory(wanted.root);
-  await using allocation = await ensureDirectory(root, wanted.allocationId, ALLOCATION);
+  const { selinuxLabel } = wanted.ownership;
+  const above = selinuxLabel === undefined ? ALLOCATION : { ...ALLOCATION, selinuxLabel };
+  await using allocation = await ensureDirectory(root, wanted.allocationId, above, options);
   for (const name of wanted.names) {
-    await using _made = await ensureDirectory(allocation, name, wanted.ownership);
+    await using _made = await ensureDirectory(allocation, name, wanted.ownership, options);
   }
 }
 
@@ -32,15 +52,11 @@ async function ensureDirectory(
   parent: OpenDirectory,
   name: string,
   ownership: DirectoryOwnership,
+  options: EnsureOptions,
 ): Promise<OpenDirectory> {
-  const directory = await makeDirectory(parent, name);
+  const directory = await makeDirectory(parent, name, options.clock ?? systemClock);
   try {
-    // By descriptor, and owner before mode: a directory that is briefly too open would be a way in.
-    const status = await directory.handle.stat();
-    if (status.uid !== ownership.owner || status.gid !== ownership.group) {
-      await directory.handle.chown(ownership.owner, ownership.group);
-    }
-    await directory.handle.chmod(ownership.mode);
+    if (!(await isAsWanted(directory, ownership))) await finish(directory, ownership, options);
     return directory;
   } catch (error) {
     await directory[Symbol.asyncDispose]();
@@ -48,14 +64,55 @@ async function ensureDirectory(
   }
 }
 
-async function makeDirectory(parent: OpenDirectory, name: string): Promise<OpenDirectory> {
+async function isAsWanted(directory: OpenDirectory, wanted: DirectoryOwnership): Promise<boolean> {
+  const { uid, gid, mode } = await directory.handle.stat();
+  return uid === wanted.owner && gid === wanted.group && (mode & 0o7777) === wanted.mode;
+}
+
+/**
+ * By descriptor. Owner before mode, because a directory that is briefly too open would be a way in; the mode is last,
+ * so that it tells of a directory that has its label too, whatever a crash interrupted.
+ */
+async function finish(
+  directory: OpenDirectory,
+  ownership: DirectoryOwnership,
+  options: EnsureOptions,
+): Promise<void> {
+  const where = directory.path;
+  const { handle } = directory;
+  await withCapability("CAP_FOWNER", where, () => handle.chmod(UNFINISHED));
+  await withCapability("CAP_CHOWN", where, () => handle.chown(ownership.owner, ownership.group));
+  if (ownership.selinuxLabel !== undefined) {
+    await (options.setLabel ?? setSelinuxLabel)([handle.fd], ownership.selinuxLabel);
+  }
+  await withCapability("CAP_FOWNER", where, () => handle.chmod(ownership.mode));
+  // Without it the kernel takes the setgid bit off and says nothing.
+  if (!(await isAsWanted(directory, ownership))) throw missing("CAP_FSETID", where);
+}
+
+async function withCapability(name: string, where: string, change: () => Promise<void>): Promise<void> {
+  try {
+    await change();
+  } catch (error) {
+    if (systemCode(error) === "EPERM") throw missing(name, where, error);
+    throw error;
+  }
+}
+
+function missing(name: string, where: string, cause?: unknown): Failure {
+  return new Failure({
+    code: "capability-missing",
+    what: `owner or mode of a socket directory cannot be set without ${name}`,
+    where,
+    fix: "give the daemon the capabilities of docs/security.md",
+    cause,
+  });
+}
+
+async function makeDirectory(parent: OpenDirectory, name: string, clock: Clock): Promise<OpenDirectory> {
   // A pod with root may put something else there again and again; it wins nothing but an error.
   for (let attempt = 0; attempt < 3; attempt++) {
-    try {
-      await mkdir(parent.entry(name), { mode: 0o700 });
-    } catch (error) {
-      if (systemCode(error) !== "EEXIST") throw error;
-    }
+    await makeUnfinished(parent, name, clock);
     try {
       const directory = await parent.openEntry(name);
       if (directory !== undefined) return directory;
@@ -69,4 +126,28 @@ async function makeDirectory(parent: OpenDirectory, name: string): Promise<OpenD
     what: `${parent.path}/${name} is replaced by something else as often as it is made`,
     fix: "look at the pod that holds this allocation; it has root and misuses it",
   });
+}
+
+async function makeUnfinished(parent: OpenDirectory, name: string, clock: Clock): Promise<void> {
+  const deadline = clock.now() + NO_ROOM_MS;
+  for (;;) {
+    try {
+      await mkdir(parent.entry(name), { mode: UNFINISHED });
+      return;
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === "EEXIST") return;
+      if (code !== "ENOSPC") throw error;
+      if (clock.now() >= deadline) {
+        throw new Failure({
+          code: "root-full",
+          what: `there is no room for the directory ${JSON.stringify(name)}`,
+          where: parent.path,
+          fix: "see what fills the root (find ROOT -xdev | wc -l), or give it more inodes (rootFileSystem.inodes)",
+          cause: error,
+        });
+      }
+      await clock.sleep(NO_ROOM_RETRY_MS);
+    }
+  }
 }

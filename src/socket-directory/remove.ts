@@ -1,4 +1,4 @@
-import { opendir, rmdir, unlink } from "node:fs/promises";
+import { opendir, rename, rmdir, unlink } from "node:fs/promises";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { type OpenDirectory, openDirectory } from "./open-directory.ts";
@@ -16,15 +16,22 @@ export async function removeAllocationDirectory(root: string, allocationId: stri
   await removeEntry(directory, allocationId);
 }
 
+/** How often a directory that fills up again is emptied before that is an error. */
+const ROUNDS = 5;
+
 /**
- * Removes one entry and everything below it without ever following a link: each directory is opened with
- * O_NOFOLLOW and its entries are named through its descriptor. What is made anew meanwhile is taken too, up to
- * a few rounds.
+ * Removes one entry and everything below it without ever following a link: a directory is opened with O_NOFOLLOW
+ * and its entries are named through its descriptor. A tree of any depth takes the same few descriptors, because
+ * directories in it are moved up and emptied there, one after the other.
  */
 export async function removeEntry(parent: OpenDirectory, name: string): Promise<void> {
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     if (await tryUnlink(parent.entry(name))) return;
-    await emptyDirectory(parent, name);
+    const top = await openIfDirectory(parent, name);
+    if (top !== undefined) {
+      await using held = top;
+      await emptyTree(held);
+    }
     if (await tryRemoveDirectory(parent.entry(name))) return;
   }
   throw new Failure({
@@ -34,42 +41,66 @@ export async function removeEntry(parent: OpenDirectory, name: string): Promise<
   });
 }
 
-async function emptyDirectory(parent: OpenDirectory, name: string): Promise<void> {
-  let directory: OpenDirectory | undefined;
+async function emptyTree(top: OpenDirectory): Promise<void> {
+  let moved = 0;
+  let deeper = true;
+  while (deeper) {
+    deeper = false;
+    for await (const { name } of await opendir(top.self)) {
+      if (await tryUnlink(top.entry(name))) continue;
+      if (await tryRemoveDirectory(top.entry(name))) continue;
+      const child = await openIfDirectory(top, name);
+      if (child === undefined) continue;
+      await using held = child;
+      for await (const grandchild of await opendir(held.self)) {
+        if (await tryUnlink(held.entry(grandchild.name))) continue;
+        await moveUp(held.entry(grandchild.name), top.entry(`.removing-${moved++}`));
+        // What was moved may lie behind the point that the listing has reached.
+        deeper = true;
+      }
+      await tryRemoveDirectory(top.entry(name));
+    }
+  }
+}
+
+async function moveUp(from: string, to: string): Promise<void> {
   try {
-    directory = await parent.openEntry(name);
+    await rename(from, to);
   } catch (error) {
-    // Swapped for a link or a file since the look before: the next round unlinks it.
-    if (error instanceof Failure) return;
+    // Gone meanwhile, or the pod has put something of that name there: the next round sees what is left.
+    if (!["ENOENT", "ENOTEMPTY", "EEXIST", "ENOTDIR", "EISDIR"].includes(systemCode(error) ?? ""))
+      throw error;
+  }
+}
+
+/** Opens an entry; undefined when it is gone or was swapped for something that is no directory. */
+async function openIfDirectory(parent: OpenDirectory, name: string): Promise<OpenDirectory | undefined> {
+  try {
+    return await parent.openEntry(name);
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
     throw error;
   }
-  if (directory === undefined) return;
-  await using held = directory;
-  for await (const entry of await opendir(held.self)) await removeEntry(held, entry.name);
 }
 
 /** True when the entry is gone, false when it is a directory. */
-async function tryUnlink(path: string): Promise<boolean> {
-  try {
-    await unlink(path);
-    return true;
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === "ENOENT") return true;
-    if (code === "EISDIR" || code === "EPERM") return false;
-    throw error;
-  }
+function tryUnlink(path: string): Promise<boolean> {
+  return isGoneAfter(unlink(path), ["EISDIR", "EPERM"]);
 }
 
 /** True when the directory is gone, false when something is in it or it is no directory any more. */
-async function tryRemoveDirectory(path: string): Promise<boolean> {
+function tryRemoveDirectory(path: string): Promise<boolean> {
+  return isGoneAfter(rmdir(path), ["ENOTEMPTY", "EEXIST", "ENOTDIR"]);
+}
+
+async function isGoneAfter(removal: Promise<void>, kept: readonly string[]): Promise<boolean> {
   try {
-    await rmdir(path);
+    await removal;
     return true;
   } catch (error) {
     const code = systemCode(error);
     if (code === "ENOENT") return true;
-    if (code === "ENOTEMPTY" || code === "EEXIST" || code === "ENOTDIR") return false;
+    if (code !== undefined && kept.includes(code)) return false;
     throw error;
   }
 }

@@ -1,5 +1,17 @@
 import { spawnSync } from "node:child_process";
-import { chmod, lstat, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -112,6 +124,29 @@ describe("removing an allocation", () => {
     await removeAllocationDirectory(root, id);
     expect(await listAllocationDirectories(root)).toEqual([]);
     expect(await readFile(join(secret, "file"), "utf8")).toBe("kept");
+  });
+
+  it("takes a tree that is deeper than there are descriptors, with wide ones beside it", async () => {
+    await ensure("net1");
+    const base = join(root, id, "net1");
+    // Each rename puts the tree so far one level deeper: no path ever gets long.
+    await mkdir(join(base, "t"));
+    for (let depth = 0; depth < 3000; depth++) {
+      await mkdir(join(base, "n"));
+      await rename(join(base, "t"), join(base, "n", "t"));
+      await rename(join(base, "n"), join(base, "t"));
+    }
+    for (let width = 0; width < 200; width++) await mkdir(join(base, `w${width}`, "x"), { recursive: true });
+    const descriptors = async () => (await readdir("/proc/self/fd")).length;
+    const before = await descriptors();
+    let most = 0;
+    const watch = setInterval(async () => {
+      most = Math.max(most, await descriptors());
+    }, 5);
+    await removeAllocationDirectory(root, id);
+    clearInterval(watch);
+    expect(await listAllocationDirectories(root)).toEqual([]);
+    expect(most).toBeLessThan(before + 20);
   });
 
   it("is done when it is gone already", async () => {

@@ -12,6 +12,8 @@ import { StandInMultus } from "../stand-in/multus/multus.ts";
 export const SOCKETS = "vhostuser/sockets";
 /** Devices of the node's pool. */
 const CAPACITY = 8;
+/** The DaemonSet's pod on each node. */
+const DAEMON_POD = { namespace: "kube-vhostuser", name: "kube-vhostuser-x7k2p" };
 const PROJECT = resolve(import.meta.dirname, "../..");
 
 /** Where a node is and which bridge its pool stands for. */
@@ -64,6 +66,7 @@ export class ClusterNode {
     await mountRoot(run, node.root);
     await writeFile(node.#configFile, JSON.stringify(node.#config(options)));
     await node.kubelet.start();
+    await node.kubelet.admitPod({ ...DAEMON_POD, containers: [{ name: "daemon" }] });
     run.cleanup.defer(`stop kubelet of node ${node.name}`, () => node.kubelet.stop());
     await node.startDaemon();
     return node;
@@ -79,6 +82,7 @@ export class ClusterNode {
     const daemon = await startChild(this.#run, {
       name: `daemon-${this.name}-${this.#lives}`,
       command: process.execPath,
+      env: { POD_NAMESPACE: DAEMON_POD.namespace, POD_NAME: DAEMON_POD.name },
       args: [join(PROJECT, "dist/daemon/main.mjs"), "--config", this.#configFile, "--log-level", "debug"],
     });
     this.#daemon = daemon;

@@ -157,6 +157,18 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         expect(await rig.portNames()).toEqual(["foreign"]);
       });
 
+      it("takes a socket over from a port of ours: an older sandbox whose DEL never came", async () => {
+        const older = portRequest(rig, { name: "vhu00000000000a" });
+        await dataplane.ensurePort(older, soon());
+        const request = portRequest(rig, {
+          name: "vhu00000000000b",
+          socketPath: older.socketPath,
+          owner: { containerId: "c2" },
+        });
+        await dataplane.ensurePort(request, soon());
+        expect(await rig.portNames()).toEqual([request.name]);
+      });
+
       it("neither lists nor removes the ports of another node on the same switch", async () => {
         const request = portRequest(rig);
         await dataplane.ensurePort(request, soon());

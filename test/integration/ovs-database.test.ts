@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createOvsdbClient, type OvsdbClient } from "../../src/ovsdb/client.ts";
@@ -10,6 +8,7 @@ import { guard, lostRace, type Operation, requireCommitted } from "../../src/ovs
 import { newRowReference, setValue } from "../../src/ovsdb/values.ts";
 import { failureOf, soon } from "../contract/switch-under-test.ts";
 import { type OvsdbServer, startOvsdbServer } from "../lab/ovsdb-server.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 /** Inserts a bridge with its own port, as the schema wants it. */
 function addBridge(name: string): Operation[] {
@@ -26,14 +25,26 @@ function addBridge(name: string): Operation[] {
   ];
 }
 
+/** Holds its transaction until there is a bridge of this name. */
+function waitForBridge(name: string): Operation {
+  return {
+    op: "wait",
+    table: "Bridge",
+    where: [["name", "==", name]],
+    columns: ["name"],
+    until: "==",
+    rows: [{ name }],
+  };
+}
+
 describe("a real ovsdb-server", () => {
-  let directory: string;
+  let run: LabRun;
   let server: OvsdbServer;
   let client: OvsdbClient;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), "kvu-"));
-    server = await startOvsdbServer({ directory });
+    run = await openLabRun();
+    server = await startOvsdbServer(run, { directory: join(run.directory, "ovs") });
     client = createOvsdbClient({ path: server.databaseSocket, database: "Open_vSwitch" });
   });
   afterEach(async () => {
@@ -41,8 +52,7 @@ describe("a real ovsdb-server", () => {
   });
   afterAll(async () => {
     client?.close();
-    await server?.close();
-    await rm(directory, { recursive: true, force: true });
+    await run?.close();
   });
 
   it("commits a transaction, and ovs-vsctl sees it", async () => {
@@ -96,40 +106,14 @@ describe("a real ovsdb-server", () => {
   });
 
   it("holds a waiting transaction until another client fulfils it", async () => {
-    const waiting = client.transact(
-      [
-        {
-          op: "wait",
-          table: "Bridge",
-          where: [["name", "==", "br-w"]],
-          columns: ["name"],
-          until: "==",
-          rows: [{ name: "br-w" }],
-        },
-      ],
-      soon(),
-    );
+    const waiting = client.transact([waitForBridge("br-w")], soon());
     await server.vsctl("add-br", "br-w");
     expect(await waiting).toMatchObject({ committed: true });
   });
 
   it("goes on serving the connection after a waiting transaction was given up", async () => {
     const giveUp = new AbortController();
-    const waiting = failureOf(
-      client.transact(
-        [
-          {
-            op: "wait",
-            table: "Bridge",
-            where: [],
-            columns: ["name"],
-            until: "==",
-            rows: [{ name: "never" }],
-          },
-        ],
-        giveUp.signal,
-      ),
-    );
+    const waiting = failureOf(client.transact([waitForBridge("never")], giveUp.signal));
     await client.transact([], soon()); // the server has read the first one by now
     giveUp.abort();
     expect((await waiting).code).toBe("dataplane-timeout");
@@ -151,21 +135,7 @@ describe("a real ovsdb-server", () => {
   });
 
   it("fails what is under way when it is killed, and is reached again when it is back", async () => {
-    const waiting = failureOf(
-      client.transact(
-        [
-          {
-            op: "wait",
-            table: "Bridge",
-            where: [],
-            columns: ["name"],
-            until: "==",
-            rows: [{ name: "never" }],
-          },
-        ],
-        soon(),
-      ),
-    );
+    const waiting = failureOf(client.transact([waitForBridge("never")], soon()));
     await client.transact([], soon());
     await server.kill();
     expect((await waiting).code).toBe("dataplane-unavailable");

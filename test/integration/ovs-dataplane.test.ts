@@ -4,9 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { listenOnSocket } from "../contract/socket-listener.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
+import { startPod } from "../lab/pod.ts";
+import { startTestpmd } from "../lab/testpmd.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
-import { startTestpmd } from "./testpmd-peer.ts";
 
 describe("a port in OVS-DPDK", () => {
   let rig: OvsRig;
@@ -107,17 +108,22 @@ describe("a port in OVS-DPDK", () => {
   it("is up and connected while a guest runs its queues", async () => {
     const request = portRequest(rig, { mtu: 2000 });
     await dataplane.ensurePort(request, soon());
-    const guest = await startTestpmd({ socketPath: request.socketPath });
+    const pod = await startPod(rig.run, "guest");
+    const guest = await startTestpmd(pod, {
+      socketPath: request.socketPath,
+      mac: request.owner.mac,
+      mounts: [{ hostPath: rig.socketDirectory, containerPath: rig.socketDirectory }],
+    });
     const state = async () => (await dataplane.listPorts(soon()))[0];
     try {
       const isUp = waitUntil(async () => (await state())?.link === "up" && state(), {
         what: "the link is up",
         limitMs: 20_000,
       });
-      const up = await Promise.race([isUp, guest.died]);
+      const up = await Promise.race([isUp, guest.container.died]);
       expect(up).toMatchObject({ link: "up", connected: true, mtu: 2000 });
     } finally {
-      await guest.stop();
+      await pod.close();
     }
     await waitUntil(async () => (await state())?.connected === false, {
       what: "the guest's end is seen",

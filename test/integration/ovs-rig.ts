@@ -4,34 +4,32 @@ import { openOvsDataplane } from "../../src/dataplane/ovs/ovs-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import type { SwitchUnderTest } from "../contract/switch-under-test.ts";
 import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
+import { TESTPMD_HUGEPAGES } from "../lab/testpmd.ts";
 import { reserveHugepages } from "../machine/hugepages.ts";
-import { openLabRun } from "../machine/lab-run.ts";
-
-const HUGEPAGE_KIB = 2048;
-const HUGEPAGES = 384; // 512 MiB for the switch, the rest for a testpmd as its guest
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 /** Real OVS-DPDK as the contract suite wants it, plus what only OVS tests look at. */
 export interface OvsRig extends SwitchUnderTest {
   readonly ovs: OvsDpdk;
+  readonly run: LabRun;
 }
 
-/** Reserves hugepages, starts OVS-DPDK with the bridges br-a and br-b. */
+/** Starts OVS-DPDK with the bridges br-a and br-b. */
 export async function startOvsRig(): Promise<OvsRig> {
   const run = await openLabRun();
   try {
-    await reserveHugepages(run, HUGEPAGE_KIB, HUGEPAGES);
-    const ovs = await startOvsDpdk({ directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
-    run.cleanup.defer("stop OVS-DPDK", () => ovs.close());
+    await reserveHugepages(run, 2048, TESTPMD_HUGEPAGES);
+    const ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
     const socketDirectory = join(run.directory, "sockets");
     await mkdir(socketDirectory);
-    return rigOf(ovs, socketDirectory, () => run.close());
+    return rigOf(run, ovs, socketDirectory);
   } catch (error) {
     await run.close(error);
     throw error;
   }
 }
 
-function rigOf(ovs: OvsDpdk, socketDirectory: string, close: () => Promise<void>): OvsRig {
+function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
   let switchDown = false;
   let controlDown = false;
   const bridges = ["br-a", "br-b"] as const;
@@ -51,6 +49,7 @@ function rigOf(ovs: OvsDpdk, socketDirectory: string, close: () => Promise<void>
   };
   return {
     ovs,
+    run,
     bridges,
     socketDirectory,
     open: (node = "node-a") =>
@@ -76,6 +75,6 @@ function rigOf(ovs: OvsDpdk, socketDirectory: string, close: () => Promise<void>
       await ovs.killDatabase();
     },
     startControl,
-    close,
+    close: () => run.close(),
   };
 }

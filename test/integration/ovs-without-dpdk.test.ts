@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
@@ -7,23 +5,23 @@ import { openOvsDataplane } from "../../src/dataplane/ovs/ovs-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 describe("a switch that runs without DPDK", () => {
-  let directory: string;
+  let run: LabRun;
   let ovs: OvsDpdk;
   let dataplane: Dataplane;
-  const request = () => portRequest({ bridges: ["br-a", "br-b"], socketDirectory: directory });
+  const request = () => portRequest({ bridges: ["br-a", "br-b"], socketDirectory: run.directory });
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), "kvu-"));
-    ovs = await startOvsDpdk({ directory: join(directory, "ovs"), bridges: ["br-a"], dpdk: false });
+    run = await openLabRun();
+    ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br-a"], dpdk: false });
     const databaseSocket = ovs.databaseSocket;
     dataplane = openOvsDataplane({ databaseSocket, node: "node-a", logger: silentLogger });
   });
   afterAll(async () => {
     await dataplane?.close();
-    await ovs?.close();
-    await rm(directory, { recursive: true, force: true });
+    await run?.close();
   });
 
   it("is refused, and the failure says which setting is missing", async () => {

@@ -1,8 +1,9 @@
-import { access, readFile } from "node:fs/promises";
+import { access } from "node:fs/promises";
 import { join } from "node:path";
-import { Failure } from "../../src/failure/failure.ts";
-import { type ChildProgram, startChildProgram } from "./child-program.ts";
-import { missingOvs, ovsEnvironment, runOvsTool, startOvsdbServer } from "./ovsdb-server.ts";
+import { type Child, startChild } from "../machine/child.ts";
+import { reserveHugepages } from "../machine/hugepages.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { missingOvs, ovsEnvironment, runOvsTool, STOP_LIMIT_MS, startOvsdbServer } from "./ovsdb-server.ts";
 
 const VSWITCHD = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SOCKET_MEMORY_MIB = 512;
@@ -41,19 +42,19 @@ export interface OvsDpdkOptions {
 }
 
 /**
- * Starts the switch and waits until its bridges are up. DPDK runs with --no-pci (else it takes the machine's own
+ * Starts the switch, with hugepages of its own, and waits until its bridges are up; it goes with the run. DPDK runs with --no-pci (else it takes the machine's own
  * network card) and --in-memory: no hugetlbfs mount, no runtime files, and a killed switch leaks no hugepage.
  * The switch has a network namespace of its own, because bridges make tap devices of their name.
- * @throws Failure part-missing where OVS is not installed or hugepages are not reserved
+ * @throws Failure part-missing where OVS is not installed or the kernel gives no hugepages
  */
-export async function startOvsDpdk(options: OvsDpdkOptions): Promise<OvsDpdk> {
+export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promise<OvsDpdk> {
   const { directory } = options;
   const dpdk = options.dpdk ?? true;
   await access(VSWITCHD).catch((cause: unknown) => {
     throw missingOvs(VSWITCHD, cause);
   });
-  if (dpdk) await requireHugepages();
-  const database = await startOvsdbServer({ directory });
+  if (dpdk) await reserveHugepages(run, 2048, SOCKET_MEMORY_MIB / 2);
+  const database = await startOvsdbServer(run, { directory });
   const tool = (name: string, ...args: string[]) => runOvsTool(directory, name, args);
   const vsctl = (...args: string[]) =>
     tool("ovs-vsctl", `--db=unix:${database.databaseSocket}`, "--retry", "--timeout=30", ...args);
@@ -61,8 +62,9 @@ export async function startOvsDpdk(options: OvsDpdkOptions): Promise<OvsDpdk> {
   const vswitchdLog = join(directory, "vswitchd.log");
 
   let starts = 0;
-  const start = async (): Promise<ChildProgram> => {
-    const program = await startChildProgram({
+  const start = async (): Promise<Child> => {
+    const program = await startChild(run, {
+      name: "ovs-vswitchd",
       command: "unshare",
       args: [
         "--net",
@@ -74,6 +76,7 @@ export async function startOvsDpdk(options: OvsDpdkOptions): Promise<OvsDpdk> {
       ],
       env: ovsEnvironment(directory),
       fix: "apt-get install util-linux",
+      stopLimitMs: STOP_LIMIT_MS,
     });
     starts += 1;
     // Any change that vsctl waits for shows that the switch has read the whole database.
@@ -88,19 +91,13 @@ export async function startOvsDpdk(options: OvsDpdkOptions): Promise<OvsDpdk> {
     return program;
   };
 
-  let vswitchd: ChildProgram;
-  try {
-    await database.vsctl("set", "Open_vSwitch", ".", ...settings(dpdk));
-    vswitchd = await start();
-    const make = options.bridges.flatMap((name) => [
-      ...["--", "add-br", name],
-      ...["--", "set", "Bridge", name, "datapath_type=netdev"],
-    ]);
-    if (make.length > 0) await vsctl(...make);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
+  await database.vsctl("set", "Open_vSwitch", ".", ...settings(dpdk));
+  let vswitchd = await start();
+  const make = options.bridges.flatMap((name) => [
+    ...["--", "add-br", name],
+    ...["--", "set", "Bridge", name, "datapath_type=netdev"],
+  ]);
+  if (make.length > 0) await vsctl(...make);
 
   return {
     directory,
@@ -137,16 +134,11 @@ function settings(dpdk: boolean): string[] {
   ];
 }
 
-/** Without pages DPDK aborts with a line in a log; say it before. */
-async function requireHugepages(): Promise<void> {
-  const lines = await readFile("/proc/meminfo", "utf8");
-  const number = (key: string) => Number(new RegExp(`^${key}:\\s+(\\d+)`, "m").exec(lines)?.[1] ?? 0);
-  const freeMib = (number("HugePages_Free") * number("Hugepagesize")) / 1024;
-  if (freeMib >= SOCKET_MEMORY_MIB) return;
-  throw new Failure({
-    code: "part-missing",
-    what: `${freeMib} MiB of hugepages are free, OVS-DPDK needs ${SOCKET_MEMORY_MIB} MiB`,
-    where: "/proc/meminfo HugePages_Free",
-    fix: "sysctl vm.nr_hugepages=512",
-  });
+/** Joins two bridges as a network between nodes does. */
+export async function joinBridges(ovs: OvsDpdk, one: string, other: string): Promise<void> {
+  const end = (bridge: string, to: string) => [
+    ...["--", "add-port", bridge, `${bridge}-to-${to}`],
+    ...["--", "set", "Interface", `${bridge}-to-${to}`, "type=patch", `options:peer=${to}-to-${bridge}`],
+  ];
+  await ovs.vsctl(...end(one, other), ...end(other, one));
 }

@@ -1,12 +1,13 @@
-import { execFile } from "node:child_process";
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { Failure, systemCode } from "../../src/failure/failure.ts";
-import { type ChildProgram, startChildProgram } from "./child-program.ts";
+import { Failure } from "../../src/failure/failure.ts";
+import { type Child, startChild } from "../machine/child.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
 
-const run = promisify(execFile);
 const INSTALL_OVS = "apt-get install --no-install-recommends openvswitch-switch-dpdk";
+/** Patience with OVS programs that are to end; DPDK gives its memory back first. */
+export const STOP_LIMIT_MS = 10_000;
 const SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /** A real ovsdb-server with a database and a socket of its own; no switch behind it. */
@@ -36,12 +37,10 @@ export function ovsEnvironment(directory: string): Record<string, string> {
  */
 export async function runOvsTool(directory: string, tool: string, args: readonly string[]): Promise<string> {
   try {
-    const { stdout } = await run(tool, args, { env: { ...process.env, ...ovsEnvironment(directory) } });
-    return stdout.trim();
-  } catch (cause) {
-    if (systemCode(cause) === "ENOENT") throw missingOvs(tool, cause);
-    const words = cause instanceof Error && "stderr" in cause ? String(cause.stderr).trim() : String(cause);
-    throw new Failure({ code: "internal", what: `${tool} ${args.join(" ")} failed: ${words}`, cause });
+    return (await runProgram(tool, args, { env: ovsEnvironment(directory) })).stdout.trim();
+  } catch (failure) {
+    if (failure instanceof Failure && failure.code === "part-missing") throw missingOvs(tool, failure);
+    throw failure;
   }
 }
 
@@ -50,9 +49,14 @@ export function missingOvs(part: string, cause?: unknown): Failure {
   return new Failure({ code: "part-missing", what: `${part} is not installed`, fix: INSTALL_OVS, cause });
 }
 
-/** Makes a database in `directory` (created when missing, shorter than about 90 bytes) and serves it. */
-export async function startOvsdbServer(options: { readonly directory: string }): Promise<OvsdbServer> {
-  const { directory } = options;
+/**
+ * Makes a database in `directory` (created when missing, shorter than about 90 bytes) and serves it until the run
+ * ends or it is closed.
+ */
+export async function startOvsdbServer(
+  run: LabRun,
+  { directory }: { readonly directory: string },
+): Promise<OvsdbServer> {
   await mkdir(directory, { recursive: true });
   await access(SCHEMA).catch((cause: unknown) => {
     throw missingOvs(SCHEMA, cause);
@@ -63,8 +67,9 @@ export async function startOvsdbServer(options: { readonly directory: string }):
 
   const vsctl = (...args: string[]) =>
     runOvsTool(directory, "ovs-vsctl", [`--db=unix:${databaseSocket}`, "--retry", "--timeout=20", ...args]);
-  const start = async (): Promise<ChildProgram> => {
-    const program = await startChildProgram({
+  const start = async (): Promise<Child> => {
+    const program = await startChild(run, {
+      name: "ovsdb-server",
       command: "ovsdb-server",
       args: [
         database,
@@ -75,6 +80,7 @@ export async function startOvsdbServer(options: { readonly directory: string }):
       ],
       env: ovsEnvironment(directory),
       fix: INSTALL_OVS,
+      stopLimitMs: STOP_LIMIT_MS,
     });
     await Promise.race([vsctl("--no-wait", "init"), program.died]);
     return program;

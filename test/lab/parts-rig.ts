@@ -8,7 +8,7 @@ import { reserveHugepages } from "../machine/hugepages.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { ensurePackages } from "../machine/packages.ts";
 import { type LibvirtNode, startLibvirtNode } from "./libvirt-node.ts";
-import { type OvsDpdk, startOvsDpdk } from "./ovs-dpdk.ts";
+import { joinBridges, type OvsDpdk, startOvsDpdk } from "./ovs-dpdk.ts";
 import { partsDomainXml } from "./parts-domain.ts";
 import { type Pod, startPod } from "./pod.ts";
 import { TESTPMD_HUGEPAGES } from "./testpmd.ts";
@@ -16,7 +16,6 @@ import { TESTPMD_HUGEPAGES } from "./testpmd.ts";
 /** Where every pod of the parts test sees its socket directory, whatever the machine calls it. */
 export const POD_SOCKETS = "/var/run/vhostuser/sockets";
 const POD_CONSOLES = "/var/run/kubevirt-private";
-const SWITCH_HUGEPAGES = 256;
 const GUEST_HUGEPAGES = 128;
 
 /** A pod with a libvirtd and a port in the switch. */
@@ -48,10 +47,9 @@ export async function buildPartsRig(run: LabRun): Promise<PartsRig> {
   const kernel = await findGuestKernel();
   if (kernel === undefined) throw new Error("ensurePackages unpacked no guest kernel");
   const image = await buildGuestImage(kernel);
-  await reserveHugepages(run, 2048, SWITCH_HUGEPAGES + GUEST_HUGEPAGES + TESTPMD_HUGEPAGES);
-  const ovs = await startOvsDpdk({ directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
-  run.cleanup.defer("stop the switch", () => ovs.close());
-  await joinBridges(ovs);
+  await reserveHugepages(run, 2048, GUEST_HUGEPAGES + TESTPMD_HUGEPAGES);
+  const ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
+  await joinBridges(ovs, "br-a", "br-b");
 
   const directoryFor = async (path: string) => {
     await mkdir(path, { recursive: true });
@@ -101,12 +99,4 @@ export async function buildPartsRig(run: LabRun): Promise<PartsRig> {
       return guest;
     },
   };
-}
-
-async function joinBridges(ovs: OvsDpdk): Promise<void> {
-  const patch = (bridge: string, name: string, peer: string) => [
-    ...["--", "add-port", bridge, name],
-    ...["--", "set", "Interface", name, "type=patch", `options:peer=${peer}`],
-  ];
-  await ovs.vsctl(...patch("br-a", "patch-a-b", "patch-b-a"), ...patch("br-b", "patch-b-a", "patch-a-b"));
 }

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Failure } from "../../src/failure/failure.ts";
-import { type Child, startChild } from "../machine/child.ts";
+import { type Child, type ChildOptions, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { type RunOptions, type RunOutput, runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
@@ -18,21 +18,17 @@ export interface Mount {
 }
 
 /** What to run in a container. */
-export interface ContainerOptions {
+export interface ContainerOptions extends Pick<ChildOptions, "env" | "stdin" | "stopLimitMs"> {
   /** Unique in the pod. */
   readonly name: string;
   /** Program and arguments, found in the container. It is process 1 there, as in a real one. */
   readonly command: readonly string[];
   readonly mounts?: readonly Mount[];
-  /** Added to the environment. */
-  readonly env?: Readonly<Record<string, string>>;
   /** User other than root: no capabilities, no new privileges. Default 0. */
   readonly uid?: number;
   readonly gid?: number;
-  readonly stdin?: boolean;
   /** Size of the hugepages at /dev/hugepages; default 2M. */
   readonly hugepages?: "2M" | "1G";
-  readonly stopLimitMs?: number;
 }
 
 /** A running container. */

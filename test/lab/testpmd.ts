@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Failure } from "../../src/failure/failure.ts";
-import { TESTPMD_PATH } from "../machine/testpmd-program.ts";
+import { hasTestpmd, TESTPMD_PATH } from "../machine/testpmd-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { Container, Mount, Pod } from "./pod.ts";
 
@@ -59,6 +59,14 @@ export interface Testpmd {
  * switch maps; --in-memory leaves no files, so two of them do not meet. Both its cores are CPU 0: the switch has 1.
  */
 export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<Testpmd> {
+  if (!hasTestpmd()) {
+    throw new Failure({
+      code: "part-missing",
+      what: "dpdk-testpmd was not unpacked",
+      where: TESTPMD_PATH,
+      fix: "npm test unpacks it: apt-get download dpdk-dev",
+    });
+  }
   const queues = options.queues ?? 1;
   const device = ["net_virtio_user0", `mac=${options.mac}`, `path=${options.socketPath}`, "server=1"];
   const container = await pod.startContainer({

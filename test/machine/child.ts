@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, fstatSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
@@ -17,13 +17,18 @@ export interface Child {
   readonly log: string;
   /** Resolves when it is gone, with its exit code or the signal's name. */
   readonly ended: Promise<number | string>;
+  /**
+   * Rejects with its last words when it is gone without {@link stop}; else it never settles. To race with what the
+   * program is waited for. Failure part-missing where it never was on this machine.
+   */
+  readonly died: Promise<never>;
   /** Its standard input, where `stdin: true` asked for it. */
   readonly stdin: Writable | undefined;
   isRunning(): boolean;
   /** Sends a signal, nothing where it is gone. */
   kill(signal: NodeJS.Signals): void;
-  /** SIGTERM, after the limit SIGKILL, and waits until it is gone. Idempotent. */
-  stop(): Promise<void>;
+  /** A signal (by default that of the options), after the limit SIGKILL, and waits until it is gone. Idempotent. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
   /** The last lines of the log. */
   logTail(lines?: number): Promise<string>;
 }
@@ -34,11 +39,14 @@ export interface ChildOptions {
   readonly name: string;
   readonly command: string;
   readonly args?: readonly string[];
+  /** Added to the environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   /** Where the log goes; default the run's directory. */
   readonly logDirectory?: string;
   readonly stdin?: boolean;
+  /** How to get the program where it is missing. */
+  readonly fix?: string;
   /** Patience between SIGTERM and SIGKILL; default 5000. */
   readonly stopLimitMs?: number;
   /** Sent by {@link Child.stop} first; default SIGTERM. */
@@ -50,11 +58,13 @@ export interface ChildOptions {
 /**
  * Starts a program that ends with the run at the latest. It has a session of its own (Ctrl-C at the terminal does
  * not reach it: the clean-up ends it in order) and the kernel kills it when this process dies, even by SIGKILL.
- * @throws Failure part-missing where the program does not exist
+ * A program that does not exist shows as one that dies at once.
+ * @throws Failure part-missing where setpriv is not installed
  */
 export async function startChild(run: LabRun, options: ChildOptions): Promise<Child> {
   const log = join(options.logDirectory ?? run.directory, `${options.name}.log`);
   const output = openSync(log, "a");
+  const from = fstatSync(output).size; // a program of the same name may have run before
   const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", options.command, ...(options.args ?? [])], {
     stdio: [options.stdin === true ? "pipe" : "ignore", output, output],
     // The run's name lets whoever looks at the process tell whose it is.
@@ -78,12 +88,21 @@ export async function startChild(run: LabRun, options: ChildOptions): Promise<Ch
   const trace =
     identity === undefined ? undefined : run.journal.note({ kind: "process", identity, finish: false });
 
+  let stopping = false;
+  const died = ended.then(async (end): Promise<never> => {
+    if (stopping) return new Promise(() => undefined);
+    throw death(options, end, (await readFile(log)).subarray(from).toString());
+  });
+  died.catch(() => undefined); // who does not race it sees the dead program by what it no longer answers
+
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   const kill = (signal: NodeJS.Signals) => {
     if (isRunning()) process.kill(options.signalPid?.() ?? pid, signal);
   };
+  let stopSignal = options.stopSignal ?? "SIGTERM";
   const stop = run.cleanup.defer(`stop ${options.name}`, async () => {
-    kill(options.stopSignal ?? "SIGTERM");
+    stopping = true;
+    kill(stopSignal);
     const inTime = new AbortController();
     const force = systemClock
       .sleep(options.stopLimitMs ?? 5000, inTime.signal)
@@ -102,9 +121,23 @@ export async function startChild(run: LabRun, options: ChildOptions): Promise<Ch
     log,
     ended,
     stdin: child.stdin ?? undefined,
+    died,
     isRunning,
     kill,
-    stop,
+    stop: (signal) => {
+      stopSignal = signal ?? stopSignal;
+      return stop();
+    },
     logTail,
   };
+}
+
+/** setpriv itself ends with 127 where there is no such program. */
+function death(options: ChildOptions, end: number | string, words: string): Failure {
+  const missing = end === 127;
+  return new Failure({
+    code: missing ? "part-missing" : "internal",
+    what: `${options.name} ended with ${end}: ${words.trim().slice(-4096)}`,
+    ...(missing && options.fix !== undefined ? { fix: options.fix } : {}),
+  });
 }

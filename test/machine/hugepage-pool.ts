@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { Failure } from "../../src/failure/failure.ts";
+import { exclusively } from "./exclusively.ts";
 
 /** Sizes that x86-64 has, in KiB. */
 export type HugepageKiB = 2048 | 1048576;
@@ -32,6 +33,11 @@ export async function countHugepages(pageKiB: number): Promise<HugepageCounts> {
   }
 }
 
+/** Does work on the pool that reads a number and writes another one, so that no run's change between them is lost. */
+export function inHugepagePool<Value>(work: () => Promise<Value>): Promise<Value> {
+  return exclusively("hugepages", work);
+}
+
 /** Asks the kernel for `total` pages of one size; it may give fewer. */
 export async function resizeHugepages(pageKiB: number, total: number): Promise<void> {
   await writeFile(`${directoryOf(pageKiB)}/nr_hugepages`, String(total));
@@ -53,10 +59,12 @@ export interface AddedHugepages {
 
 /** Takes away again what was added and nothing else; somebody's own change of the pool in between stays. */
 export async function shrinkHugepages(added: AddedHugepages): Promise<void> {
-  const { total } = await countHugepages(added.pageKiB);
-  // Not known to be granted: at most what lies above the number that stood there before.
-  const count = added.granted ? added.count : Math.min(added.count, Math.max(0, total - added.before));
-  if (count > 0) await resizeHugepages(added.pageKiB, Math.max(0, total - count));
+  await inHugepagePool(async () => {
+    const { total } = await countHugepages(added.pageKiB);
+    // Not known to be granted: at most what lies above the number that stood there before.
+    const count = added.granted ? added.count : Math.min(added.count, Math.max(0, total - added.before));
+    if (count > 0) await resizeHugepages(added.pageKiB, Math.max(0, total - count));
+  });
 }
 
 function directoryOf(pageKiB: number): string {

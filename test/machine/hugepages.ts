@@ -4,39 +4,45 @@ import {
   compactMemory,
   countHugepages,
   type HugepageKiB,
+  inHugepagePool,
   resizeHugepages,
   shrinkHugepages,
 } from "./hugepage-pool.ts";
 import type { LabRun } from "./lab-run.ts";
 
 /**
- * Makes sure that `needed` pages of one size are free, adding only what lacks, and gives exactly the added ones
- * back when the run ends. Resolves with the number of pages that were added.
- * @throws Failure part-missing, with numbers, where the kernel does not give them
+ * Adds `needed` pages of one size to the machine's and gives exactly the added ones back when the run ends. Pages
+ * that are free already may be another run's, which has not taken them yet: they count only where the kernel does not
+ * give enough. Resolves with the number of pages that were added.
+ * @throws Failure part-missing, with numbers, where there are too few even so
  */
 export async function reserveHugepages(run: LabRun, pageKiB: HugepageKiB, needed: number): Promise<number> {
-  const start = await countHugepages(pageKiB);
-  const missing = needed - start.free;
-  if (missing <= 0) return 0;
+  if (needed <= 0) return 0;
+  const added = await inHugepagePool(() => add(run, pageKiB, needed));
+  if (added === needed) return added;
+  const { free } = await countHugepages(pageKiB);
+  if (free < needed) throw await notGiven(pageKiB, needed, free, added);
+  run.progress(`the kernel gave ${added} of ${needed} hugepages of ${pageKiB} KiB; ${free} are free`);
+  return added;
+}
 
-  const intent = { kind: "hugepages", pageKiB, before: start.total, count: missing } as const;
+async function add(run: LabRun, pageKiB: HugepageKiB, needed: number): Promise<number> {
+  const { total: before } = await countHugepages(pageKiB);
+  const intent = { kind: "hugepages", pageKiB, before, count: needed } as const;
   const intentId = run.journal.note({ ...intent, granted: false });
-  let total = start.total;
-  for (let attempt = 1; attempt <= 3 && total < start.total + missing; attempt += 1) {
+  let total = before;
+  for (let attempt = 1; attempt <= 3 && total < before + needed; attempt += 1) {
     if (attempt > 1) await compactMemory();
-    await resizeHugepages(pageKiB, start.total + missing);
+    await resizeHugepages(pageKiB, before + needed);
     total = (await countHugepages(pageKiB)).total;
   }
-  const added = { ...intent, count: Math.max(0, total - start.total), granted: true } as const;
+  const added = { ...intent, count: Math.max(0, total - before), granted: true } as const;
   const addedId = run.journal.note(added);
   run.journal.strike(intentId);
   run.cleanup.defer(`give back ${added.count} hugepages of ${pageKiB} KiB`, async () => {
     await shrinkHugepages(added);
     run.journal.strike(addedId);
   });
-
-  const { free } = await countHugepages(pageKiB);
-  if (free < needed) throw await notGiven(pageKiB, needed, free, added.count);
   return added.count;
 }
 
@@ -47,7 +53,7 @@ async function notGiven(pageKiB: number, needed: number, free: number, added: nu
     code: "part-missing",
     what:
       `${needed} free hugepages of ${pageKiB} KiB are needed and ${free} are free` +
-      ` (${added} of ${needed - free + added} added, ${availableMiB} MiB of memory available)`,
+      ` (${added} of them added, ${availableMiB} MiB of memory available)`,
     where: `/sys/kernel/mm/hugepages/hugepages-${pageKiB}kB`,
     fix: "free some memory, or reboot: memory that is in pieces gives no hugepages",
   });

@@ -9,6 +9,7 @@ const TIERS: Readonly<Record<string, number>> = {
   failure: 0,
   clock: 0,
   names: 0.5,
+  turns: 0.5,
   "durable-file": 1,
   "watch-file": 1,
   logging: 1,
@@ -26,6 +27,7 @@ const TIERS: Readonly<Record<string, number>> = {
   cni: 4,
   sidecar: 4,
   reconcile: 4,
+  observe: 4,
   daemon: 5,
 };
 

@@ -3,6 +3,7 @@
 // daemon's socket, its answer to stdout. Static and tiny, because Multus in thick mode runs it in a container
 // of 50 MiB and a tenth of a CPU, under a chroot without any runtime. See PROTOCOL.md.
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,26 +148,12 @@ static int connect_to_daemon(const char *path, int wait_ms)
 	}
 }
 
-static bool send_all(int fd, const char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static bool send_request(int fd)
 {
 	char header[80];
 	int size = snprintf(header, sizeof header, "kube-vhostuser-cni 1 %zu %zu\n", environment_size, stdin_size);
-	return send_all(fd, header, (size_t)size) && send_all(fd, environment, environment_size) &&
-	       send_all(fd, stdin_bytes, stdin_size);
+	return write_all(fd, header, (size_t)size) && write_all(fd, environment, environment_size) &&
+	       write_all(fd, stdin_bytes, stdin_size);
 }
 
 // Reads "<exit code> <body bytes>\n" and the body; false when the answer is not whole.
@@ -194,6 +181,8 @@ static bool receive_answer(int fd, int *exit_code, size_t *body_size)
 
 int main(void)
 {
+	// Whoever reads from us may go away: write() then fails instead of ending us without a word.
+	signal(SIGPIPE, SIG_IGN);
 	command = getenv("CNI_COMMAND");
 	if (command == NULL)
 		command = "";

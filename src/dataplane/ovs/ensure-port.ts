@@ -5,10 +5,10 @@ import { readApplied, requestConfiguration, requestedConfiguration } from "./app
 import { checkRequest } from "./check-request.ts";
 import type { OvsContext } from "./context.ts";
 import { whyUnfit } from "./fitness.ts";
-import { isSameAttachment } from "./marks.ts";
+import { isOurs, isSameAttachment } from "./marks.ts";
 import { nextStep, type Step } from "./next-step.ts";
 import { errorOf, readPortState } from "./port-state.ts";
-import { deleteFromDatabase } from "./remove-port.ts";
+import { deleteFromDatabase, removePort } from "./remove-port.ts";
 import { interfaceTable, portTable } from "./rows.ts";
 import { readView } from "./view.ts";
 
@@ -29,6 +29,11 @@ export async function ensurePort(
       const view = await readView(context.client, request.name, request.socketPath, signal);
       const unfit = whyUnfit(view, request.bridge);
       if (unfit !== undefined) throw unfit;
+      const older = view.rivals.find(({ external_ids }) => isOurs(external_ids, context.node));
+      if (older !== undefined && attempt < ATTEMPTS) {
+        await removeOlder(context, older.name, request, signal);
+        continue;
+      }
       const step = nextStep(view, request);
       if (step.kind === "none") return await readMade(context, request, view.switch.next_cfg, signal);
       inserted = step.kind === "insert"; // from here on: when no answer comes it may be committed
@@ -44,6 +49,23 @@ export async function ensurePort(
     if (inserted) await undo(context, request, failure);
     throw failure;
   }
+}
+
+/**
+ * A socket belongs to one interface of one allocation, so another port of ours on it is of an older sandbox whose
+ * DEL never came, or whose record was lost. The switch takes one port per socket.
+ */
+async function removeOlder(
+  context: OvsContext,
+  name: string,
+  request: PortRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  context.logger.warn(
+    { port: request.name, older: name },
+    "removing an older sandbox's port of the same socket",
+  );
+  await removePort(context, name, signal);
 }
 
 /** The configuration number of the committed step, or undefined where it is to be thought over. */

@@ -1,12 +1,13 @@
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { createOvsdbClient } from "../../ovsdb/client.ts";
+import { OneAtATime } from "../../turns/one-at-a-time.ts";
 import type { Dataplane } from "../dataplane.ts";
-import { OneAtATime } from "../one-at-a-time.ts";
 import { checkPort } from "./check-port.ts";
 import type { OvsContext } from "./context.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { listPorts } from "./list-ports.ts";
+import { numaNode } from "./numa-node.ts";
 import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
 
@@ -17,6 +18,8 @@ export interface OvsDataplaneOptions {
   /** This node's name: part of the mark on every port. */
   readonly node: string;
   readonly logger: Logger;
+  /** Where sysfs is mounted; default `/sys`. */
+  readonly sysfs?: string;
 }
 
 /**
@@ -28,23 +31,28 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch" });
   const context: OvsContext = { client, databaseSocket, node, logger };
   const ports = new OneAtATime();
-  const inTurn = <Value>(name: string, signal: AbortSignal, task: () => Promise<Value>) =>
-    ports.run(name, signal, () => waitedTooLong(name, signal), task);
+  const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
+    ports.run({ key: name, what, signal }, task, (running) => {
+      throw waitedTooLong(name, running, signal);
+    });
   return {
     probe: (bridge, signal) => probe(context, bridge, signal),
-    ensurePort: (request, signal) => inTurn(request.name, signal, () => ensurePort(context, request, signal)),
-    removePort: (name, signal) => inTurn(name, signal, () => removePort(context, name, signal)),
+    ensurePort: (request, signal) =>
+      inTurn("a call that makes it", request.name, signal, () => ensurePort(context, request, signal)),
+    removePort: (name, signal) =>
+      inTurn("a call that removes it", name, signal, () => removePort(context, name, signal)),
     checkPort: (request, signal) => checkPort(context, request, signal),
+    numaNode: (bridge, signal) => numaNode(context, bridge, options.sysfs ?? "/sys", signal),
     listPorts: (signal) => listPorts(context, signal),
     close: async () => client.close(),
   };
 }
 
-function waitedTooLong(name: string, signal: AbortSignal): Failure {
+function waitedTooLong(name: string, running: string, signal: AbortSignal): Failure {
   if (signal.reason instanceof Failure) return signal.reason;
   return new Failure({
     code: "dataplane-timeout",
-    what: `time was up before the turn of this call for port ${name} came`,
+    what: `time was up before the turn of this call for port ${name} came: ${running} is still running`,
     cause: signal.reason,
   });
 }

@@ -1,3 +1,4 @@
+import { orAborted } from "../../../src/clock/or-aborted.ts";
 import type { Dataplane, Readiness } from "../../../src/dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../../../src/dataplane/port.ts";
 import { Failure } from "../../../src/failure/failure.ts";
@@ -13,9 +14,20 @@ export class MemoryDataplane implements Dataplane {
   readonly foreign = new Set<string>();
   /** Set to play a switch that cannot be reached. */
   dead = false;
+  /** Set to play a switch that hangs until this resolves. */
+  hang: Promise<void> | undefined;
   /** Set to play a switch that takes a port and then reports an error for it. */
   portError: string | undefined;
+  /** NUMA node of each bridge's uplinks; none for a bridge that is not in it. */
+  readonly numaNodes = new Map<string, number>();
   closed = false;
+
+  #called = Promise.withResolvers<void>();
+
+  /** Resolves when the switch is asked for something the next time. */
+  nextCall(): Promise<void> {
+    return this.#called.promise;
+  }
 
   async probe(bridge: string): Promise<Readiness> {
     if (this.dead) return { ready: false, reason: "the switch does not answer" };
@@ -23,7 +35,7 @@ export class MemoryDataplane implements Dataplane {
   }
 
   async ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState> {
-    this.#reach(signal);
+    await this.#reach(signal);
     if (!this.bridges.has(request.bridge)) throw failure("bridge-missing", `no bridge ${request.bridge}`);
     if (this.foreign.has(request.name)) throw failure("port-conflict", `port ${request.name} is not ours`);
     const twin = [...this.ports.values()].find(
@@ -46,19 +58,24 @@ export class MemoryDataplane implements Dataplane {
   }
 
   async removePort(name: string, signal: AbortSignal): Promise<boolean> {
-    this.#reach(signal);
+    await this.#reach(signal);
     return this.ports.delete(name);
   }
 
   async checkPort(request: PortRequest, signal: AbortSignal): Promise<readonly string[]> {
-    this.#reach(signal);
+    await this.#reach(signal);
     const port = this.ports.get(request.name);
     if (port === undefined) return [`port ${request.name} is gone`];
     return port.bridge === request.bridge ? [] : [`port ${request.name} is on bridge ${port.bridge}`];
   }
 
+  async numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined> {
+    await this.#reach(signal);
+    return this.numaNodes.get(bridge);
+  }
+
   async listPorts(signal: AbortSignal): Promise<readonly PortState[]> {
-    this.#reach(signal);
+    await this.#reach(signal);
     return [...this.ports.values()];
   }
 
@@ -66,14 +83,18 @@ export class MemoryDataplane implements Dataplane {
     this.closed = true;
   }
 
-  #reach(signal: AbortSignal): void {
+  async #reach(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
+    this.#called.resolve();
+    this.#called = Promise.withResolvers();
+    const late = () => failure("dataplane-timeout", "the switch did not apply it in time");
+    if (this.hang !== undefined) await orAborted(this.hang, signal, late);
     if (this.dead) throw failure("dataplane-unavailable", "the switch does not answer");
   }
 }
 
 function failure(
-  code: "bridge-missing" | "port-conflict" | "port-failed" | "dataplane-unavailable",
+  code: "bridge-missing" | "port-conflict" | "port-failed" | "dataplane-unavailable" | "dataplane-timeout",
   what: string,
 ) {
   return new Failure({ code, what });

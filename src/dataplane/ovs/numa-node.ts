@@ -1,0 +1,116 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Failure, systemCode } from "../../failure/failure.ts";
+import { requireCommitted } from "../../ovsdb/transaction.ts";
+import type { OvsContext } from "./context.ts";
+import {
+  type BridgeRow,
+  bridgeTable,
+  type InterfaceRow,
+  interfaceTable,
+  type PortRow,
+  portTable,
+} from "./rows.ts";
+
+/** Interface.type of a physical port that DPDK drives. */
+const UPLINK = "dpdk";
+/** Interface.type of a cable between two bridges; `options:peer` names its other end. */
+const PATCH = "patch";
+
+/**
+ * {@link Dataplane.numaNode}: where all physical DPDK ports are on the same node, that node. Ports of bridges that
+ * are joined by patch ports count too, for that is how a bridge for VMs usually reaches the one with the uplinks.
+ * @param sysfs where sysfs is mounted
+ */
+export async function numaNode(
+  context: OvsContext,
+  bridge: string,
+  sysfs: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const operations = [bridgeTable.select([]), portTable.select([]), interfaceTable.select([])];
+  const results = requireCommitted(operations, await context.client.transact(operations, signal));
+  const uplinks = uplinksOf(bridge, {
+    bridges: bridgeTable.read(results[0]),
+    ports: portTable.read(results[1]),
+    interfaces: interfaceTable.read(results[2]),
+  });
+  const nodes = new Set(await Promise.all(uplinks.map((uplink) => nodeOf(uplink, sysfs))));
+  const [node] = nodes;
+  return nodes.size === 1 ? node : undefined;
+}
+
+interface Tables {
+  readonly bridges: readonly BridgeRow[];
+  readonly ports: readonly PortRow[];
+  readonly interfaces: readonly InterfaceRow[];
+}
+
+/** The physical ports of a bridge and of all bridges that patch ports join to it. */
+export function uplinksOf(bridge: string, tables: Tables): readonly InterfaceRow[] {
+  const ports = new Map(tables.ports.map((port) => [port._uuid, port]));
+  const interfaces = new Map(tables.interfaces.map((row) => [row._uuid, row]));
+  const members = new Map(
+    tables.bridges.map((row) => [
+      row.name,
+      row.ports.flatMap((port) =>
+        (ports.get(port)?.interfaces ?? []).flatMap((uuid) => interfaces.get(uuid) ?? []),
+      ),
+    ]),
+  );
+  const bridgeOf = new Map(
+    [...members].flatMap(([name, rows]) => rows.map((row): [string, string] => [row.name, name])),
+  );
+  const reached = new Set([bridge]);
+  // A set's iteration also comes to what is added meanwhile.
+  for (const name of reached) {
+    for (const row of members.get(name) ?? []) {
+      const peer = row.type === PATCH ? bridgeOf.get(row.options.get("peer") ?? "") : undefined;
+      if (peer !== undefined) reached.add(peer);
+    }
+  }
+  return [...reached].flatMap((name) => (members.get(name) ?? []).filter(({ type }) => type === UPLINK));
+}
+
+/**
+ * The node of one port: what the switch says, else what the kernel says of the PCI device that its options name.
+ * Undefined for hardware without a node.
+ * @throws Failure dataplane-unavailable for a port that the switch has not opened yet
+ */
+async function nodeOf(uplink: InterfaceRow, sysfs: string): Promise<number | undefined> {
+  const said = parseNode(uplink.status.get("numa_id"));
+  if (said !== undefined) return said;
+  const address = pciAddress(uplink.options.get("dpdk-devargs"));
+  const node = address === undefined ? undefined : await sysfsNode(join(sysfs, "bus/pci/devices", address));
+  if (node !== undefined) return node;
+  if (uplink.ofport === undefined) {
+    throw new Failure({
+      code: "dataplane-unavailable",
+      what: `the switch has not opened port ${JSON.stringify(uplink.name)} yet`,
+      where: "Interface.ofport",
+    });
+  }
+  return undefined;
+}
+
+/** The PCI address in DPDK's device arguments, which may also name a virtual device or be made of other words. */
+export function pciAddress(devargs: string | undefined): string | undefined {
+  const match = /^(?:pci:)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:,|$)/i.exec(devargs ?? "");
+  const address = match?.[1]?.toLowerCase();
+  return address === undefined || address.length > "00:00.0".length ? address : `0000:${address}`;
+}
+
+async function sysfsNode(device: string): Promise<number | undefined> {
+  try {
+    return parseNode((await readFile(join(device, "numa_node"), "utf8")).trim());
+  } catch (error) {
+    // A NIC that is gone, or a kernel without NUMA: no node.
+    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** -1 is what both DPDK and the kernel say of hardware that is near to no node. */
+function parseNode(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : undefined;
+}

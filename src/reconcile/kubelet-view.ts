@@ -1,0 +1,44 @@
+import type { PodDevices } from "../kubelet/pod-resources.ts";
+
+/** Names a pod. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What PodResources says, in the form in which it is asked. */
+export interface KubeletView {
+  /** `<namespace>/<name>` of every pod. */
+  readonly pods: ReadonlySet<string>;
+  /** {@link holdKey} of every device that a container holds, of whatever resource. */
+  readonly held: ReadonlySet<string>;
+}
+
+/** A device within its resource; ids alone are unique in one resource only. */
+export function holdKey(resource: string, device: string): string {
+  return `${resource} ${device}`;
+}
+
+/** Turns an answer of PodResources into what it says. */
+export function kubeletView(pods: readonly PodDevices[]): KubeletView {
+  const devices = pods.flatMap(({ containers }) => containers.flatMap((container) => container.devices));
+  return {
+    pods: new Set(pods.map(({ podNamespace, podName }) => `${podNamespace}/${podName}`)),
+    held: new Set(devices.flatMap(({ resource, ids }) => ids.map((id) => holdKey(resource, id)))),
+  };
+}
+
+/**
+ * Why an answer must not be acted upon, or undefined. Kubelet answers before it knows its pods (after a restart,
+ * with the API server away), and then the list is short or empty without being an error. Our own pod runs as long
+ * as we ask, so a complete list has it.
+ */
+export function whyIncomplete(view: KubeletView, ownPod: PodName | undefined): string | undefined {
+  if (ownPod === undefined) {
+    return view.pods.size === 0
+      ? "it lists no pod at all, and which pod is the daemon's own is not known"
+      : undefined;
+  }
+  const own = `${ownPod.namespace}/${ownPod.name}`;
+  return view.pods.has(own) ? undefined : `it does not list the daemon's own pod ${own}`;
+}

@@ -1,0 +1,22 @@
+import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
+import type { ContainerTurns } from "../attachment/container-turns.ts";
+import type { NodeContext } from "../attachment/node-context.ts";
+import type { Logger } from "../logging/logger.ts";
+
+/** What every stage of a pass works with. */
+export interface ReconcilePass {
+  readonly context: NodeContext;
+  readonly places: AllocationPlaces;
+  readonly turns: ContainerTurns;
+  readonly logger: Logger;
+  /** Fires when the daemon stops. */
+  readonly stop: AbortSignal;
+}
+
+/** Time for one port: one that the switch does not apply must not use up the others' time. */
+const PORT_MS = 8_000;
+
+/** The signal for the work on one port, or on one listing. */
+export function portSignal(pass: ReconcilePass): AbortSignal {
+  return AbortSignal.any([pass.stop, AbortSignal.timeout(PORT_MS)]);
+}

@@ -1,0 +1,31 @@
+import { describeThrown } from "../failure/failure.ts";
+import { isIdle } from "../socket-directory/is-idle.ts";
+import { listAllocationDirectories } from "../socket-directory/list.ts";
+import { removeAllocationDirectory } from "../socket-directory/remove.ts";
+import type { ReconcilePass } from "./reconcile-pass.ts";
+
+/**
+ * Removes directories without a record: an Allocate that was killed before its record left them, and kubelet was
+ * never answered. The record may also have been lost while a pod lives on, so a directory goes only when it is
+ * old enough, no record file of its name is unreadable, no port of the switch stands on it, and no pod has made
+ * anything in it.
+ */
+export async function removeUnknownDirectories(
+  allocationsOfPorts: ReadonlySet<string>,
+  nowMs: number,
+  pass: ReconcilePass,
+): Promise<void> {
+  const { config, records } = pass.context;
+  const { root } = pass.places;
+  for (const id of await listAllocationDirectories(root)) {
+    if (records.allocations.get(id) !== undefined || allocationsOfPorts.has(id)) continue;
+    if (records.allocations.unreadable.some(({ file }) => file.includes(id))) continue;
+    try {
+      if (!(await isIdle(root, id, nowMs - config.reclaim.graceSeconds * 1000))) continue;
+      pass.logger.warn({ allocation: id }, "removing a directory that has no record");
+      await removeAllocationDirectory(root, id);
+    } catch (error) {
+      pass.logger.warn({ allocation: id, reason: describeThrown(error) }, "a directory cannot be removed");
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import { ensureAttachment } from "../attachment/ensure-attachment.ts";
+import { removeAttachment } from "../attachment/remove-attachment.ts";
+import { describeThrown } from "../failure/failure.ts";
+import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
+
+/** Takes back half-made ports, and removes those of an answered DEL whose switch was away. */
+export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> {
+  await eachPort(pass, async (record, signal) => {
+    if (record.state === "attached") return;
+    // `attaching` in our turn means that the ADD that wrote it is over and did not succeed.
+    pass.logger.warn({ port: record.portName, state: record.state }, "removing a port");
+    const left = await removeAttachment(pass.context, record, signal);
+    if (left !== undefined) throw left;
+  });
+}
+
+/** Makes or mends the ports of all attachments. */
+export async function ensureAttachedPorts(pass: ReconcilePass): Promise<void> {
+  await eachPort(pass, async (record, signal) => {
+    if (record.state !== "attached") return;
+    const allocation = pass.context.records.allocations.get(record.allocationId);
+    // Its record may be torn while the pod lives; reclaiming decides with what kubelet knows.
+    if (allocation === undefined) return;
+    await ensureAttachment(pass.context, record, allocation, signal);
+  });
+}
+
+/** Does something for each record in its container's turn; one that fails is reported and the others go on. */
+async function eachPort(
+  pass: ReconcilePass,
+  work: (record: PortRecord, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const { ports } = pass.context.records;
+  for (const { containerId, interfaceName, portName, allocationId } of ports.list()) {
+    if (pass.stop.aborted) return;
+    const signal = portSignal(pass);
+    const turn = { containerId, what: `repair of interface ${interfaceName}`, signal };
+    try {
+      await pass.turns.run(turn, () =>
+        // An ADD of a newer sandbox works on this allocation under another container's turn.
+        pass.turns.run({ ...turn, containerId: allocationId }, async () => {
+          // A verb may have changed it while we waited for the turn.
+          const record = ports.get(portRecordName(containerId, interfaceName));
+          if (record !== undefined) await work(record, signal);
+        }),
+      );
+    } catch (error) {
+      pass.logger.warn({ port: portName, reason: describeThrown(error) }, "port cannot be reconciled");
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { silentLogger } from "../logging/logger.ts";
+import { answerDomain } from "./domain-hook.ts";
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "kvu-target-"));
+});
+afterEach(() => rm(root, { recursive: true }));
+
+const DOMAIN = "<domain><devices>\n</devices></domain>";
+
+function answer(migrationState: object | undefined): Promise<Uint8Array> {
+  const vmi = {
+    metadata: { name: "router", namespace: "tests" },
+    spec: {
+      domain: { devices: { interfaces: [{ name: "blue", binding: { name: "vhostuser" } }] } },
+      networks: [{ name: "blue", multus: { networkName: "blue" } }],
+    },
+    status: { migrationState },
+  };
+  return answerDomain(
+    { domainXML: Buffer.from(DOMAIN), vmi: Buffer.from(JSON.stringify(vmi)) },
+    {
+      binding: undefined,
+      links: { here: root, inCompute: "/var/run/kubevirt-hooks/x" },
+      networkInfo: { file: join(root, "never-written"), budgetMs: 60, targetBudgetMs: 30, pollMs: 5 },
+      logger: silentLogger,
+    },
+    new AbortController().signal,
+  );
+}
+
+describe("a migration's target without network-info, as with KubeVirt before 1.6.3", () => {
+  it("does not stop the migration: the answer is thrown away, an error would not be", async () => {
+    expect(Buffer.from(await answer({ targetPod: "virt-launcher-x" })).toString()).toBe(DOMAIN);
+    expect(await readdir(root)).toEqual([]);
+  });
+
+  it.each([undefined, { completed: true }, { failed: true }])(
+    "is told from a VM that starts (migration state %j), where it is an error",
+    async (state) => {
+      await expect(answer(state)).rejects.toMatchObject({ code: "network-info-timeout" });
+    },
+  );
+});

@@ -1,0 +1,143 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { DaemonConfig } from "../../src/config/schema.ts";
+import { type Child, startChild } from "../machine/child.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
+import { residentKiB } from "./process-memory.ts";
+import { timeWork } from "./timed-program.ts";
+
+/** Resource of the node's pool. */
+export const SOCKETS = "vhostuser/sockets";
+const PROJECT = resolve(import.meta.dirname, "../..");
+const START_LIMIT_MS = 20_000;
+
+/** A node to be measured. */
+export interface BenchNodeOptions {
+  /** Short and unique in the run: unix sockets lie below it. */
+  readonly name: string;
+  readonly bridge: string;
+  readonly databaseSocket: string;
+  /** Devices of the pool. */
+  readonly devices: number;
+}
+
+/**
+ * The bundled daemon on a node with the kubelet stand-in. Everything that can be left at the product's defaults is:
+ * log level, intervals, how long abandoned things stay.
+ */
+export class BenchNode {
+  readonly kubelet: StandInKubelet;
+  readonly directory: string;
+  readonly cniSocket: string;
+  readonly deviceInfo: string;
+  readonly #run: LabRun;
+  readonly #options: BenchNodeOptions;
+  readonly #tmpfs: string;
+  readonly #root: string;
+  #unmount: () => Promise<void> = async () => undefined;
+  #daemon: Child | undefined;
+  #lives = 0;
+
+  private constructor(run: LabRun, options: BenchNodeOptions) {
+    this.#run = run;
+    this.#options = options;
+    this.directory = join(run.directory, options.name);
+    // What lies below /run and /var/run in production is on a tmpfs here, too; records are on disk.
+    this.#tmpfs = join(this.directory, "run");
+    this.cniSocket = join(this.#tmpfs, "cni.sock");
+    this.deviceInfo = join(this.#tmpfs, "devinfo");
+    this.#root = join(this.#tmpfs, "vhu");
+    this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
+  }
+
+  /** A node with a running kubelet and no daemon yet. */
+  static async open(run: LabRun, options: BenchNodeOptions): Promise<BenchNode> {
+    const node = new BenchNode(run, options);
+    await node.#mountTmpfs();
+    await mkdir(node.#root);
+    await writeFile(join(node.directory, "config.json"), JSON.stringify(node.#config()));
+    run.cleanup.defer(`stop kubelet of node ${options.name}`, () => node.kubelet.stop());
+    await node.kubelet.start();
+    return node;
+  }
+
+  /** Starts the daemon. @returns milliseconds until kubelet had all devices healthy */
+  startDaemon(): Promise<number> {
+    return timeWork(async () => {
+      this.#lives += 1;
+      this.#daemon = await startChild(this.#run, {
+        name: `daemon-${this.#options.name}-${this.#lives}`,
+        command: process.execPath,
+        args: [join(PROJECT, "dist/daemon/main.mjs"), "--config", join(this.directory, "config.json")],
+      });
+      await this.untilHealthy(this.#daemon);
+    });
+  }
+
+  /** Waits until kubelet has all devices to give. */
+  async untilHealthy(daemon: Child | undefined = this.#daemon): Promise<void> {
+    try {
+      await this.kubelet.waitForAllocatable(SOCKETS, this.#options.devices, START_LIMIT_MS);
+    } catch (cause) {
+      throw new Error(`the daemon gave no devices: ${await daemon?.logTail()}`, { cause });
+    }
+  }
+
+  /** Ends the daemon in order; what it keeps on disk stays. */
+  async stopDaemon(): Promise<void> {
+    await this.#daemon?.stop();
+    this.#daemon = undefined;
+    // kubelet sees the end of the stream a moment later; a start must not take the old list for its own.
+    await this.kubelet.waitForAllocatable(SOCKETS, 0);
+  }
+
+  /** Resident memory of the daemon now. */
+  async daemonMB(): Promise<number> {
+    return ((await residentKiB(this.#daemon?.pid ?? -1)) * 1024) / 1e6;
+  }
+
+  /** The daemon, kubelet and the mount go. */
+  async close(): Promise<void> {
+    await this.stopDaemon();
+    await this.kubelet.stop();
+    await this.#unmount();
+  }
+
+  async #mountTmpfs(): Promise<void> {
+    const path = this.#tmpfs;
+    await mkdir(path, { recursive: true });
+    const trace = this.#run.journal.note({ kind: "mount", path });
+    this.#unmount = this.#run.cleanup.defer(`unmount ${path}`, async () => {
+      await runProgram("umount", ["-l", path]);
+      this.#run.journal.strike(trace);
+    });
+    const flags = "size=16m,mode=0755,nosuid,nodev,noexec,nosymfollow";
+    await runProgram("mount", ["-t", "tmpfs", "-o", flags, "vhostuser", path]);
+  }
+
+  #config(): object {
+    const { name, bridge, databaseSocket, devices } = this.#options;
+    const config: Partial<Record<keyof DaemonConfig, unknown>> = {
+      node: name,
+      root: this.#root,
+      recordsDirectory: join(this.directory, "records"),
+      cniSocket: this.cniSocket,
+      deviceInfoDirectory: this.deviceInfo,
+      kubelet: {
+        devicePlugins: this.kubelet.paths.pluginDirectory,
+        podResources: this.kubelet.paths.podResourcesSocket,
+      },
+      pools: [
+        {
+          name: "sockets",
+          resource: SOCKETS,
+          capacity: devices,
+          dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
+        },
+      ],
+    };
+    return config;
+  }
+}

@@ -1,0 +1,13 @@
+import { readFile } from "node:fs/promises";
+
+/**
+ * Resident memory of a process now, in KiB. Counted by the kernel page by page: the cheaper numbers of
+ * /proc/<pid>/status are estimates that miss a process as small as the CNI executable, and ru_maxrss includes what
+ * the parent held when it forked.
+ */
+export async function residentKiB(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8");
+  const value = /^Rss:\s+(\d+) kB$/m.exec(rollup)?.[1];
+  if (value === undefined) throw new Error(`process ${pid} has no resident memory: it is gone`);
+  return Number(value);
+}
