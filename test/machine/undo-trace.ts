@@ -40,8 +40,17 @@ export async function undoTrace(trace: Trace): Promise<void> {
     case "file":
       return removeOwnFile(trace.path, trace.text);
     case "directory":
-      return rm(trace.path, { recursive: true, force: true });
+      return removeDirectory(trace.path);
   }
+}
+
+/** Removes a directory of a run, after taking off whatever is mounted in it: what is below a mount is not ours. */
+async function removeDirectory(path: string): Promise<void> {
+  const mounts = (await readFile("/proc/self/mounts", "utf8"))
+    .split("\n")
+    .map((line) => line.split(" ")[1] ?? "");
+  for (const mount of mounts.toReversed()) if (mount.startsWith(`${path}/`)) await unmount(mount);
+  await rm(path, { recursive: true, force: true });
 }
 
 /** Deletes a named network namespace with everything in it. */
