@@ -15,6 +15,8 @@ const CAPACITY = 8;
 /** The DaemonSet's pod on each node. */
 const DAEMON_POD = { namespace: "kube-vhostuser", name: "kube-vhostuser-x7k2p" };
 const PROJECT = resolve(import.meta.dirname, "../..");
+/** The daemon as it is built for images. */
+export const DAEMON_PROGRAM = join(PROJECT, "dist/daemon/main.mjs");
 
 /** Where a node is and which bridge its pool stands for. */
 export interface ClusterNodeOptions {
@@ -22,6 +24,10 @@ export interface ClusterNodeOptions {
   readonly name: string;
   readonly bridge: string;
   readonly databaseSocket: string;
+  /** Keys of the pool beside those that the node sets itself, for example `directory`. */
+  readonly pool?: Readonly<Record<string, unknown>>;
+  /** What the daemon is started through, for example setpriv with its arguments. */
+  readonly daemonPrefix?: readonly string[];
 }
 
 /**
@@ -31,23 +37,26 @@ export interface ClusterNodeOptions {
 export class ClusterNode {
   readonly name: string;
   readonly directory: string;
+  /** The daemon's configuration. */
+  readonly configFile: string;
   /** Host directory of all allocations, a tmpfs with the flags that production has. */
   readonly root: string;
   readonly kubelet: StandInKubelet;
   readonly multus: StandInMultus;
   readonly #run: LabRun;
-  readonly #configFile: string;
+  readonly #daemonPrefix: readonly string[];
   readonly #records: string;
   #daemon: Child | undefined;
   #lives = 0;
 
   private constructor(run: LabRun, options: ClusterNodeOptions) {
     this.#run = run;
+    this.#daemonPrefix = options.daemonPrefix ?? [];
     this.name = options.name;
     this.directory = join(run.directory, options.name);
     this.root = join(this.directory, "vhu");
     this.#records = join(this.directory, "records");
-    this.#configFile = join(this.directory, "config.json");
+    this.configFile = join(this.directory, "config.json");
     this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
     const devinfo = join(this.directory, "devinfo");
     this.multus = new StandInMultus({
@@ -64,7 +73,7 @@ export class ClusterNode {
     const node = new ClusterNode(run, options);
     await mkdir(node.root, { recursive: true });
     await mountRoot(run, node.root);
-    await writeFile(node.#configFile, JSON.stringify(node.#config(options)));
+    await writeFile(node.configFile, JSON.stringify(node.#config(options)));
     await node.kubelet.start();
     await node.kubelet.admitPod({ ...DAEMON_POD, containers: [{ name: "daemon" }] });
     run.cleanup.defer(`stop kubelet of node ${node.name}`, () => node.kubelet.stop());
@@ -79,11 +88,12 @@ export class ClusterNode {
     const registrations = () =>
       this.kubelet.registrations.filter(({ resource }) => resource === SOCKETS).length;
     const before = registrations();
+    const [command = process.execPath, ...prefix] = [...this.#daemonPrefix, process.execPath];
     const daemon = await startChild(this.#run, {
       name: `daemon-${this.name}-${this.#lives}`,
-      command: process.execPath,
+      command,
       env: { POD_NAMESPACE: DAEMON_POD.namespace, POD_NAME: DAEMON_POD.name },
-      args: [join(PROJECT, "dist/daemon/main.mjs"), "--config", this.#configFile, "--log-level", "debug"],
+      args: [...prefix, ...[DAEMON_PROGRAM, "--config", this.configFile, "--log-level", "debug"]],
     });
     this.#daemon = daemon;
     await waitUntil(
@@ -99,6 +109,11 @@ export class ClusterNode {
   async killDaemon(): Promise<void> {
     this.#daemon?.kill("SIGKILL");
     await this.#daemon?.ended;
+  }
+
+  /** The daemon's process. */
+  get daemonPid(): number {
+    return this.#daemon?.pid ?? -1;
   }
 
   /** The daemon's log of its present life. */
@@ -136,6 +151,7 @@ export class ClusterNode {
           resource: SOCKETS,
           capacity: CAPACITY,
           dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
+          ...options.pool,
         },
       ],
     };

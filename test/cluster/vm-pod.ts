@@ -134,7 +134,11 @@ export class VmPod {
       command: ["/opt/kube-vhostuser/dist/sidecar/main.mjs"],
       uid: 107,
       gid: 107,
-      env: { PATH: "/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin", CONTAINER_NAME: SIDECAR, VHOSTUSER_LOG_LEVEL: "debug" },
+      env: {
+        PATH: "/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        CONTAINER_NAME: SIDECAR,
+        VHOSTUSER_LOG_LEVEL: "debug",
+      },
       mounts: [
         { hostPath: process.execPath, containerPath: "/opt/bin/node", readOnly: true },
         { hostPath: join(PROJECT, "dist"), containerPath: "/opt/kube-vhostuser/dist", readOnly: true },
