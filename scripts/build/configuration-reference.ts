@@ -4,6 +4,8 @@ import { daemonConfigSchema } from "../../src/config/schema.ts";
 interface JsonSchema {
   readonly type?: string;
   readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly JsonSchema[];
   readonly description?: string;
   readonly default?: unknown;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
@@ -43,8 +45,11 @@ function rows(schema: JsonSchema, prefix: string): string[] {
   });
 }
 
-function valueColumn({ type, const: constant, minimum, maximum, exclusiveMinimum }: JsonSchema): string {
+function valueColumn(schema: JsonSchema): string {
+  const { type, const: constant, minimum, maximum, exclusiveMinimum } = schema;
   if (constant !== undefined) return `\`${String(constant)}\``;
+  if (schema.anyOf !== undefined) return schema.anyOf.map(valueColumn).join(" or ");
+  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
   const low = minimum ?? (exclusiveMinimum === undefined ? undefined : `above ${exclusiveMinimum}`);
   const high = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum;
   const range = low === undefined ? "" : `, ${low}${high === undefined ? "" : ` to ${high}`}`;

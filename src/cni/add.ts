@@ -4,6 +4,7 @@ import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { vhostUserServerDeviceInfo } from "../device-info/device-info.ts";
 import { checkCniFile, removeDeviceInfo, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
+import { attachmentFields } from "../logging/fields.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import { findDevice } from "./find-device.ts";
@@ -25,16 +26,7 @@ export async function add(
   // The reconciler, in the turn of an older sandbox, works on the same allocation.
   const turn = { containerId: plan.allocation.id, what: `ADD of interface ${request.interfaceName}`, signal };
   const record = await context.turns.run(turn, () => attach(plan, request, context, signal));
-  context.logger.info(
-    {
-      pod: `${record.podNamespace}/${record.podName}`,
-      interface: record.interfaceName,
-      port: record.portName,
-      device,
-      allocation: record.allocationId,
-    },
-    "attached",
-  );
+  context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);
 }
 
@@ -71,7 +63,10 @@ async function attach(
 async function rollBack(record: PortRecord, context: CniContext): Promise<void> {
   const left = await removeAttachment(context.node, record, AbortSignal.timeout(ROLLBACK_MS));
   if (left === undefined) return;
-  context.logger.error({ port: record.portName, err: left }, "the reconciler goes on with the roll-back");
+  context.logger.error(
+    { ...attachmentFields(record), err: left },
+    "the reconciler goes on with the roll-back",
+  );
 }
 
 /** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
@@ -133,10 +128,7 @@ async function removeOlderSandboxes(
       });
     }
     if (other.switchSocketPath !== wanted.switchSocketPath) continue;
-    context.logger.warn(
-      { port: other.portName, container: other.containerId },
-      "removing an older sandbox's port",
-    );
+    context.logger.warn(attachmentFields(other), "removing an older sandbox's port");
     const left = await removeAttachment(context.node, other, signal);
     if (left !== undefined) throw left;
   }

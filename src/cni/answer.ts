@@ -1,3 +1,4 @@
+import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
@@ -20,6 +21,8 @@ export interface Answer {
   readonly exitCode: 0 | 1;
   /** One JSON object, or nothing. */
   readonly stdout: string;
+  /** Code of the failure that it tells of; not sent to the shim. */
+  readonly failure?: FailureCode;
 }
 
 /** Carries out one CNI verb (CNI spec 1.1.0, section 2); never throws. */
@@ -31,10 +34,19 @@ export async function answer(raw: RawRequest, context: CniContext, signal: Abort
   } catch (error) {
     const failure = toFailure(error);
     context.logger.error(
-      { command, container: raw.env["CNI_CONTAINERID"], interface: raw.env["CNI_IFNAME"], err: failure },
+      {
+        verb: command,
+        container: raw.env["CNI_CONTAINERID"],
+        interface: raw.env["CNI_IFNAME"],
+        err: failure,
+      },
       "CNI request failed",
     );
-    return { exitCode: 1, stdout: `${JSON.stringify(errorAnswer(failure, echoVersion(raw)))}\n` };
+    return {
+      exitCode: 1,
+      failure: failure.code,
+      stdout: `${JSON.stringify(errorAnswer(failure, echoVersion(raw)))}\n`,
+    };
   }
 }
 

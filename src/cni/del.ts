@@ -1,5 +1,6 @@
 import { markDetaching, removeAttachment, removePortAnywhere } from "../attachment/remove-attachment.ts";
 import { describeThrown, type Failure } from "../failure/failure.ts";
+import { attachmentFields } from "../logging/fields.ts";
 import { portName } from "../names/port-name.ts";
 import { portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -18,8 +19,8 @@ export async function del(
   const record = node.records.ports.get(portRecordName(containerId, interfaceName));
   if (record !== undefined) {
     const left = await removeAttachment(node, record, signal);
-    if (left === undefined) logger.info({ port: record.portName }, "detached");
-    else logger.warn({ port: record.portName, err: left }, "the port is removed later");
+    if (left === undefined) logger.info(attachmentFields(record), "detached");
+    else logger.warn({ ...attachmentFields(record), err: left }, "the port is removed later");
     return;
   }
   const name = portName(containerId, interfaceName);

@@ -1,4 +1,5 @@
 import { removeAttachment } from "../attachment/remove-attachment.ts";
+import { attachmentFields } from "../logging/fields.ts";
 import type { CniContext } from "./cni-context.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
@@ -19,7 +20,7 @@ export async function gc(config: NetworkConfig, context: CniContext, signal: Abo
       () => removeAttachment(context.node, record, signal),
       (busy) => busy,
     );
-    if (left === undefined) context.logger.info({ port: record.portName }, "collected by GC");
+    if (left === undefined) context.logger.info(attachmentFields(record), "collected by GC");
     else errors.push(left);
   }
   if (errors.length > 0) throw errors.length === 1 ? errors[0] : new AggregateError(errors, "GC left ports");

@@ -10,6 +10,7 @@ import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { portName } from "../names/port-name.ts";
+import { unobserved } from "../reconcile/reconcile-observer.ts";
 import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { answer } from "./answer.ts";
@@ -410,6 +411,7 @@ describe("a request whose container is busy with one that hangs", () => {
       context: context.node,
       places: context.node.config,
       stop: new AbortController().signal,
+      observer: unobserved,
     });
 
   /** Starts an ADD and waits until the switch has it. */

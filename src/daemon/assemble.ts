@@ -1,35 +1,41 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import { ContainerTurns } from "../attachment/container-turns.ts";
-import type { NodeContext, Pool } from "../attachment/node-context.ts";
+import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import { answer } from "../cni/answer.ts";
 import type { CniContext } from "../cni/cni-context.ts";
 import { serveCni } from "../cni/server.ts";
+import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
-import type { Dataplane } from "../dataplane/dataplane.ts";
 import { openDataplane } from "../dataplane/open-dataplane.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
-import { allocateDataplane, DATAPLANE_DEVICE } from "../device-plugin/dataplane-resource.ts";
-import type { DeviceSource } from "../device-plugin/device-source.ts";
+import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-resource.ts";
+import { DeviceUses } from "../device-plugin/device-uses.ts";
+import { NodePools } from "../device-plugin/node-pools.ts";
 import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
-import { PoolDevices } from "../device-plugin/pool-devices.ts";
-import { watchPoolHealth } from "../device-plugin/watch-pool-health.ts";
+import { PoolPlugins } from "../device-plugin/pools.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
 import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
 import { parseDeviceId } from "../names/device-id.ts";
+import type { NodeView } from "../observe/node-view.ts";
+import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
-import { openRecords } from "../records/records.ts";
+import { openRecords, type Records } from "../records/records.ts";
 import { takeOwnership } from "./owner-lock.ts";
 
 /** What a daemon is built from. */
 export interface DaemonOptions {
   readonly config: DaemonConfig;
+  /** The file that it was read from, which may change while the daemon runs. */
+  readonly configFile: { readonly path: string; readonly parse: (text: string) => DaemonConfig };
   /** The daemon's own pod, where it runs in one; kubelet's list of pods is trusted only when it is in it. */
   readonly ownPod: PodName | undefined;
+  /** Release, as metrics tell it. */
+  readonly version: string;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -37,9 +43,19 @@ export interface DaemonOptions {
 /** Time for one read of kubelet's list, within the time of a CNI request. */
 const POD_LIST_MS = 5_000;
 
+/** Work on one port takes 8 s at most; the rest is for a slow disk. */
+const RECONCILER_SLACK_MS = 60_000;
+
 /** A daemon that serves until it is closed. */
 export interface Daemon {
   close(): Promise<void>;
+}
+
+/** Parts that the observer tells of, as far as they are there already. */
+interface StartedParts {
+  plugins?: PoolPlugins;
+  dataplane?: DevicePlugin;
+  live?: LiveConfig;
 }
 
 /**
@@ -47,7 +63,8 @@ export interface Daemon {
  * owner, directories, the CNI server, kubelet's plugins, and last the reconciler, which may have to wait for a
  * switch that is away.
  */
-export async function startDaemon({ config, ownPod, logger, clock }: DaemonOptions): Promise<Daemon> {
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { config, configFile, ownPod, version, logger, clock } = options;
   await using undo = new AsyncDisposableStack();
   const owner = await takeOwnership(config.recordsDirectory, clock);
   undo.defer(() => owner.release());
@@ -60,16 +77,79 @@ export async function startDaemon({ config, ownPod, logger, clock }: DaemonOptio
     podRoot: config.podRoot,
     deviceInfoDirectory: config.deviceInfoDirectory,
   };
+  // Filled below, in the order in which they start; metrics and probes tell of them from the beginning.
+  const started: StartedParts = {};
+  const observer = await Observer.start({
+    listen: config.observe,
+    view: nodeView(options, records, started),
+    version,
+    maxReconcilerSilenceMs: () =>
+      (started.live?.current ?? config).reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
+    clock,
+    logger,
+  });
+  undo.defer(() => observer.close());
+  logger.info({ url: observer.url }, "serving metrics and probes");
   await rebuildAllocations(records, places, logger);
 
-  const pools = openPools(config, logger);
-  for (const dataplane of new Set([...pools.values()].map((pool) => pool.dataplane))) {
-    undo.defer(() => dataplane.close());
-  }
-  const node: NodeContext = { config, records, pools };
+  const uses = new DeviceUses(records.allocations);
+  undo.defer(() => uses.close());
+  const pools = new NodePools({
+    pools: config.pools,
+    open: (dataplane) =>
+      observer.dataplane(
+        openDataplane(dataplane, { node: config.node, logger, onConnected: () => observer.ovsdbConnected() }),
+      ),
+    uses,
+    logger,
+  });
+  undo.defer(() => pools.close());
+  const kubelet: KubeletPaths = {
+    pluginDirectory: config.kubelet.devicePlugins,
+    kubeletSocket: `${config.kubelet.devicePlugins}/kubelet.sock`,
+    podResourcesSocket: config.kubelet.podResources,
+  };
+  const plugins = new PoolPlugins({
+    pools,
+    kubelet,
+    uses,
+    allocator: (pool) =>
+      observer.allocations(
+        pool().name,
+        createAllocator({
+          get pool() {
+            return pool();
+          },
+          places,
+          allocations: records.allocations,
+          clock,
+          logger,
+        }),
+      ),
+    clock,
+    logger,
+  });
+  started.plugins = plugins;
+  const live = new LiveConfig({
+    file: configFile.path,
+    config,
+    parse: configFile.parse,
+    apply: (next) => plugins.apply(next.pools),
+    clock,
+    logger,
+  });
+  started.live = live;
+  const node: NodeContext = {
+    get config() {
+      return live.current;
+    },
+    records,
+    pools: pools.byName,
+  };
   const turns = new ContainerTurns();
-  const listPods = (signal: AbortSignal) =>
-    listHeldDevices({ socketPath: config.kubelet.podResources, signal });
+  const listPods = observer.podResources((signal) =>
+    listHeldDevices({ socketPath: config.kubelet.podResources, signal }),
+  );
   const podList = new PodList({ read: listPods, deadlineMs: POD_LIST_MS });
 
   const cni: CniContext = {
@@ -90,14 +170,35 @@ export async function startDaemon({ config, ownPod, logger, clock }: DaemonOptio
   const server = await serveCni({
     socketPath: config.cniSocket,
     logger,
-    answer: (request, signal) => answer(request, cni, signal),
+    answer: observer.cni((request, signal) => answer(request, cni, signal)),
   });
   undo.defer(() => server.close());
 
-  for (const plugin of startPlugins(node, places, { config, ownPod, logger, clock }, undo)) {
-    undo.defer(() => plugin.close());
-  }
-  const reconciler = new Reconciler({ context: node, places, turns, listPods, ownPod, clock, logger });
+  undo.defer(() => plugins.close());
+  await plugins.apply(config.pools);
+  const dataplane = startDevicePlugin({
+    resource: config.dataplaneResource,
+    kubelet,
+    devices: dataplaneDevices(),
+    allocate: async () => allocateDataplane(config.root, config.switchRoot ?? config.root),
+    logger,
+    clock,
+  });
+  started.dataplane = dataplane;
+  undo.defer(() => dataplane.close());
+  undo.defer(() => live.close());
+  // Not awaited: what changes before the watch is set up its first look sees.
+  void live.start();
+  const reconciler = new Reconciler({
+    context: node,
+    places,
+    turns,
+    listPods,
+    ownPod,
+    observer: observer.reconcile,
+    clock,
+    logger,
+  });
   reconciler.start();
   undo.defer(() => reconciler.close());
 
@@ -105,52 +206,25 @@ export async function startDaemon({ config, ownPod, logger, clock }: DaemonOptio
   return { close: () => running.disposeAsync() };
 }
 
-function openPools(config: DaemonConfig, logger: Logger): ReadonlyMap<string, Pool> {
-  // One connection to each switch, however many pools stand for bridges of it.
-  const opened = new Map<string, Dataplane>();
-  const pools = new Map<string, Pool>();
-  for (const pool of config.pools) {
-    const key = `${pool.dataplane.type} ${pool.dataplane.database}`;
-    const dataplane = opened.get(key) ?? openDataplane(pool.dataplane, { node: config.node, logger });
-    opened.set(key, dataplane);
-    pools.set(pool.name, { config: pool, dataplane });
-  }
-  return pools;
-}
-
-function startPlugins(
-  node: NodeContext,
-  places: AllocationPlaces,
-  { config, logger, clock }: DaemonOptions,
-  undo: AsyncDisposableStack,
-): readonly DevicePlugin[] {
-  const kubelet: KubeletPaths = {
-    pluginDirectory: config.kubelet.devicePlugins,
-    kubeletSocket: `${config.kubelet.devicePlugins}/kubelet.sock`,
-    podResourcesSocket: config.kubelet.podResources,
-  };
-  const plugins = [...node.pools.values()].map(({ config: pool, dataplane }) => {
-    const devices = new PoolDevices(pool);
-    const stop = new AbortController();
-    const watch = watchPoolHealth({ pool, devices, dataplane, clock, logger, signal: stop.signal });
-    undo.defer(async () => {
-      stop.abort();
-      await watch;
-    });
-    const allocate = createAllocator({ pool, places, allocations: node.records.allocations, clock, logger });
-    return startDevicePlugin({ resource: pool.resource, kubelet, devices, allocate, logger, clock });
+/** What metrics and probes read, when they are asked. */
+function nodeView({ config }: DaemonOptions, records: Records, started: StartedParts): NodeView {
+  const pluginView = (resource: string, plugin: DevicePlugin | undefined) => ({
+    resource,
+    registered: plugin?.registered ?? false,
+    registrations: plugin?.registrations ?? 0,
   });
-  const dataplaneDevice: DeviceSource = {
-    current: () => [{ id: DATAPLANE_DEVICE, healthy: true, numaNodes: [] }],
-    subscribe: () => () => undefined,
+  const running = () => started.plugins?.byPool ?? new Map();
+  return {
+    records,
+    recordsDirectory: config.recordsDirectory,
+    cniSocket: config.cniSocket,
+    pools: () => [...running()].map(([name, { devices }]) => ({ name, devices: devices.current() })),
+    plugins: () => [
+      ...(started.live?.current ?? config).pools.map(({ name, resource }) =>
+        pluginView(resource, running().get(name)?.plugin),
+      ),
+      pluginView(config.dataplaneResource, started.dataplane),
+    ],
+    guard: () => ({ socketsMended: 0, hoardsEmptied: 0 }),
   };
-  const dataplane = startDevicePlugin({
-    resource: config.dataplaneResource,
-    kubelet,
-    devices: dataplaneDevice,
-    allocate: async () => allocateDataplane(config.root, config.switchRoot ?? config.root),
-    logger,
-    clock,
-  });
-  return [...plugins, dataplane];
 }

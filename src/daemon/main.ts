@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
+import manifest from "../../package.json" with { type: "json" };
 import { systemClock } from "../clock/clock.ts";
-import { loadConfig } from "../config/load.ts";
+import { loadConfig, parseConfig } from "../config/load.ts";
 import { toFailure } from "../failure/failure.ts";
 import { createLogger } from "../logging/logger.ts";
 import { startDaemon } from "./assemble.ts";
@@ -29,9 +30,18 @@ async function main(): Promise<void> {
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.resolve(signal));
   // Set through the downward API; see deploy/daemonset.yaml.
   const { NODE_NAME: node, POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
-  const config = await loadConfig(values.config, node);
+  const path = values.config;
+  const config = await loadConfig(path, node);
+  const configFile = { path, parse: (text: string) => parseConfig(text, path, node) };
   const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
-  const daemon = await startDaemon({ config, ownPod, logger, clock: systemClock });
+  const daemon = await startDaemon({
+    config,
+    configFile,
+    ownPod,
+    version: manifest.version,
+    logger,
+    clock: systemClock,
+  });
   logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
   logger.info({ signal: await stop.promise }, "stopping; pods and ports stay as they are");
   await daemon.close();

@@ -12,7 +12,7 @@ export interface DataplaneConfig {
 /** Opens the dataplane of a pool: the only place that knows the kinds of switches. */
 export function openDataplane(
   config: DataplaneConfig,
-  options: { readonly node: string; readonly logger: Logger },
+  options: { readonly node: string; readonly logger: Logger; readonly onConnected?: () => void },
 ): Dataplane {
   switch (config.type) {
     case "ovs-dpdk":

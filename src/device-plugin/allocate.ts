@@ -5,6 +5,7 @@ import {
 } from "../allocation/ensure-allocation.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { PoolConfig } from "../config/schema.ts";
+import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
@@ -53,7 +54,7 @@ export function createAllocator(
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));
     await ensureDeviceInfo(record, record.devices, places);
     undo.move();
-    options.logger.info({ allocation: record.id, pool: pool.name, devices: record.devices }, "allocated");
+    options.logger.info(allocationFields(record), "allocated");
     return answer(record, places);
   };
 }

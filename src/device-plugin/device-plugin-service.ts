@@ -4,14 +4,14 @@ import { toServiceError } from "../grpc/status.ts";
 import type { DevicePluginOptions } from "../kubelet/registration.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Allocate, AllocationAnswer } from "./allocation-answer.ts";
-import type { DeviceSource } from "./device-source.ts";
+import { type DeviceSource, findDevice } from "./device-source.ts";
 import type { DeviceStream, DeviceStreams } from "./list-and-watch.ts";
 import { preferDevices } from "./preferred-allocation.ts";
 
-/** kubelet need not ask before a container starts, and gains nothing from asking which devices we prefer. */
+/** kubelet need not ask before a container starts, but is to ask which devices we prefer. */
 export const DEVICE_PLUGIN_OPTIONS: DevicePluginOptions = {
   pre_start_required: false,
-  get_preferred_allocation_available: false,
+  get_preferred_allocation_available: true,
 };
 
 /** What the five calls of a device plugin lead to. */
@@ -42,11 +42,14 @@ export function devicePluginService(options: DevicePluginServiceOptions): Untype
     ListAndWatch: (stream: DeviceStream) => options.streams.serve(stream),
     GetPreferredAllocation: unary(options, async ({ container_requests }: WirePreferenceRequest) => ({
       container_responses: container_requests.map((request) => ({
-        deviceIDs: preferDevices({
-          available: request.available_deviceIDs,
-          mustInclude: request.must_include_deviceIDs,
-          size: request.allocation_size,
-        }),
+        deviceIDs: preferDevices(
+          {
+            available: request.available_deviceIDs,
+            mustInclude: request.must_include_deviceIDs,
+            size: request.allocation_size,
+          },
+          (id) => findDevice(options.devices, id),
+        ),
       })),
     })),
     Allocate: unary(options, (request: WireAllocateRequest) => allocateAll(request, options)),
@@ -68,8 +71,7 @@ async function allocateAll(
 }
 
 function checkDevices(ids: readonly string[], options: DevicePluginServiceOptions): void {
-  const known = new Set(options.devices.current().map(({ id }) => id));
-  const unknown = ids.filter((id) => !known.has(id));
+  const unknown = ids.filter((id) => findDevice(options.devices, id) === undefined);
   const problem =
     ids.length === 0
       ? "no device at all"

@@ -38,12 +38,16 @@ export class DeviceStreams {
 
   /** Serves one stream until its caller goes away. */
   serve(stream: DeviceStream): void {
+    let lastSeen: readonly PluginDevice[] | undefined;
     let lastSent: string | undefined;
     let congested = false;
     const update = () => {
       // A slow reader gets the newest list once it has read, not every list in between.
       if (congested) return;
-      const devices = this.#options.devices.current().map(toWire);
+      const current = this.#options.devices.current();
+      if (current === lastSeen) return;
+      lastSeen = current;
+      const devices = current.map(toWire);
       const text = JSON.stringify(devices);
       if (text === lastSent) return;
       lastSent = text;

@@ -34,6 +34,9 @@ export interface DevicePluginOptions {
 export interface DevicePlugin {
   /** Resolves when kubelet has been sent the first device list; rejects when closed before. */
   readonly ready: Promise<void>;
+  /** Whether kubelet has it registered, and how often it took a registration. */
+  readonly registered: boolean;
+  readonly registrations: number;
   /** Compares the device list with what kubelet was sent, as after a change of the source. */
   refresh(): void;
   /** Ends streams and calls and removes the socket. kubelet then sees no healthy device. */
@@ -101,6 +104,12 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
 
   return {
     ready: ready.promise,
+    get registered() {
+      return keeper.registered;
+    },
+    get registrations() {
+      return keeper.registrations;
+    },
     refresh: () => streams.refresh(),
     close: async () => {
       unsubscribe();

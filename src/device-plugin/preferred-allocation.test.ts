@@ -1,26 +1,97 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { preferDevices } from "./preferred-allocation.ts";
+import { type Candidate, preferDevices } from "./preferred-allocation.ts";
+
+/** Devices by id: NUMA nodes and last use. */
+const DEVICES: Readonly<Record<string, Candidate>> = {
+  a0: { numaNodes: [0], lastUse: 5 },
+  a1: { numaNodes: [0], lastUse: 0 },
+  a2: { numaNodes: [0], lastUse: 3 },
+  b0: { numaNodes: [1], lastUse: 0 },
+  b1: { numaNodes: [1], lastUse: 9 },
+  n0: { numaNodes: [], lastUse: 0 },
+};
+const ALL = Object.keys(DEVICES);
+const prefer = (available: readonly string[], mustInclude: readonly string[], size: number) =>
+  preferDevices({ available, mustInclude, size }, (id) =>
+    Object.hasOwn(DEVICES, id) ? DEVICES[id] : undefined,
+  );
 
 describe("preferred devices", () => {
   it.each([
     {
-      wish: "the first in order",
-      available: ["a-2", "a-0", "a-1"],
+      wish: "the longest free of a node",
+      available: ["a0", "a1", "a2"],
       must: [],
       size: 2,
-      gives: ["a-0", "a-1"],
+      gives: ["a1", "a2"],
     },
     {
-      wish: "what must be in, first",
-      available: ["a-0", "a-1", "a-2"],
-      must: ["a-2"],
-      size: 2,
-      gives: ["a-2", "a-0"],
+      wish: "the first by id of those free for ever",
+      available: ["x1", "x0"],
+      must: [],
+      size: 1,
+      gives: ["x0"],
     },
-    { wish: "all there are when too few", available: ["a-0"], must: [], size: 3, gives: ["a-0"] },
-    { wish: "none for none", available: ["a-0"], must: [], size: 0, gives: [] },
-    { wish: "none for a senseless size", available: ["a-0"], must: [], size: -1, gives: [] },
+    {
+      wish: "of the node with the least room that suffices",
+      available: ALL,
+      must: [],
+      size: 2,
+      gives: ["b0", "b1"],
+    },
+    {
+      wish: "of one node, though others were free for longer",
+      available: ALL,
+      must: [],
+      size: 3,
+      gives: ["a1", "a2", "a0"],
+    },
+    { wish: "of as few nodes as can be", available: ALL, must: [], size: 4, gives: ["a1", "a2", "a0", "n0"] },
+    { wish: "of the node of what must be in", available: ALL, must: ["b1"], size: 2, gives: ["b1", "b0"] },
+    {
+      wish: "only what must be in, where that is all",
+      available: ALL,
+      must: ["a0", "b1"],
+      size: 2,
+      gives: ["a0", "b1"],
+    },
+    {
+      wish: "ones that left the list, last",
+      available: ["gone", "b1"],
+      must: [],
+      size: 2,
+      gives: ["b1", "gone"],
+    },
+    { wish: "all there are when too few", available: ["a0"], must: [], size: 3, gives: ["a0"] },
+    { wish: "none for none", available: ["a0"], must: [], size: 0, gives: [] },
+    { wish: "none for a senseless size", available: ["a0"], must: [], size: -1, gives: [] },
+    { wish: "none for no number at all", available: ["a0"], must: [], size: Number.NaN, gives: [] },
+    {
+      wish: "no more than wanted of what must be in",
+      available: ALL,
+      must: ["a0", "b0"],
+      size: 1,
+      gives: ["a0"],
+    },
+    { wish: "each once", available: ["a0", "a0"], must: ["a0"], size: 2, gives: ["a0"] },
   ])("are $wish", ({ available, must, size, gives }) => {
-    expect(preferDevices({ available, mustInclude: must, size })).toEqual(gives);
+    expect(prefer(available, must, size)).toEqual(gives);
+  });
+
+  it("are of what was asked for, without doubles, as many as can be, and the same in any order", () => {
+    const ids = fc.array(fc.constantFrom(...ALL, "gone", "", "__proto__"));
+    fc.assert(
+      fc.property(ids, ids, fc.integer({ min: -2, max: 12 }), (available, must, size) => {
+        const answer = prefer(available, must, size);
+        const asked = new Set([...available, ...must]);
+        expect(new Set(answer).size).toBe(answer.length);
+        expect(answer.filter((id) => !asked.has(id))).toEqual([]);
+        expect(answer).toHaveLength(Math.min(Math.max(0, size), asked.size));
+        const musts = [...new Set(must)].slice(0, Math.max(0, size));
+        expect(answer.slice(0, musts.length)).toEqual(musts);
+        expect(prefer([...available].reverse(), must, size)).toEqual(answer);
+      }),
+    );
   });
 });

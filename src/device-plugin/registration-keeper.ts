@@ -44,6 +44,7 @@ export class RegistrationKeeper {
   #tried: string | undefined;
   #registeredWith: string | undefined;
   #registeredAt: number | undefined;
+  #registrations = 0;
   #pauses = 0;
   #lastProblem: string | undefined;
   #wake = Promise.withResolvers<void>();
@@ -52,6 +53,16 @@ export class RegistrationKeeper {
   constructor(options: RegistrationKeeperOptions) {
     this.#options = options;
     this.#running = this.#keep();
+  }
+
+  /** Whether kubelet took a registration that holds, as far as we know. */
+  get registered(): boolean {
+    return this.#registeredAt !== undefined;
+  }
+
+  /** How often kubelet took one. */
+  get registrations(): number {
+    return this.#registrations;
   }
 
   /** The sockets may have changed. */
@@ -149,6 +160,7 @@ export class RegistrationKeeper {
       await register(this.#stop.signal);
       this.#registeredWith = sight.kubelet;
       this.#registeredAt = clock.now();
+      this.#registrations += 1;
       this.#lastProblem = undefined;
       logger.info({ resource }, "registered with kubelet");
     } catch (error) {
@@ -192,6 +204,6 @@ export class RegistrationKeeper {
     // The same words every few seconds while kubelet is away would bury everything else.
     const level = problem === this.#lastProblem ? "debug" : "warn";
     this.#lastProblem = problem;
-    this.#options.logger[level]({ resource: this.#options.resource, problem }, message);
+    this.#options.logger[level]({ resource: this.#options.resource, reason: problem }, message);
   }
 }

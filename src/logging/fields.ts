@@ -15,6 +15,7 @@ export const LOG_FIELDS = {
   resource: "extended resource",
   port: "name of a port in the switch",
   bridge: "bridge in the switch",
+  label: "SELinux label",
   node: "name of the node",
   numaNode: "number of a NUMA node",
   vmi: "name of the VirtualMachineInstance",

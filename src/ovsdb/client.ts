@@ -18,19 +18,23 @@ export interface OvsdbClient {
 export function createOvsdbClient(options: {
   readonly path: string;
   readonly database: string;
+  /** Hears of every connection that is made. */
+  readonly onConnected?: (() => void) | undefined;
 }): OvsdbClient {
-  return new Client(options.path, options.database);
+  return new Client(options.path, options.database, options.onConnected);
 }
 
 class Client implements OvsdbClient {
   readonly #path: string;
   readonly #database: string;
+  readonly #onConnected: (() => void) | undefined;
   readonly #closing = new AbortController();
   #connection: Promise<OvsdbConnection> | undefined;
 
-  constructor(path: string, database: string) {
+  constructor(path: string, database: string, onConnected: (() => void) | undefined) {
     this.#path = path;
     this.#database = database;
+    this.#onConnected = onConnected;
   }
 
   async transact(operations: readonly Operation[], signal: AbortSignal): Promise<TransactionOutcome> {
@@ -61,7 +65,10 @@ class Client implements OvsdbClient {
     const forget = () => {
       if (this.#connection === connecting) this.#connection = undefined;
     };
-    connecting.then((connection) => connection.lost.addEventListener("abort", forget), forget);
+    connecting.then((connection) => {
+      this.#onConnected?.();
+      connection.lost.addEventListener("abort", forget);
+    }, forget);
     return connecting;
   }
 }

@@ -1,6 +1,7 @@
 import { removeAllocation } from "../allocation/remove-allocation.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { describeThrown } from "../failure/failure.ts";
+import { allocationFields, attachmentFields } from "../logging/fields.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { KubeletView } from "./kubelet-view.ts";
@@ -30,20 +31,29 @@ export async function reclaim(options: ReclaimOptions, pass: ReconcilePass): Pro
     graceMs: config.reclaim.graceSeconds * 1000,
   });
   for (const port of plan.ports) {
-    const { portName, podNamespace, podName } = port;
     const left = await detach(port, pass);
-    const fields = { port: portName, pod: `${podNamespace}/${podName}` };
-    if (left === undefined)
-      pass.logger.warn(fields, "removed the port of a pod that is gone; its DEL never came");
-    else pass.logger.warn({ ...fields, err: left }, "the port of a pod that is gone is removed later");
+    if (left === undefined) {
+      pass.observer.repaired("missing-del");
+      pass.logger.warn(attachmentFields(port), "removed the port of a pod that is gone; its DEL never came");
+    } else {
+      pass.observer.itemFailed(left);
+      pass.logger.warn(
+        { ...attachmentFields(port), err: left },
+        "the port of a pod that is gone is removed later",
+      );
+    }
   }
   for (const allocation of plan.allocations) {
-    const fields = { allocation: allocation.id, devices: allocation.devices };
     try {
       await removeOne(allocation, pass);
-      pass.logger.info(fields, "reclaimed");
+      pass.observer.reclaimed(allocation.pool);
+      pass.logger.info(allocationFields(allocation), "reclaimed");
     } catch (error) {
-      pass.logger.warn({ ...fields, reason: describeThrown(error) }, "reclaiming goes on later");
+      pass.observer.itemFailed(error);
+      pass.logger.warn(
+        { ...allocationFields(allocation), reason: describeThrown(error) },
+        "reclaiming goes on later",
+      );
     }
   }
   return plan.abandoned;

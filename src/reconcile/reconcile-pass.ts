@@ -2,6 +2,7 @@ import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { ReconcileObserver } from "./reconcile-observer.ts";
 
 /** What every stage of a pass works with. */
 export interface ReconcilePass {
@@ -9,6 +10,7 @@ export interface ReconcilePass {
   readonly places: AllocationPlaces;
   readonly turns: ContainerTurns;
   readonly logger: Logger;
+  readonly observer: ReconcileObserver;
   /** Fires when the daemon stops. */
   readonly stop: AbortSignal;
 }
@@ -18,5 +20,6 @@ const PORT_MS = 8_000;
 
 /** The signal for the work on one port, or on one listing. */
 export function portSignal(pass: ReconcilePass): AbortSignal {
+  pass.observer.progress();
   return AbortSignal.any([pass.stop, AbortSignal.timeout(PORT_MS)]);
 }

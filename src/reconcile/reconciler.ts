@@ -56,6 +56,7 @@ export class Reconciler {
    */
   async pass(): Promise<void> {
     const pass = this.#pass;
+    const passed = pass.observer.passBegan();
     await this.#stage("unfinished ports", () => settleUnfinishedPorts(pass));
     await this.#stage("attached ports", () => ensureAttachedPorts(pass));
     await this.#stage("what is abandoned", async () => {
@@ -71,6 +72,7 @@ export class Reconciler {
       const ofPorts = new Set(switchPorts.map(({ port }) => port.owner.allocationId));
       await removeUnknownDirectories(ofPorts, nowMs, pass);
     });
+    passed();
   }
 
   async #stage(what: string, work: () => Promise<void>): Promise<void> {
@@ -79,6 +81,7 @@ export class Reconciler {
       await work();
     } catch (error) {
       if (this.#stop.signal.aborted) return;
+      this.#pass.observer.stageFailed(error);
       this.#options.logger.warn(
         { stage: what, reason: describeThrown(error) },
         "a stage of the pass was left out",

@@ -38,9 +38,11 @@ export async function removeOrphanPorts(
         }
         pass.logger.warn({ port: port.name, pod }, "removing a port whose pod is gone");
         await dataplane.removePort(port.name, signal);
+        pass.observer.repaired("orphan-port");
         if (record !== undefined) await removeAttachment(pass.context, record, signal);
       });
     } catch (error) {
+      pass.observer.itemFailed(error);
       pass.logger.warn({ port: port.name, reason: describeThrown(error) }, "orphan port cannot be removed");
     }
   }

@@ -24,7 +24,9 @@ export async function removeUnknownDirectories(
       if (!(await isIdle(root, id, nowMs - config.reclaim.graceSeconds * 1000))) continue;
       pass.logger.warn({ allocation: id }, "removing a directory that has no record");
       await removeAllocationDirectory(root, id);
+      pass.observer.repaired("unknown-directory");
     } catch (error) {
+      pass.observer.itemFailed(error);
       pass.logger.warn({ allocation: id, reason: describeThrown(error) }, "a directory cannot be removed");
     }
   }

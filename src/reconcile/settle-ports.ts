@@ -1,6 +1,7 @@
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { describeThrown } from "../failure/failure.ts";
+import { attachmentFields } from "../logging/fields.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
@@ -9,9 +10,10 @@ export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> 
   await eachPort(pass, async (record, signal) => {
     if (record.state === "attached") return;
     // `attaching` in our turn means that the ADD that wrote it is over and did not succeed.
-    pass.logger.warn({ port: record.portName, state: record.state }, "removing a port");
+    pass.logger.warn({ ...attachmentFields(record), state: record.state }, "removing a port");
     const left = await removeAttachment(pass.context, record, signal);
     if (left !== undefined) throw left;
+    pass.observer.repaired(record.state === "attaching" ? "unfinished-add" : "late-del");
   });
 }
 
@@ -46,6 +48,7 @@ async function eachPort(
         }),
       );
     } catch (error) {
+      pass.observer.itemFailed(error);
       pass.logger.warn({ port: portName, reason: describeThrown(error) }, "port cannot be reconciled");
     }
   }

@@ -23,6 +23,9 @@ export interface UnreadableRecord {
   readonly text: string;
 }
 
+/** Hears of a change after it was made: what the record was, and what it is. */
+export type RecordListener<Body> = (before: Body | undefined, after: Body | undefined) => void;
+
 /** Added to the name of a record file that was set aside. */
 const TORN = ".torn";
 
@@ -36,6 +39,7 @@ export class RecordStore<Body extends object> {
   readonly #records: Map<string, Body>;
   /** Changes of one record reach the disk in the order in which they were asked for. */
   readonly #changes = new OneAtATime();
+  readonly #listeners = new Set<RecordListener<Body>>();
   readonly unreadable: readonly UnreadableRecord[];
 
   private constructor(
@@ -87,6 +91,12 @@ export class RecordStore<Body extends object> {
     return [...this.#records.values()];
   }
 
+  /** Calls `listener` after every change, until the returned function is called. */
+  subscribe(listener: RecordListener<Body>): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
   /** Adds or replaces; on disk when it resolves. */
   async put(body: Body): Promise<void> {
     await this.update(this.#kind.fileName(body), () => body);
@@ -103,7 +113,7 @@ export class RecordStore<Body extends object> {
       const body = change(before);
       if (body === undefined) return before;
       await writeRecord(this.#path(name), this.#kind.version, body, this.#kind.durable);
-      this.#records.set(name, body);
+      this.#set(name, body);
       return body;
     });
   }
@@ -114,15 +124,22 @@ export class RecordStore<Body extends object> {
    */
   updateInMemory(name: string, change: (record: Body) => Body): void {
     const record = this.#records.get(name);
-    if (record !== undefined) this.#records.set(name, change(record));
+    if (record !== undefined) this.#set(name, change(record));
   }
 
   /** Removes; off the disk when it resolves, gone already is fine. */
   remove(name: string): Promise<void> {
     return this.#changes.run({ key: name, what: "a removal" }, async () => {
       await removeFile(this.#path(name), this.#kind.durable);
-      this.#records.delete(name);
+      this.#set(name, undefined);
     });
+  }
+
+  #set(name: string, after: Body | undefined): void {
+    const before = this.#records.get(name);
+    if (after === undefined) this.#records.delete(name);
+    else this.#records.set(name, after);
+    for (const listener of this.#listeners) listener(before, after);
   }
 
   #path(name: string): string {

@@ -103,7 +103,7 @@ function answerWithoutInterface(request: DomainRequest, vmi: Vmi, options: Domai
 function constantPath(one: VmiInterface, options: DomainHookOptions): string {
   const path = interfaceSocketPath(CONSTANT_MOUNT, one.podInterfaceName, `interface ${one.name}`);
   options.logger.warn(
-    { interface: one.name, path },
+    { interface: one.name, socket: path },
     "the network has no device-info, its socket is taken to be in the constant mount; does its " +
       "NetworkAttachmentDefinition have the annotation k8s.v1.cni.cncf.io/resourceName?",
   );

@@ -17,7 +17,7 @@ const DOMAIN = "<domain><devices>\n</devices></domain>";
 
 let root: string;
 let file: string;
-let lines: { level: number; msg: string; path?: string }[];
+let lines: { level: number; msg: string; socket?: string }[];
 let running: { sidecar: Sidecar; ending: AbortController }[];
 
 beforeEach(async () => {
@@ -211,7 +211,7 @@ describe("OnDefineDomain", () => {
     expect(await (await collect()).onDefineDomain(DOMAIN, vmi())).toContain(`path="${CONSTANT_PATH}"`);
     expect(lines.filter((line) => line.level === 40)).toEqual([
       expect.objectContaining({
-        path: CONSTANT_PATH,
+        socket: CONSTANT_PATH,
         msg: expect.stringContaining("k8s.v1.cni.cncf.io/resourceName"),
       }),
     ]);

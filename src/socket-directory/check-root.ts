@@ -32,7 +32,8 @@ export async function checkRoot(check: RootCheck): Promise<readonly string[]> {
   const mounts = parseMountInfo(await readFile(check.mountInfo ?? "/proc/self/mountinfo", "utf8"));
   const mount = mountOf(path, mounts);
   const problems: string[] = [];
-  if (mount?.mountPoint !== path) problems.push("it is no file system of its own, so nothing bounds it");
+  const isOwn = mount?.mountPoint === path && mount.part === "/";
+  if (!isOwn) problems.push("it is no file system of its own, so nothing bounds it");
   const missing = ROOT_FLAGS.filter((flag) => mount?.flags.has(flag) !== true);
   if (missing.length > 0) problems.push(`its mount lacks ${missing.join(",")}`);
   if (problems.length === 0 || check.allowInsecure) return problems;
@@ -40,7 +41,7 @@ export async function checkRoot(check: RootCheck): Promise<readonly string[]> {
     code: "root-insecure",
     what: `the root is not safe against its pods: ${problems.join("; ")}`,
     where: check.root,
-    fix: `${cure(path, mount?.mountPoint === path)}; rootFileSystem.allowInsecure: true is for trying things out`,
+    fix: `${cure(path, isOwn)}; rootFileSystem.allowInsecure: true is for trying things out`,
   });
 }
 

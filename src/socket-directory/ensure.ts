@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
+import { isLocked } from "./locked-directory.ts";
 import { type OpenDirectory, openDirectory } from "./open-directory.ts";
 import { removeEntry } from "./remove.ts";
 import { setSelinuxLabel } from "./selinux-label.ts";
@@ -56,7 +57,9 @@ async function ensureDirectory(
 ): Promise<OpenDirectory> {
   const directory = await makeDirectory(parent, name, options.clock ?? systemClock);
   try {
-    if (!(await isAsWanted(directory, ownership))) await finish(directory, ownership, options);
+    if (!isLocked(await directory.handle.stat(), ownership) && !(await isAsWanted(directory, ownership))) {
+      await finish(directory, ownership, options);
+    }
     return directory;
   } catch (error) {
     await directory[Symbol.asyncDispose]();

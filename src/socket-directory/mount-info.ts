@@ -1,5 +1,7 @@
 /** One line of `/proc/<pid>/mountinfo` (proc(5)): what is mounted where in that process' mount namespace. */
 export interface Mount {
+  /** Directory of the file system that is seen there; not `/` where only a part of it was bind-mounted. */
+  readonly part: string;
   readonly mountPoint: string;
   /** Flags of this mount point, such as `nosuid`; a bind mount of it inherits them. */
   readonly flags: ReadonlySet<string>;
@@ -13,12 +15,13 @@ export interface Mount {
 export function parseMountInfo(text: string): readonly Mount[] {
   return text.split("\n").flatMap((line) => {
     const [mount = "", fileSystem = ""] = line.split(" - ");
-    const mountPoint = mount.split(" ")[4];
-    const flags = mount.split(" ")[5];
+    const [, , , part, mountPoint, flags] = mount.split(" ");
     const [type, source, options] = fileSystem.split(" ");
-    if (mountPoint === undefined || flags === undefined || type === undefined) return [];
+    if (part === undefined || mountPoint === undefined || flags === undefined || type === undefined)
+      return [];
     return [
       {
+        part: withoutEscapes(part),
         mountPoint: withoutEscapes(mountPoint),
         flags: new Set(flags.split(",")),
         type,

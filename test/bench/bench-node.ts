@@ -129,6 +129,7 @@ export class BenchNode {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
       },
+      observe: { address: "127.0.0.1", port: 0 },
       pools: [
         {
           name: "sockets",

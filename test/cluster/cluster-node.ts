@@ -1,6 +1,7 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DaemonConfig } from "../../src/config/schema.ts";
+import { mountRoot } from "../../src/mount-root/mount-root.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
@@ -72,7 +73,7 @@ export class ClusterNode {
   static async start(run: LabRun, options: ClusterNodeOptions): Promise<ClusterNode> {
     const node = new ClusterNode(run, options);
     await mkdir(node.root, { recursive: true });
-    await mountRoot(run, node.root);
+    await mountNodeRoot(run, node.root);
     await writeFile(node.configFile, JSON.stringify(node.#config(options)));
     await node.kubelet.start();
     await node.kubelet.admitPod({ ...DAEMON_POD, containers: [{ name: "daemon" }] });
@@ -143,6 +144,7 @@ export class ClusterNode {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
       },
+      observe: { address: "127.0.0.1", port: 0 },
       // A cluster waits minutes; the lab does not.
       reclaim: { intervalSeconds: 0.5, graceSeconds: 3 },
       pools: [
@@ -159,12 +161,12 @@ export class ClusterNode {
   }
 }
 
-async function mountRoot(run: LabRun, root: string): Promise<void> {
-  const flags = "size=16m,mode=0755,nosuid,nodev,noexec,nosymfollow";
+/** Through the product's privileged step; few enough inodes that a pod which takes them all is felt. */
+async function mountNodeRoot(run: LabRun, root: string): Promise<void> {
   const trace = run.journal.note({ kind: "mount", path: root });
   run.cleanup.defer(`unmount ${root}`, async () => {
     await runProgram("umount", ["-l", root]);
     run.journal.strike(trace);
   });
-  await runProgram("mount", ["-t", "tmpfs", "-o", flags, "vhostuser", root]);
+  await mountRoot({ root, bounds: { sizeMiB: 16, inodes: 50_000 } });
 }

@@ -23,12 +23,14 @@ const TIERS: Readonly<Record<string, number>> = {
   dataplane: 3,
   allocation: 3.5,
   attachment: 3.5,
+  "directory-guard": 3.5,
   "device-plugin": 4,
   cni: 4,
   sidecar: 4,
   reconcile: 4,
   observe: 4,
   daemon: 5,
+  "mount-root": 5,
 };
 
 const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
@@ -52,6 +54,8 @@ describe("the house's layout", () => {
   it("imports go down only and stay below src", () => {
     const wrong = sources.flatMap((file) =>
       importsOf(file)
+        // A program may know its own release.
+        .filter((target) => target !== "../package.json" || !file.endsWith("main.ts"))
         .filter((target) => {
           const to = TIERS[roomOf(target)];
           const from = TIERS[roomOf(file)];

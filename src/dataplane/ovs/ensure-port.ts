@@ -62,7 +62,7 @@ async function removeOlder(
   signal: AbortSignal,
 ): Promise<void> {
   context.logger.warn(
-    { port: request.name, older: name },
+    { port: name, socket: request.socketPath },
     "removing an older sandbox's port of the same socket",
   );
   await removePort(context, name, signal);
@@ -120,7 +120,7 @@ async function undo(context: OvsContext, request: PortRequest, failure: unknown)
     context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");
   } catch (thrown) {
     context.logger.warn(
-      { port, reason: describeThrown(failure), undo: describeThrown(thrown) },
+      { port, reason: describeThrown(failure), err: thrown },
       "could not take back a port that was not made; the next ADD adopts it or collection removes it",
     );
   }

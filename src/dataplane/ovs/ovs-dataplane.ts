@@ -18,6 +18,8 @@ export interface OvsDataplaneOptions {
   /** This node's name: part of the mark on every port. */
   readonly node: string;
   readonly logger: Logger;
+  /** Hears of every connection to the database that is made. */
+  readonly onConnected?: (() => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */
   readonly sysfs?: string;
 }
@@ -28,7 +30,11 @@ export interface OvsDataplaneOptions {
  */
 export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   const { databaseSocket, node, logger } = options;
-  const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch" });
+  const client = createOvsdbClient({
+    path: databaseSocket,
+    database: "Open_vSwitch",
+    onConnected: options.onConnected,
+  });
   const context: OvsContext = { client, databaseSocket, node, logger };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>

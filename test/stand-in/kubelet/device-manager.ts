@@ -1,4 +1,5 @@
 import { type DeviceEntry, readCheckpoint, writeCheckpoint } from "./checkpoint.ts";
+import { type Affinity, chooseDevices, type PreferenceCall } from "./choose-devices.ts";
 import type { ListedDevice, PluginClient, PluginOptions } from "./plugin-client.ts";
 import type { ContainerRequest, PodRequest } from "./pod.ts";
 import type { PluginHandler } from "./registration-server.ts";
@@ -27,6 +28,8 @@ export interface DeviceManagerOptions {
   /** UIDs of the pods that are not over. */
   readonly activePods: () => ReadonlySet<string>;
   readonly calls: AllocateCall[];
+  /** Calls of GetPreferredAllocation. */
+  readonly preferenceCalls: PreferenceCall[];
 }
 
 /** kubelet's device manager: which devices there are, and which container holds which. One life of it. */
@@ -101,17 +104,34 @@ export class DeviceManager implements PluginHandler {
     this.#countTaken();
   }
 
-  /** Admits a pod: init containers first, whose devices later containers may get. Throws where kubelet refuses. */
-  async admit(pod: PodRequest, podUid: string): Promise<void> {
+  /**
+   * Admits a pod: init containers first, whose devices later containers may get. Throws where kubelet refuses.
+   * @param affinity what the topology manager says for a container
+   */
+  async admit(
+    pod: PodRequest,
+    podUid: string,
+    affinity: (container: ContainerRequest) => Affinity = () => undefined,
+  ): Promise<void> {
     const reusable = new Map<string, Set<string>>();
     for (const container of pod.initContainers ?? []) {
-      await this.#allocateContainer(podUid, container, reusable);
+      await this.#allocateContainer(podUid, container, reusable, affinity(container));
       this.#shareOrKeep(podUid, container.name, reusable, container.restartable !== true);
     }
     for (const container of pod.containers) {
-      await this.#allocateContainer(podUid, container, reusable);
+      await this.#allocateContainer(podUid, container, reusable, affinity(container));
       this.#shareOrKeep(podUid, container.name, reusable, false);
     }
+  }
+
+  /** Healthy devices of a resource that nobody has, with their NUMA nodes. */
+  freeDevices(name: string): readonly { readonly id: string; readonly numaNodes: readonly number[] }[] {
+    this.collect();
+    const resource = this.#resources.get(name);
+    const taken = this.#taken.get(name);
+    return [...(resource?.healthy ?? [])]
+      .filter((id) => taken?.has(id) !== true)
+      .map((id) => ({ id, numaNodes: resource?.numaNodes.get(id) ?? [] }));
   }
 
   #shareOrKeep(podUid: string, name: string, reusable: Map<string, Set<string>>, share: boolean): void {
@@ -126,6 +146,7 @@ export class DeviceManager implements PluginHandler {
     podUid: string,
     container: ContainerRequest,
     reusable: ReadonlyMap<string, ReadonlySet<string>>,
+    affinity: Affinity,
   ): Promise<void> {
     this.collect();
     for (const [name, count] of shuffled(Object.entries(container.resources ?? {}), this.#options.random)) {
@@ -133,8 +154,13 @@ export class DeviceManager implements PluginHandler {
       const resource = this.#resources.get(name);
       if (resource === undefined) throw new Error(`cannot allocate unregistered device ${name}`);
       if (count === 0) continue;
+      const cached = this.held(podUid, container.name).find((entry) => entry.resource === name);
+      if (cached !== undefined) {
+        checkCached(name, cached.ids, resource.healthy);
+        continue;
+      }
       try {
-        const ids = await this.#choose(name, resource, count, reusable.get(name) ?? new Set());
+        const ids = await this.#choose(name, resource, count, reusable.get(name) ?? new Set(), affinity);
         if (resource.plugin === undefined) throw new Error(`endpoint of ${name} has been stopped`);
         this.#options.calls.push({ podUid, container: container.name, resource: name, ids });
         const answer = await resource.plugin.client.allocate(ids);
@@ -153,6 +179,7 @@ export class DeviceManager implements PluginHandler {
     resource: Resource,
     count: number,
     reusable: ReadonlySet<string>,
+    affinity: Affinity,
   ): Promise<readonly string[]> {
     const { random } = this.#options;
     if (resource.healthy.size === 0) {
@@ -168,23 +195,19 @@ export class DeviceManager implements PluginHandler {
         `requested number of devices unavailable for ${name}. Requested: ${missing}, Available: ${free.length}`,
       );
     }
-    const preferred = await this.#preferred(resource, [...first, ...free], first, count);
-    const chosen = [...new Set([...first, ...preferred, ...shuffled(free, random)])].slice(0, count);
+    const chosen = await chooseDevices({
+      resource: name,
+      count,
+      first,
+      free,
+      nodesOf: (id) => resource.numaNodes.get(id) ?? [],
+      affinity,
+      plugin: resource.plugin,
+      random,
+      calls: this.#options.preferenceCalls,
+    });
     this.#taken.set(name, new Set([...taken, ...chosen]));
     return shuffled(chosen, random);
-  }
-
-  /** The plugin's wish, cut down to what was on offer. */
-  async #preferred(
-    resource: Resource,
-    available: readonly string[],
-    must: readonly string[],
-    count: number,
-  ): Promise<readonly string[]> {
-    const { plugin } = resource;
-    if (plugin?.options.get_preferred_allocation_available !== true || available.length === count) return [];
-    const wish = await plugin.client.preferred(available, must, count);
-    return wish.filter((id) => available.includes(id));
   }
 
   #resource(name: string): Resource {
@@ -212,5 +235,17 @@ export class DeviceManager implements PluginHandler {
       entries: this.#entries,
       registeredResources: [...this.#resources.keys()],
     });
+  }
+}
+
+/** What kubelet asks of devices in its checkpoint when a pod is admitted whose containers do not run. */
+function checkCached(name: string, ids: readonly string[], healthy: ReadonlySet<string>): void {
+  if (healthy.size === 0) {
+    throw new Error(`no healthy devices present; cannot allocate unhealthy devices ${name}`);
+  }
+  if (ids.some((id) => !healthy.has(id))) {
+    throw new Error(
+      `previously allocated devices are no longer healthy; cannot allocate unhealthy devices ${name}`,
+    );
   }
 }

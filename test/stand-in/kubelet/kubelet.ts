@@ -3,9 +3,11 @@ import { mkdir } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { UnixServer } from "../../../src/grpc/unix-server.ts";
 import { type KubeletPaths, kubeletPaths } from "../../../src/kubelet/paths.ts";
+import type { Affinity, PreferenceCall } from "./choose-devices.ts";
 import { containerOptions, mountProblems } from "./container-options.ts";
 import { type AllocateCall, DeviceManager } from "./device-manager.ts";
-import type { Admission, AdmittedContainer, PodRequest } from "./pod.ts";
+import { singleNodeFor } from "./numa-affinity.ts";
+import type { Admission, AdmittedContainer, ContainerRequest, PodRequest } from "./pod.ts";
 import { type RunningPod, servePodResources } from "./pod-resources-server.ts";
 import { type RegistrationAttempt, RegistrationServer } from "./registration-server.ts";
 import { seededRandom } from "./seeded-random.ts";
@@ -18,6 +20,8 @@ export interface StandInKubeletOptions {
   readonly root: string;
   /** Seed of every choice that kubelet leaves open; default 1. */
   readonly seed?: number;
+  /** kubelet's `--topology-manager-policy`; default `none`. */
+  readonly topologyPolicy?: "none" | "single-numa-node";
 }
 
 /** Names a pod. */
@@ -42,7 +46,10 @@ export class StandInKubelet {
   readonly registrations: RegistrationAttempt[] = [];
   /** Every Allocate call, over all lives. */
   readonly allocateCalls: AllocateCall[] = [];
+  /** Every GetPreferredAllocation call, over all lives. */
+  readonly preferenceCalls: PreferenceCall[] = [];
   readonly #random: () => number;
+  readonly #policy: "none" | "single-numa-node";
   readonly #pods = new Map<string, RunningPod>();
   #life: Life | undefined;
   #admission: Promise<unknown> = Promise.resolve();
@@ -50,6 +57,7 @@ export class StandInKubelet {
   private constructor(options: StandInKubeletOptions) {
     this.paths = kubeletPaths(options.root);
     this.#random = seededRandom(options.seed ?? 1);
+    this.#policy = options.topologyPolicy ?? "none";
   }
 
   /** A kubelet that was never started: its directory need not exist. */
@@ -74,6 +82,7 @@ export class StandInKubelet {
       random: this.#random,
       activePods: () => new Set([...this.#pods.values()].map(({ uid }) => uid)),
       calls: this.allocateCalls,
+      preferenceCalls: this.preferenceCalls,
     });
     const registration = new RegistrationServer({
       directory,
@@ -107,6 +116,29 @@ export class StandInKubelet {
     await this.start();
   }
 
+  /**
+   * The node goes down and comes up again: as {@link restart}, but no container runs any more. What kubelet's
+   * directories hold survives; {@link readmitPods} is what kubelet does next.
+   * @param whileDown what the test does to the rest of the node
+   */
+  async reboot(whileDown: () => Promise<void> = async () => undefined): Promise<void> {
+    await this.stop();
+    await whileDown();
+    await this.start();
+  }
+
+  /**
+   * Admits the pods of before a reboot again, from the checkpoint: Allocate is not called for what is in it, and the
+   * runtime makes the containers with the paths of the answer of then. A pod that is refused is Failed for good.
+   */
+  async readmitPods(): Promise<ReadonlyMap<string, Admission>> {
+    const admissions = new Map<string, Admission>();
+    for (const [name, { uid, request }] of [...this.#pods]) {
+      admissions.set(name, await this.#inTurn(() => this.#allocate(request, uid)));
+    }
+    return admissions;
+  }
+
   /** What the node reports of a resource; undefined when it was never registered. */
   capacity(resource: string): { readonly capacity: number; readonly allocatable: number } | undefined {
     return this.#alive().manager.capacity(resource);
@@ -129,10 +161,12 @@ export class StandInKubelet {
    * where kubelet would admit it but the runtime could not make its containers.
    */
   async admitPod(request: PodRequest): Promise<Admission> {
-    const turn = this.#admission.then(() => this.#admit(request));
-    // The next pod's turn comes whatever became of this one.
-    this.#admission = turn.catch(() => undefined);
-    return turn;
+    return this.#inTurn(async () => {
+      if (this.#pods.has(key(request))) throw new Error(`pod ${key(request)} exists already`);
+      const uid = request.uid ?? randomUUID();
+      this.#pods.set(key(request), { uid, request });
+      return this.#allocate(request, uid);
+    });
   }
 
   /** The container's devices, environment and mounts as kubelet would give them to the runtime now. */
@@ -162,18 +196,40 @@ export class StandInKubelet {
     await this.#alive().registration.listenAnew();
   }
 
-  async #admit(request: PodRequest): Promise<Admission> {
-    if (this.#pods.has(key(request))) throw new Error(`pod ${key(request)} exists already`);
+  #inTurn<Value>(task: () => Promise<Value>): Promise<Value> {
+    const turn = this.#admission.then(task);
+    // The next pod's turn comes whatever became of this one.
+    this.#admission = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #allocate(request: PodRequest, uid: string): Promise<Admission> {
     const { manager } = this.#alive();
-    const uid = request.uid ?? randomUUID();
-    this.#pods.set(key(request), { uid, request });
-    try {
-      await manager.admit(request, uid);
-    } catch (error) {
+    const refuse = (
+      reason: "UnexpectedAdmissionError" | "TopologyAffinityError",
+      message: string,
+    ): Admission => {
       // A Failed pod is not active; what its first containers were given is freed with the next collection.
       this.#pods.delete(key(request));
+      return { phase: "Failed", uid, reason, message };
+    };
+    const affinities = new Map<string, Affinity>();
+    if (this.#policy === "single-numa-node") {
+      for (const container of [...(request.initContainers ?? []), ...request.containers]) {
+        // What it holds already hints at where it is.
+        if (manager.held(uid, container.name).length > 0) continue;
+        const node = singleNodeFor(container.resources ?? {}, (resource) => manager.freeDevices(resource));
+        if (node === "impossible") {
+          return refuse("TopologyAffinityError", "Resources cannot be allocated with Topology locality");
+        }
+        if (node !== undefined) affinities.set(container.name, [node]);
+      }
+    }
+    try {
+      await manager.admit(request, uid, ({ name }: ContainerRequest) => affinities.get(name));
+    } catch (error) {
       const message = `Allocate failed due to ${(error as Error).message}, which is unexpected`;
-      return { phase: "Failed", uid, reason: "UnexpectedAdmissionError", message };
+      return refuse("UnexpectedAdmissionError", message);
     }
     const containers = this.containers(request);
     const problems = containers.flatMap(mountProblems);

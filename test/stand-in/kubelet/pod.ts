@@ -43,6 +43,6 @@ export type Admission =
   | {
       readonly phase: "Failed";
       readonly uid: string;
-      readonly reason: "UnexpectedAdmissionError";
+      readonly reason: "UnexpectedAdmissionError" | "TopologyAffinityError";
       readonly message: string;
     };

@@ -1,0 +1,154 @@
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../clock/clock.ts";
+import { LiveConfig } from "./live-config.ts";
+import { parseConfig } from "./load.ts";
+import type { DaemonConfig } from "./schema.ts";
+
+const text = (capacity: number | string, top = "") =>
+  `node: n1\n${top}pools:\n  - name: sockets\n    capacity: ${capacity}\n    dataplane: { type: ovs-dpdk, bridge: br0 }\n`;
+
+let directory: string;
+let live: LiveConfig | undefined;
+let applied: DaemonConfig[];
+let logged: { level: number; msg: string; [field: string]: unknown }[];
+let happened = Promise.withResolvers<void>();
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "config-"));
+  applied = [];
+  logged = [];
+});
+afterEach(async () => {
+  await live?.close();
+  live = undefined;
+  await rm(directory, { recursive: true });
+});
+
+async function start(
+  file: string,
+  { config = text(4), ...options }: { readonly config?: string; readonly pollMs?: number } = {},
+): Promise<LiveConfig> {
+  const logger = pino(
+    {},
+    {
+      write: (line) => {
+        logged.push(JSON.parse(line));
+        happened.resolve();
+      },
+    },
+  );
+  live = new LiveConfig({
+    file,
+    config: parseConfig(config, file),
+    parse: (content) => parseConfig(content, file),
+    apply: async (config) => {
+      applied.push(config);
+    },
+    clock: systemClock,
+    logger,
+    ...options,
+  });
+  await live.start();
+  return live;
+}
+
+/** Waits until something of this text is logged. */
+async function says(part: string): Promise<(typeof logged)[number]> {
+  const end = AbortSignal.timeout(10_000);
+  const late = Promise.withResolvers<never>();
+  end.addEventListener("abort", () => late.reject(new Error(`not logged within 10 s: ${part}`)));
+  for (;;) {
+    happened = Promise.withResolvers();
+    const found = logged.find(({ msg }) => msg.includes(part));
+    if (found !== undefined) return found;
+    await Promise.race([happened.promise, late.promise]);
+  }
+}
+
+/** What kubelet does for a new version of a mounted ConfigMap. */
+async function publish(version: string, content: string): Promise<void> {
+  await mkdir(join(directory, version));
+  await writeFile(join(directory, version, "config.yaml"), content);
+  await symlink(version, join(directory, "..data_tmp"));
+  await rename(join(directory, "..data_tmp"), join(directory, "..data"));
+}
+
+describe("a live configuration", () => {
+  it("takes a new version of a mounted ConfigMap", async () => {
+    await publish("..1", text(4));
+    await symlink("..data/config.yaml", join(directory, "config.yaml"));
+    const config = await start(join(directory, "config.yaml"));
+    await publish("..2", text(9));
+    await says("is in effect");
+    expect(config.current.pools[0]?.capacity).toBe(9);
+    expect(applied).toEqual([config.current]);
+  });
+
+  it("reports a file that is wrong with line and key, and goes on with what it had", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const config = await start(file);
+    await writeFile(file, text("many"));
+    const { reason, code } = await says("is not taken");
+    expect(reason).toContain("line 4, key pools.0.capacity");
+    expect(code).toBe("invalid-config");
+    expect(config.current).toEqual(parseConfig(text(4), file));
+    await writeFile(file, text(5));
+    await says("is in effect");
+    expect(applied.map(({ pools }) => pools[0]?.capacity)).toEqual([5]);
+  });
+
+  it("says once which keys need a restart, and takes the others", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const config = await start(file);
+    await writeFile(file, text(5, "root: /run/other\n"));
+    await says("is in effect");
+    await writeFile(file, text(6, "root: /run/other\n"));
+    await expect.poll(() => config.current.pools[0]?.capacity).toBe(6);
+    expect(logged.filter(({ msg }) => msg.includes("need a restart")).map(({ keys }) => keys)).toEqual([
+      ["root"],
+    ]);
+    expect(config.current.root).toBe("/var/run/vhostuser");
+  });
+
+  it("refuses a pool that does not fit to the root that stays", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    await start(file, { config: text(4, `root: /${"r".repeat(50)}\n`) });
+    await says("need a restart");
+    const long = text(4).replace("name: sockets", `name: ${"p".repeat(30)}\n    resource: vhostuser/sockets`);
+    await writeFile(file, long);
+    expect((await says("is not taken")).reason).toContain("a socket's path would have");
+    expect(applied).toEqual([]);
+  });
+
+  it("goes on when the file is gone, and takes it when it is back", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const config = await start(file);
+    await rm(file);
+    await says("is gone");
+    expect(config.current.pools[0]?.capacity).toBe(4);
+    await writeFile(file, text(7));
+    await says("is in effect");
+  });
+
+  it("sees a change that no event told of", async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), "config-"));
+    try {
+      const target = join(elsewhere, "real.yaml");
+      await writeFile(target, text(4));
+      await symlink(target, join(directory, "config.yaml"));
+      await start(join(directory, "config.yaml"), { pollMs: 50 });
+      await writeFile(target, text(8));
+      await says("is in effect");
+    } finally {
+      await rm(elsewhere, { recursive: true });
+    }
+  });
+});

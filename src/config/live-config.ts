@@ -1,0 +1,139 @@
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../clock/clock.ts";
+import { describeThrown, toFailure } from "../failure/failure.ts";
+import type { Logger } from "../logging/logger.ts";
+import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
+import { checkPathLengths } from "./load.ts";
+import { planReload } from "./reload.ts";
+import type { DaemonConfig } from "./schema.ts";
+
+/** What a live configuration works with. */
+export interface LiveConfigOptions {
+  readonly file: string;
+  /** What the file said when the daemon started. */
+  readonly config: DaemonConfig;
+  /** Checks the text of the file. @throws Failure `invalid-config` */
+  readonly parse: (text: string) => DaemonConfig;
+  /** Puts a configuration into effect that differs from the last one in keys that need no restart. */
+  readonly apply: (config: DaemonConfig) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Milliseconds between looks at the file that no event told of; default 30 000. */
+  readonly pollMs?: number;
+}
+
+/** Milliseconds from a change to the look at it: an editor or kubelet may not be done yet. */
+const SETTLE_MS = 100;
+
+/**
+ * The configuration as it is now. The file's directory is watched, because kubelet changes a mounted ConfigMap by
+ * swapping the link `..data` beside it. A file that is wrong is reported, and what ran before goes on.
+ */
+export class LiveConfig {
+  readonly #options: LiveConfigOptions;
+  readonly #stop = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #watch: DirectoryWatch | undefined;
+  #config: DaemonConfig;
+  /** Text of the file at the last look; one look for each text. */
+  #text: string | undefined;
+  /** Keys of which was said that they need a restart. */
+  #waiting = "";
+  #changed = Promise.withResolvers<void>();
+
+  constructor(options: LiveConfigOptions) {
+    this.#options = options;
+    this.#config = options.config;
+  }
+
+  /** What the daemon runs with now. */
+  get current(): DaemonConfig {
+    return this.#config;
+  }
+
+  /**
+   * Begins to look at the file, which may have changed since it was read.
+   * @returns resolves when changes from now on are seen
+   */
+  start(): Promise<void> {
+    const { file, logger } = this.#options;
+    this.#watch = watchDirectory({
+      path: dirname(file),
+      onChange: () => this.#changed.resolve(),
+      onError: (error) => logger.warn({ err: error, file }, "watching the configuration failed, polling"),
+    });
+    this.#running = this.#run();
+    return this.#watch.ready;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#changed.resolve();
+    await this.#running;
+    await this.#watch?.close();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const { clock, pollMs = 30_000 } = this.#options;
+    while (!signal.aborted) {
+      await this.#look();
+      const poll = new AbortController();
+      const slept = clock.sleep(pollMs, AbortSignal.any([signal, poll.signal]));
+      // Both sleeps reject for one reason only, that nobody waits for them any more.
+      await Promise.race([this.#changed.promise, slept.catch(() => undefined)]);
+      poll.abort();
+      await clock.sleep(SETTLE_MS, signal).catch(() => undefined);
+      this.#changed = Promise.withResolvers();
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { file, parse, logger } = this.#options;
+    try {
+      const text = await readFile(file, "utf8").catch((error: unknown) => {
+        // Told once; a file that is there again is looked at, whatever it says.
+        if (this.#text !== undefined) {
+          logger.error(
+            { file, reason: describeThrown(error) },
+            "the configuration is gone; the old one stays",
+          );
+        }
+        return undefined;
+      });
+      const isNew = text !== this.#text;
+      this.#text = text;
+      if (text === undefined || !isNew || this.#stop.signal.aborted) return;
+      await this.#take(parse(text));
+    } catch (error) {
+      const { code, message } = toFailure(error);
+      logger.error({ file, code, reason: message }, "the new configuration is not taken; the old one stays");
+    }
+  }
+
+  async #take(next: DaemonConfig): Promise<void> {
+    const { file, apply, logger } = this.#options;
+    const plan = planReload(this.#config, next);
+    // With a key that waits, the two are joined to what nobody has checked.
+    checkPathLengths(plan.config, file);
+    const waiting = plan.waiting.join(", ");
+    if (waiting !== this.#waiting && waiting !== "") {
+      logger.warn(
+        { file, keys: plan.waiting },
+        "these keys have new values that need a restart of the daemon; the old values stay",
+      );
+    }
+    this.#waiting = waiting;
+    const { added, removed, changed } = plan;
+    if (isDeepStrictEqual(plan.config, this.#config)) return;
+    this.#config = plan.config;
+    try {
+      await apply(plan.config);
+      logger.info({ file, added, removed, changed }, "the new configuration is in effect");
+    } catch (error) {
+      logger.error({ err: error, file }, "the new configuration is not in effect as a whole");
+    }
+  }
+}

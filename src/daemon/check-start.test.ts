@@ -1,0 +1,75 @@
+import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parseConfig } from "../config/load.ts";
+import type { Logger } from "../logging/logger.ts";
+import { checkCapabilities, NEEDED_CAPABILITIES } from "./check-capabilities.ts";
+import { checkLabels } from "./check-labels.ts";
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "kvu-start-"));
+  await chmod(root, 0o755);
+});
+afterEach(() => rm(root, { recursive: true }));
+
+const status = async (effective: bigint) => {
+  const file = join(root, "status");
+  await writeFile(file, `Name:\tnode\nCapEff:\t${effective.toString(16).padStart(16, "0")}\n`);
+  return file;
+};
+const bits = Object.values(NEEDED_CAPABILITIES).reduce((sum, { bit }) => sum | (1n << BigInt(bit)), 0n);
+
+describe("capabilities", () => {
+  it("are enough when they are exactly those that are needed", async () => {
+    await checkCapabilities(await status(bits));
+  });
+
+  it.each(Object.entries(NEEDED_CAPABILITIES))("lack %s by name", async (name, { bit }) => {
+    const file = await status(bits & ~(1n << BigInt(bit)));
+    await expect(checkCapabilities(file)).rejects.toThrow(new RegExp(`the daemon lacks ${name} `));
+  });
+
+  it("lack all of them without the kernel's word", async () => {
+    await writeFile(join(root, "status"), "");
+    await expect(checkCapabilities(join(root, "status"))).rejects.toMatchObject({
+      code: "capability-missing",
+    });
+  });
+});
+
+describe("labels of the pools", () => {
+  const label = "system_u:object_r:container_file_t:s0";
+  const config = parseConfig(
+    JSON.stringify({
+      node: "n",
+      root: "/r",
+      pools: [1, 2].map((n) => ({
+        name: `p${n}`,
+        resource: `vhostuser/p${n}`,
+        capacity: 1,
+        dataplane: { type: "ovs-dpdk", bridge: "br" },
+        directory: { selinuxLabel: label },
+      })),
+    }),
+    "c.yaml",
+  );
+
+  it("that mean nothing here are told of once, and nothing is left in the root", async () => {
+    const told: unknown[] = [];
+    const logger = { warn: (...what: unknown[]) => told.push(what) } as unknown as Logger;
+    const tried: string[] = [];
+    await checkLabels({
+      config: { ...config, root },
+      logger,
+      setLabel: async (_, text) => {
+        tried.push(text);
+        return "unsupported";
+      },
+    });
+    expect(tried).toEqual([label]);
+    expect(told).toHaveLength(1);
+    expect(await readdir(root)).toEqual([]);
+  });
+});

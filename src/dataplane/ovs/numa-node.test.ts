@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { pciAddress, uplinksOf } from "./numa-node.ts";
+
+const row = (name: string, type: string, options: Readonly<Record<string, string>> = {}) => ({
+  _uuid: `i-${name}`,
+  name,
+  type,
+  options: new Map(Object.entries(options)),
+  mtu: undefined,
+  mtu_request: undefined,
+  ofport: 1,
+  error: undefined,
+  link_state: undefined,
+  status: new Map<string, string>(),
+  external_ids: new Map<string, string>(),
+});
+const port = (name: string, ...interfaces: readonly string[]) => ({
+  _uuid: `p-${name}`,
+  name,
+  interfaces: interfaces.map((interfaceName) => `i-${interfaceName}`),
+  external_ids: new Map<string, string>(),
+});
+const bridge = (name: string, ...ports: readonly string[]) => ({
+  _uuid: `b-${name}`,
+  name,
+  datapath_type: "netdev",
+  ports: ports.map((portName) => `p-${portName}`),
+});
+
+const TABLES = {
+  bridges: [
+    bridge("br-int", "vm", "to-phy", "br-int"),
+    bridge("br-phy", "bond", "to-int"),
+    bridge("br-other", "lone", "torn"),
+  ],
+  ports: [
+    port("vm", "vm"),
+    port("to-phy", "to-phy"),
+    port("br-int", "br-int"),
+    port("bond", "eth0", "eth1"),
+    port("to-int", "to-int"),
+    port("lone", "eth2"),
+    port("torn", "gone"),
+  ],
+  interfaces: [
+    row("vm", "dpdkvhostuserclient"),
+    row("br-int", "internal"),
+    row("to-phy", "patch", { peer: "to-int" }),
+    row("to-int", "patch", { peer: "to-phy" }),
+    row("eth0", "dpdk"),
+    row("eth1", "dpdk"),
+    row("eth2", "dpdk"),
+  ],
+};
+const names = (of: string) => uplinksOf(of, TABLES).map(({ name }) => name);
+
+describe("a bridge's uplinks", () => {
+  it("are its physical DPDK ports", () => {
+    expect(names("br-other")).toEqual(["eth2"]);
+  });
+
+  it("are also those that patch ports lead to, members of a bond each", () => {
+    expect(names("br-int")).toEqual(["eth0", "eth1"]);
+    expect(names("br-phy")).toEqual(["eth0", "eth1"]);
+  });
+
+  it("are none for a bridge that is not there", () => {
+    expect(names("br-none")).toEqual([]);
+  });
+});
+
+describe("the PCI address in a port's device arguments", () => {
+  it.each([
+    ["0000:3B:00.1", "0000:3b:00.1"],
+    ["0000:08:00.0,representor=[0-3]", "0000:08:00.0"],
+    ["pci:0000:08:00.0", "0000:08:00.0"],
+    ["3b:00.1", "0000:3b:00.1"],
+    ["class=eth,mac=00:11:22:33:44:55", undefined],
+    ["net_null0", undefined],
+    ["../../../etc/passwd", undefined],
+    ["0000:08:00.0/../x", undefined],
+    [undefined, undefined],
+  ])("of %s is %s", (devargs, address) => {
+    expect(pciAddress(devargs)).toBe(address);
+  });
+});

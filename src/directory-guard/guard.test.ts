@@ -1,0 +1,250 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmod,
+  chown,
+  link,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../clock/clock.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { newAllocationId } from "../names/allocation-id.ts";
+import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { DirectoryGuard, type DirectoryGuardOptions } from "./guard.ts";
+import { ENTRIES_MAX } from "./inspect-directory.ts";
+
+const LIMIT_MS = 10_000;
+let top: string;
+let root: string;
+let guard: DirectoryGuard;
+let servers: Server[];
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "kvu-guard-"));
+  await chmod(top, 0o755);
+  root = join(top, "root");
+  await mkdir(root);
+  servers = [];
+  guard = newGuard();
+});
+afterEach(async () => {
+  await guard.close();
+  for (const server of servers) server.close();
+  await rm(top, { recursive: true });
+});
+
+function newGuard(options: Partial<DirectoryGuardOptions> = {}): DirectoryGuard {
+  return new DirectoryGuard({
+    ...{ root, clock: systemClock, logger: silentLogger, firstLockMs: 500, ...options },
+  });
+}
+
+async function allocate(name = "net1", mode = 0o2770): Promise<string> {
+  const allocationId = newAllocationId();
+  const ownership = { owner: 107, group: 1500, mode };
+  await ensureSocketDirectories({ root, allocationId, names: [name], ownership });
+  return join(root, allocationId, name);
+}
+
+/** A pod's socket as a program with umask 022 leaves it. */
+async function bindSocket(path: string, mode = 0o755): Promise<void> {
+  const server = createServer();
+  servers.push(server);
+  const before = process.umask(0o777 & ~mode);
+  server.listen(path);
+  process.umask(before);
+  await once(server, "listening");
+  const { gid } = await lstat(path);
+  await chown(path, 107, gid);
+}
+
+const modeOf = async (path: string) => ((await lstat(path)).mode & 0o7777).toString(8);
+
+async function until(look: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + LIMIT_MS;
+  while (!(await look())) {
+    if (Date.now() > end) throw new Error("waited in vain");
+    await delay(10);
+  }
+}
+
+describe("a socket made with umask 022", () => {
+  it("becomes its group's as soon as it is bound", async () => {
+    const directory = await allocate();
+    await guard.start();
+    await bindSocket(join(directory, "vhost.sock"));
+    await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
+    expect(guard.counts.socketsMended).toBe(1);
+  });
+
+  it("becomes its group's in a directory that was made after the guard began, and when it is bound anew", async () => {
+    await guard.start();
+    const directory = await allocate("sockets-00000");
+    const path = join(directory, "vhost.sock");
+    for (let life = 0; life < 3; life++) {
+      await rm(path, { force: true });
+      await bindSocket(path);
+      await until(async () => (await modeOf(path)) === "775");
+    }
+  });
+
+  it("was there before the guard began: is mended when start resolves", async () => {
+    const directory = await allocate();
+    await bindSocket(join(directory, "vhost.sock"));
+    await guard.start();
+    expect(await modeOf(join(directory, "vhost.sock"))).toBe("775");
+  });
+
+  it("stays as it is where the pool's mode gives the group nothing, or the group is another", async () => {
+    const closed = await allocate("net1", 0o2700);
+    await bindSocket(join(closed, "vhost.sock"));
+    const other = await allocate();
+    await bindSocket(join(other, "vhost.sock"));
+    await chown(join(other, "vhost.sock"), 107, 1600);
+    await guard.start();
+    expect(await modeOf(join(closed, "vhost.sock"))).toBe("755");
+    expect(await modeOf(join(other, "vhost.sock"))).toBe("755");
+  });
+
+  it("is all that is changed: no file, no link's target, no socket beyond the directory", async () => {
+    const directory = await allocate();
+    const elsewhere = join(top, "elsewhere.sock");
+    await bindSocket(elsewhere);
+    await chown(elsewhere, 0, 1500);
+    await symlink(elsewhere, join(directory, "vhost.sock"));
+    await writeFile(join(directory, "file"), "", { mode: 0o600 });
+    await chown(join(directory, "file"), 107, 1500);
+    await mkdir(join(directory, "below"));
+    await bindSocket(join(directory, "below", "vhost.sock"));
+    await symlink(top, join(directory, "up"));
+    await guard.start();
+    // Something that it does mend shows that it has looked.
+    await bindSocket(join(directory, "seen.sock"));
+    await until(async () => (await modeOf(join(directory, "seen.sock"))) === "775");
+    expect(await modeOf(elsewhere)).toBe("755");
+    expect(await modeOf(join(directory, "file"))).toBe("600");
+    expect(await modeOf(join(directory, "below", "vhost.sock"))).toBe("755");
+    expect(guard.counts.socketsMended).toBe(1);
+  });
+
+  it("is never connected to", async () => {
+    const directory = await allocate();
+    await bindSocket(join(directory, "vhost.sock"));
+    let clients = 0;
+    servers[0]?.on("connection", () => {
+      clients += 1;
+    });
+    await guard.start();
+    expect(guard.counts.socketsMended).toBe(1);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(clients).toBe(0);
+  });
+});
+
+describe("a directory that is filled", () => {
+  it("is emptied but for its socket, and given back later", async () => {
+    const directory = await allocate();
+    await bindSocket(join(directory, "vhost.sock"), 0o775);
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 1);
+    expect(await readdir(directory)).toEqual(["vhost.sock"]);
+    await until(async () => (await modeOf(directory)) === "2770");
+    expect((await lstat(directory)).uid).toBe(107);
+  });
+
+  it("is closed to its pod while it is emptied", async () => {
+    const directory = await allocate();
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+    const touch = spawnSync("touch", [join(directory, "again")], { uid: 107, gid: 107 });
+    expect(touch.status).not.toBe(0);
+  });
+
+  it("stays closed when ADD or the reconciler sees to it, and is opened by the next daemon", async () => {
+    const directory = await allocate();
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    guard = newGuard({ firstLockMs: 60_000 });
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+    expect([(await lstat(directory)).uid, await modeOf(directory)]).toEqual([0, "2550"]);
+    const ownership = { owner: 107, group: 1500, mode: 0o2770 };
+    const [name = "", allocationId = ""] = directory.split("/").reverse();
+    await ensureSocketDirectories({ root, allocationId, names: [name], ownership });
+    expect([(await lstat(directory)).uid, await modeOf(directory)]).toEqual([0, "2550"]);
+    // As after a crash: the one that took it has not given it back.
+    const next = newGuard({ ownershipOf: (id) => (id === allocationId ? ownership : undefined) });
+    await next.start();
+    await until(async () => (await modeOf(directory)) === "2770");
+    expect((await lstat(directory)).uid).toBe(107);
+    await next.close();
+  });
+
+  it("in its depth is emptied too, without following a link or running out of descriptors", async () => {
+    const directory = await allocate();
+    const secret = join(top, "secret");
+    await mkdir(secret);
+    for (let n = 0; n < 300; n++) await writeFile(join(secret, `kept${n}`), "kept");
+    await symlink(secret, join(directory, "link"));
+    await mkdir(join(directory, "t"));
+    for (let depth = 0; depth < 1500; depth++) {
+      await mkdir(join(directory, "n"));
+      await rename(join(directory, "t"), join(directory, "n", "t"));
+      await rename(join(directory, "n"), join(directory, "t"));
+    }
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+    expect(await readdir(secret)).toHaveLength(300);
+    expect(await readFile(join(secret, "kept7"), "utf8")).toBe("kept");
+  });
+
+  it("of hard links or sockets is one that is filled as well", async () => {
+    const directory = await allocate();
+    await writeFile(join(directory, "one"), "");
+    for (let n = 0; n < ENTRIES_MAX; n++) await link(join(directory, "one"), join(directory, `l${n}`));
+    await bindSocket(join(directory, "other.sock"));
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+  });
+
+  it("with fewer entries than the limit is left alone, whatever they are", async () => {
+    const directory = await allocate();
+    await mkdir(join(directory, "logs"));
+    await writeFile(join(directory, "logs", "log"), "kept");
+    for (let n = 0; n < ENTRIES_MAX - 20; n++) await writeFile(join(directory, `f${n}`), "");
+    await guard.start();
+    await bindSocket(join(directory, "vhost.sock"));
+    await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
+    expect(await readdir(directory)).toHaveLength(ENTRIES_MAX - 18);
+    expect(guard.counts.hoardsEmptied).toBe(0);
+  });
+});
+
+describe("the guard", () => {
+  it("forgets allocations that are removed, and closes while a pod is busy", async () => {
+    const directory = await allocate();
+    await guard.start();
+    await rm(join(directory, ".."), { recursive: true });
+    const busy = await allocate();
+    for (let n = 0; n < 50; n++) {
+      await writeFile(join(busy, "x"), String(n));
+      await rm(join(busy, "x"));
+    }
+    await guard.close();
+    await guard.close();
+  });
+});

@@ -1,0 +1,67 @@
+import type { PortRecord } from "../records/port-record.ts";
+import type { Metrics } from "./metrics.ts";
+import type { NodeView } from "./node-view.ts";
+
+const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching"];
+
+/** Pools, ports, records and registrations as they are now. */
+export function collectNode(view: NodeView, metrics: Metrics): void {
+  const pools = view.pools();
+  const inUse = devicesInUse(view);
+  metrics.replace(
+    "vhostuser_pool_devices",
+    pools.map(({ name, devices }) => [{ pool: name }, devices.length]),
+  );
+  metrics.replace(
+    "vhostuser_pool_devices_healthy",
+    pools.map(({ name, devices }) => [{ pool: name }, devices.filter(({ healthy }) => healthy).length]),
+  );
+  const named = new Set([...pools.map(({ name }) => name), ...inUse.keys()]);
+  metrics.replace(
+    "vhostuser_pool_devices_in_use",
+    [...named].map((pool) => [{ pool }, inUse.get(pool)?.size ?? 0]),
+  );
+  for (const { name } of pools) {
+    metrics.count("vhostuser_allocations_total", { pool: name, code: "ok" }, 0);
+    metrics.count("vhostuser_reclaims_total", { pool: name }, 0);
+  }
+  collectPorts(view, named, metrics);
+  const { allocations, ports } = view.records;
+  metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
+  const { socketsMended, hoardsEmptied } = view.guard();
+  metrics.replace("vhostuser_sockets_mended_total", [[{}, socketsMended]]);
+  metrics.replace("vhostuser_hoards_emptied_total", [[{}, hoardsEmptied]]);
+  const plugins = view.plugins();
+  metrics.replace(
+    "vhostuser_kubelet_registered",
+    plugins.map(({ resource, registered }) => [{ resource }, registered ? 1 : 0]),
+  );
+  metrics.replace(
+    "vhostuser_kubelet_registrations_total",
+    plugins.map(({ resource, registrations }) => [{ resource }, registrations]),
+  );
+}
+
+/** By pool. A device whose pod was replaced is in two allocations until the older one is reclaimed. */
+function devicesInUse(view: NodeView): ReadonlyMap<string, ReadonlySet<string>> {
+  const inUse = new Map<string, Set<string>>();
+  for (const { pool, devices } of view.records.allocations.list()) {
+    const held = inUse.get(pool) ?? new Set();
+    for (const device of devices) held.add(device);
+    inUse.set(pool, held);
+  }
+  return inUse;
+}
+
+function collectPorts(view: NodeView, named: ReadonlySet<string>, metrics: Metrics): void {
+  const byPool = Map.groupBy(view.records.ports.list(), ({ pool }) => pool);
+  metrics.replace(
+    "vhostuser_ports",
+    [...new Set([...named, ...byPool.keys()])].flatMap((pool) => {
+      const ports = byPool.get(pool) ?? [];
+      return PORT_STATES.map(
+        (state) => [{ pool, state }, ports.filter((port) => port.state === state).length] as const,
+      );
+    }),
+  );
+}

@@ -1,0 +1,73 @@
+import Counter from "prom-client/lib/counter.js";
+import Gauge from "prom-client/lib/gauge.js";
+import Histogram from "prom-client/lib/histogram.js";
+import Registry from "prom-client/lib/registry.js";
+import { type DeclaredMetric, type LabelsOf, METRICS, type MetricName } from "./declared-metrics.ts";
+
+/** Puts values in at the moment of a scrape. */
+export type Collector = (metrics: Metrics) => void | Promise<void>;
+
+/** The daemon's metrics: those that are declared and no other, in a registry of their own. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #counters = new Map<string, Counter>();
+  readonly #gauges = new Map<string, Gauge>();
+  readonly #histograms = new Map<string, Histogram>();
+  readonly #collectors: readonly Collector[];
+
+  /** @param collectors run in turn at every scrape, before the text is made */
+  constructor(collectors: readonly Collector[] = []) {
+    this.#collectors = collectors;
+    for (const [name, declared] of Object.entries<DeclaredMetric>(METRICS)) {
+      const { help, labels } = declared;
+      const options = { name, help, labelNames: labels, registers: [this.#registry] };
+      if (declared.type === "counter") this.#counters.set(name, new Counter(options));
+      if (declared.type === "gauge") this.#gauges.set(name, new Gauge(options));
+      if (declared.type === "histogram") {
+        const buckets = [...(declared.buckets ?? [])];
+        this.#histograms.set(name, new Histogram({ ...options, buckets }));
+      }
+    }
+  }
+
+  /** Media type of {@link Metrics.text}. */
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** All metrics in Prometheus' text format 0.0.4. */
+  async text(): Promise<string> {
+    for (const collect of this.#collectors) await collect(this);
+    return this.#registry.metrics();
+  }
+
+  /** Adds to a counter; adding 0 makes its series appear, so that `increase()` sees the first event. */
+  count<Name extends MetricName<"counter">>(name: Name, labels: LabelsOf<Name>, by = 1): void {
+    this.#counters.get(name)?.inc(labels, by);
+  }
+
+  /** Adds one measurement, in the metric's unit, to a histogram. */
+  observe<Name extends MetricName<"histogram">>(name: Name, labels: LabelsOf<Name>, value: number): void {
+    this.#histograms.get(name)?.observe(labels, value);
+  }
+
+  /** Sets one series of a gauge. */
+  set<Name extends MetricName<"gauge">>(name: Name, labels: LabelsOf<Name>, value: number): void {
+    this.#gauges.get(name)?.set(labels, value);
+  }
+
+  /** Replaces all series of a gauge, or of a counter that is kept elsewhere, so that what is gone disappears. */
+  replace<Name extends MetricName<"gauge" | "counter">>(
+    name: Name,
+    series: readonly (readonly [labels: LabelsOf<Name>, value: number])[],
+  ): void {
+    const gauge = this.#gauges.get(name);
+    const counter = this.#counters.get(name);
+    gauge?.reset();
+    counter?.reset();
+    for (const [labels, value] of series) {
+      gauge?.set(labels, value);
+      counter?.inc(labels, value);
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import type { Records } from "../records/records.ts";
+
+/** A pool and what kubelet is told of its devices. */
+export interface PoolView {
+  readonly name: string;
+  readonly devices: readonly { readonly healthy: boolean }[];
+}
+
+/** One resource's plugin and how it stands with kubelet. */
+export interface PluginView {
+  readonly resource: string;
+  readonly registered: boolean;
+  /** How often kubelet took a registration since the daemon started. */
+  readonly registrations: number;
+}
+
+/** What was done to pods' directories. */
+export interface GuardView {
+  /** Sockets made accessible to their pool's group. */
+  readonly socketsMended: number;
+  /** Times that a directory was emptied because its pod filled it. */
+  readonly hoardsEmptied: number;
+}
+
+/** The node as its parts see it. Asked at every scrape and probe, and nothing of it is kept. */
+export interface NodeView {
+  readonly records: Records;
+  readonly recordsDirectory: string;
+  /** Where the CNI executable finds the daemon. */
+  readonly cniSocket: string;
+  /** Pools that are configured now. */
+  readonly pools: () => readonly PoolView[];
+  /** One for each resource that should be registered, the dataplane's too, also where the plugin could not be started. */
+  readonly plugins: () => readonly PluginView[];
+  /** What the guard of pods' directories has done since the daemon started. */
+  readonly guard: () => GuardView;
+}

@@ -1,0 +1,90 @@
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import type { PortState } from "../dataplane/port.ts";
+import type { Metrics } from "./metrics.ts";
+import { countError, outcomeOf, timed } from "./observed-calls.ts";
+
+type Call = "probe" | "ensure-port" | "remove-port" | "check-port" | "numa-node" | "list-ports";
+
+/** Times every call of the switches, and remembers how many ports they listed last. */
+export class ObservedDataplanes {
+  readonly #metrics: Metrics;
+  /** A switch that did not answer last is not in it: old numbers would be taken for present ones. */
+  readonly #listed = new Map<Dataplane, readonly PortState[]>();
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+  }
+
+  /** The same switch, with its calls timed. */
+  observe(dataplane: Dataplane): Dataplane {
+    return {
+      probe: (bridge, signal) => this.#probe(dataplane, bridge, signal),
+      ensurePort: (request, signal) => this.#call("ensure-port", () => dataplane.ensurePort(request, signal)),
+      removePort: (name, signal) => this.#call("remove-port", () => dataplane.removePort(name, signal)),
+      checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
+      numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
+      listPorts: (signal) => this.#listPorts(dataplane, signal),
+      close: () => {
+        this.#listed.delete(dataplane);
+        return dataplane.close();
+      },
+    };
+  }
+
+  /** Ports by bridge and state as they were listed last. */
+  collect(metrics: Metrics): void {
+    const bridges = Map.groupBy([...this.#listed.values()].flat(), ({ bridge }) => bridge);
+    metrics.replace(
+      "vhostuser_switch_ports",
+      [...bridges].flatMap(([bridge, ports]) =>
+        (["connected", "waiting", "failed"] as const).map((state) => {
+          return [{ bridge, state }, ports.filter((port) => stateOf(port) === state).length] as const;
+        }),
+      ),
+    );
+  }
+
+  #call<Value>(call: Call, run: () => Promise<Value>): Promise<Value> {
+    return timed(
+      run,
+      () => "ok",
+      (code, seconds) => {
+        const outcome = outcomeOf(code);
+        this.#metrics.observe("vhostuser_dataplane_call_duration_seconds", { call, outcome }, seconds);
+        if (code !== "ok") countError(this.#metrics, "dataplane", code);
+      },
+    );
+  }
+
+  /** A probe does not fail; that it found the switch unfit is an outcome of its own. */
+  #probe(dataplane: Dataplane, bridge: string, signal: AbortSignal): ReturnType<Dataplane["probe"]> {
+    return timed(
+      () => dataplane.probe(bridge, signal),
+      () => "ok",
+      (code, seconds, readiness) => {
+        const outcome = readiness?.ready === false ? "unfit" : outcomeOf(code);
+        this.#metrics.observe(
+          "vhostuser_dataplane_call_duration_seconds",
+          { call: "probe" satisfies Call, outcome },
+          seconds,
+        );
+      },
+    );
+  }
+
+  async #listPorts(dataplane: Dataplane, signal: AbortSignal): Promise<readonly PortState[]> {
+    try {
+      const ports = await this.#call("list-ports", () => dataplane.listPorts(signal));
+      this.#listed.set(dataplane, ports);
+      return ports;
+    } catch (error) {
+      this.#listed.delete(dataplane);
+      throw error;
+    }
+  }
+}
+
+function stateOf(port: PortState): "connected" | "waiting" | "failed" {
+  if (port.error !== undefined) return "failed";
+  return port.connected ? "connected" : "waiting";
+}

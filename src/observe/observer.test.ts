@@ -1,0 +1,364 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { type Family, readExposition } from "../../test/stand-in/prometheus/read-exposition.ts";
+import type { Clock } from "../clock/clock.ts";
+import { systemClock } from "../clock/clock.ts";
+import { Failure } from "../failure/failure.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { METRICS } from "./declared-metrics.ts";
+import type { PluginView, PoolView } from "./node-view.ts";
+import { Observer, type ObserverOptions } from "./observer.ts";
+
+const SIGNAL = AbortSignal.timeout(60_000);
+const CLOCK: Clock = { ...systemClock, now: () => 1_700_000_000_000 };
+
+let directory: string;
+let records: Records;
+let pools: PoolView[];
+let plugins: PluginView[];
+let cleanup: AsyncDisposableStack;
+
+beforeEach(async () => {
+  cleanup = new AsyncDisposableStack();
+  directory = await mkdtemp(join(tmpdir(), "kvu-observe-"));
+  cleanup.defer(() => rm(directory, { recursive: true }));
+  records = await openRecords(join(directory, "records"));
+  pools = [{ name: "sockets", devices: [{ healthy: true }, { healthy: true }, { healthy: false }] }];
+  plugins = [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }];
+});
+afterEach(() => cleanup.disposeAsync());
+
+async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Observer> {
+  const observer = await Observer.start({
+    listen: { address: "127.0.0.1", port: 0 },
+    view: {
+      records,
+      recordsDirectory: join(directory, "records"),
+      cniSocket: join(directory, "cni.sock"),
+      pools: () => pools,
+      plugins: () => plugins,
+      guard: () => ({ socketsMended: 3, hoardsEmptied: 4 }),
+    },
+    version: "1.2.3",
+    maxReconcilerSilenceMs: () => 60_000,
+    clock: CLOCK,
+    logger: silentLogger,
+    ...options,
+  });
+  cleanup.defer(() => observer.close());
+  return observer;
+}
+
+async function scrape(observer: Observer): Promise<ReadonlyMap<string, Family>> {
+  const response = await fetch(`${observer.url}/metrics`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+  return readExposition(await response.text());
+}
+
+/** Series of one metric without the buckets of a histogram and without what took how long. */
+async function series(observer: Observer, name: string): Promise<Record<string, number>> {
+  const family = (await scrape(observer)).get(name);
+  if (family === undefined) throw new Error(`no metric ${name}`);
+  return Object.fromEntries([...family.series].filter(([key]) => !/^\w+_(bucket|sum)\{/.test(key)));
+}
+
+async function serveCniSocket(): Promise<void> {
+  const server = createServer((socket) => socket.resume());
+  await new Promise<void>((resolve) => server.listen(join(directory, "cni.sock"), resolve));
+  cleanup.defer(() => new Promise<void>((resolve) => server.close(() => resolve())));
+}
+
+const ownership = { owner: 107, group: 107, mode: 0o2770 };
+const allocation = (letter: string, sequence: number, ...devices: string[]) => ({
+  ...{ id: letter.repeat(16), pool: "sockets", resource: "vhostuser/sockets", devices },
+  ...{ ownership, createdAt: 1, sequence },
+});
+const port = (interfaceName: string, state: "attached" | "detaching") => ({
+  ...{ containerId: "c1", interfaceName, state, allocationId: "a".repeat(16), device: "sockets-00000" },
+  ...{
+    pool: "sockets",
+    portName: `vhu${interfaceName}`,
+    bridge: "br0",
+    switchSocketPath: "/s",
+    podSocketPath: "/p",
+  },
+  ...{ mac: "02:00:00:00:00:01", network: "n", netns: "/n", podNamespace: "d", podName: "p", podUid: "u" },
+  createdAt: 1,
+});
+const portRequest = (name: string) => ({
+  ...{ name, bridge: "br0", socketPath: `/${name}` },
+  owner: {
+    ...{ node: "n", podNamespace: "d", podName: "secret-pod", podUid: "", containerId: "c1" },
+    ...{ interfaceName: "net1", network: "n", mac: "02:00:00:00:00:01", allocationId: "a".repeat(16) },
+  },
+});
+
+describe("/metrics", () => {
+  it("shows every declared metric with its help and type, and no other", async () => {
+    const families = await scrape(await startObserver());
+    expect(Object.fromEntries([...families].map(([name, { type, help }]) => [name, { type, help }]))).toEqual(
+      Object.fromEntries(Object.entries(METRICS).map(([name, { type, help }]) => [name, { type, help }])),
+    );
+  });
+
+  it("names metrics as Prometheus' conventions ask", () => {
+    for (const [name, declared] of Object.entries(METRICS)) {
+      expect(name).toMatch(/^(vhostuser|process|nodejs)_[a-z_]+$/);
+      expect(name.endsWith("_total"), name).toBe(declared.type === "counter");
+      const base = name.replace(/_total$/, "");
+      for (const unit of ["seconds", "bytes"]) {
+        expect(base.endsWith(`_${unit}`), name).toBe("unit" in declared && declared.unit === unit);
+      }
+      expect(declared.labels.filter((label) => /pod$|container|device|port|uid|socket/.test(label))).toEqual(
+        [],
+      );
+      expect("buckets" in declared, name).toBe(declared.type === "histogram");
+    }
+  });
+
+  it("shows the pools as they are at that moment, and a pool that is gone no more", async () => {
+    const observer = await startObserver();
+    await records.allocations.put(allocation("a", 1, "sockets-00000", "sockets-00001"));
+    await records.allocations.put(allocation("b", 2, "sockets-00001"));
+    expect(await series(observer, "vhostuser_pool_devices")).toEqual({
+      'vhostuser_pool_devices{pool="sockets"}': 3,
+    });
+    expect(await series(observer, "vhostuser_pool_devices_healthy")).toEqual({
+      'vhostuser_pool_devices_healthy{pool="sockets"}': 2,
+    });
+    expect(await series(observer, "vhostuser_pool_devices_in_use")).toEqual({
+      'vhostuser_pool_devices_in_use{pool="sockets"}': 2,
+    });
+    pools = [{ name: "other", devices: [] }];
+    expect(await series(observer, "vhostuser_pool_devices")).toEqual({
+      'vhostuser_pool_devices{pool="other"}': 0,
+    });
+    expect(await series(observer, "vhostuser_pool_devices_in_use")).toEqual({
+      'vhostuser_pool_devices_in_use{pool="other"}': 0,
+      'vhostuser_pool_devices_in_use{pool="sockets"}': 2,
+    });
+  });
+
+  it("shows recorded ports by state, registrations and unreadable records", async () => {
+    await writeFile(join(directory, "records/ports/torn.json"), "{");
+    records = await openRecords(join(directory, "records"));
+    const observer = await startObserver();
+    await records.ports.put(port("net1", "attached"));
+    await records.ports.put(port("net2", "detaching"));
+    expect(await series(observer, "vhostuser_ports")).toEqual({
+      'vhostuser_ports{pool="sockets",state="attaching"}': 0,
+      'vhostuser_ports{pool="sockets",state="attached"}': 1,
+      'vhostuser_ports{pool="sockets",state="detaching"}': 1,
+    });
+    expect(await series(observer, "vhostuser_kubelet_registrations_total")).toEqual({
+      'vhostuser_kubelet_registrations_total{resource="vhostuser/sockets"}': 2,
+    });
+    expect(await series(observer, "vhostuser_kubelet_registered")).toEqual({
+      'vhostuser_kubelet_registered{resource="vhostuser/sockets"}': 1,
+    });
+    expect(await series(observer, "vhostuser_unreadable_records")).toEqual({
+      vhostuser_unreadable_records: 1,
+    });
+  });
+
+  it("counts CNI requests by verb and code; verbs that nobody knows are one series", async () => {
+    const observer = await startObserver();
+    const answers = observer.cni(async ({ env }: { env: Record<string, string> }) =>
+      env["CNI_COMMAND"] === "ADD"
+        ? { exitCode: 1 as const, failure: "bridge-missing" as const, stdout: "{}" }
+        : { exitCode: 0 as const, stdout: "" },
+    );
+    for (const CNI_COMMAND of ["ADD", "DEL", "DEL", "x", "y"])
+      await answers({ env: { CNI_COMMAND } }, SIGNAL);
+    expect(await answers({ env: { CNI_COMMAND: "DEL" } }, SIGNAL)).toEqual({ exitCode: 0, stdout: "" });
+    const counted = Object.entries(await series(observer, "vhostuser_cni_requests_total"));
+    expect(Object.fromEntries(counted.filter(([, value]) => value > 0))).toEqual({
+      'vhostuser_cni_requests_total{verb="ADD",code="bridge-missing"}': 1,
+      'vhostuser_cni_requests_total{verb="DEL",code="ok"}': 3,
+      'vhostuser_cni_requests_total{verb="other",code="ok"}': 2,
+    });
+    expect(counted.map(([key]) => key)).toContain('vhostuser_cni_requests_total{verb="GC",code="ok"}');
+    expect(await series(observer, "vhostuser_cni_request_duration_seconds")).toEqual({
+      'vhostuser_cni_request_duration_seconds_count{verb="ADD",outcome="failed"}': 1,
+      'vhostuser_cni_request_duration_seconds_count{verb="DEL",outcome="ok"}': 3,
+      'vhostuser_cni_request_duration_seconds_count{verb="other",outcome="ok"}': 2,
+    });
+    expect(await series(observer, "vhostuser_errors_total")).toEqual({
+      'vhostuser_errors_total{source="cni",code="bridge-missing"}': 1,
+    });
+  });
+
+  it("counts allocations and hands answers and errors through", async () => {
+    const observer = await startObserver();
+    const failure = new Failure({ code: "directory-unsafe", what: "a link" });
+    const allocate = observer.allocations("sockets", async (devices) => {
+      if (devices.length === 0) throw failure;
+      return devices.length;
+    });
+    expect(await series(observer, "vhostuser_allocations_total")).toEqual({
+      'vhostuser_allocations_total{pool="sockets",code="ok"}': 0,
+    });
+    expect(await allocate(["a", "b"])).toBe(2);
+    await expect(allocate([])).rejects.toBe(failure);
+    expect(await series(observer, "vhostuser_allocations_total")).toEqual({
+      'vhostuser_allocations_total{pool="sockets",code="ok"}': 1,
+      'vhostuser_allocations_total{pool="sockets",code="directory-unsafe"}': 1,
+    });
+    expect(await series(observer, "vhostuser_allocation_duration_seconds")).toEqual({
+      'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="ok"}': 1,
+      'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="failed"}': 1,
+    });
+    const listPods = observer.podResources(async () => {
+      throw new TypeError("a defect");
+    });
+    await expect(listPods(SIGNAL)).rejects.toThrow("a defect");
+    expect(await series(observer, "vhostuser_errors_total")).toEqual({
+      'vhostuser_errors_total{source="allocation",code="directory-unsafe"}': 1,
+      'vhostuser_errors_total{source="pod-resources",code="internal"}': 1,
+    });
+  });
+
+  it("shows the switch's ports as listed last, and none while it does not answer", async () => {
+    const observer = await startObserver();
+    const memory = new MemoryDataplane();
+    const dataplane = observer.dataplane(memory);
+    await dataplane.ensurePort(portRequest("p1"), SIGNAL);
+    const second = await dataplane.ensurePort(portRequest("p2"), SIGNAL);
+    memory.ports.set("p2", { ...second, connected: true });
+    await dataplane.listPorts(SIGNAL);
+    expect(await series(observer, "vhostuser_switch_ports")).toEqual({
+      'vhostuser_switch_ports{bridge="br0",state="connected"}': 1,
+      'vhostuser_switch_ports{bridge="br0",state="waiting"}': 1,
+      'vhostuser_switch_ports{bridge="br0",state="failed"}': 0,
+    });
+    memory.dead = true;
+    await expect(dataplane.listPorts(SIGNAL)).rejects.toThrow("does not answer");
+    expect(await dataplane.probe("br0", SIGNAL)).toMatchObject({ ready: false });
+    expect(await series(observer, "vhostuser_switch_ports")).toEqual({});
+    expect(await series(observer, "vhostuser_dataplane_call_duration_seconds")).toEqual({
+      'vhostuser_dataplane_call_duration_seconds_count{call="ensure-port",outcome="ok"}': 2,
+      'vhostuser_dataplane_call_duration_seconds_count{call="list-ports",outcome="ok"}': 1,
+      'vhostuser_dataplane_call_duration_seconds_count{call="list-ports",outcome="failed"}': 1,
+      'vhostuser_dataplane_call_duration_seconds_count{call="probe",outcome="unfit"}': 1,
+    });
+    await dataplane.close();
+    expect(memory.closed).toBe(true);
+  });
+
+  it("counts what the reconciler does", async () => {
+    const observer = await startObserver();
+    const { reconcile } = observer;
+    const firstPassed = reconcile.passBegan();
+    reconcile.itemFailed(new Failure({ code: "dataplane-timeout", what: "slow" }));
+    reconcile.repaired("orphan-port");
+    reconcile.reclaimed("sockets");
+    firstPassed();
+    const secondPassed = reconcile.passBegan();
+    reconcile.stageFailed(new Failure({ code: "kubelet-unavailable", what: "away" }));
+    secondPassed();
+    reconcile.passBegan()();
+    expect(await series(observer, "vhostuser_reconcile_passes_total")).toEqual({
+      'vhostuser_reconcile_passes_total{outcome="ok"}': 2,
+      'vhostuser_reconcile_passes_total{outcome="failed"}': 1,
+    });
+    expect(await series(observer, "vhostuser_reconcile_last_ok_timestamp_seconds")).toEqual({
+      vhostuser_reconcile_last_ok_timestamp_seconds: 1_700_000_000,
+    });
+    expect(await series(observer, "vhostuser_reconcile_repairs_total")).toMatchObject({
+      'vhostuser_reconcile_repairs_total{kind="orphan-port"}': 1,
+      'vhostuser_reconcile_repairs_total{kind="late-del"}': 0,
+    });
+    expect(await series(observer, "vhostuser_reclaims_total")).toEqual({
+      'vhostuser_reclaims_total{pool="sockets"}': 1,
+    });
+    expect(await series(observer, "vhostuser_errors_total")).toEqual({
+      'vhostuser_errors_total{source="reconcile",code="kubelet-unavailable"}': 1,
+      'vhostuser_errors_total{source="reconcile",code="dataplane-timeout"}': 1,
+    });
+  });
+
+  it("tells what the process costs and which release it is", async () => {
+    const observer = await startObserver();
+    observer.ovsdbConnected();
+    const value = async (name: string) => Object.values(await series(observer, name))[0];
+    expect(await value("process_resident_memory_bytes")).toBeGreaterThan(10_000_000);
+    expect(await value("process_cpu_seconds_total")).toBeGreaterThan(0);
+    expect(await value("process_open_fds")).toBeGreaterThan(3);
+    expect(await value("process_start_time_seconds")).toBeCloseTo(performance.timeOrigin / 1000, 3);
+    expect(await value("nodejs_eventloop_lag_seconds")).toBeGreaterThanOrEqual(0);
+    expect(await value("vhostuser_ovsdb_connections_total")).toBe(1);
+    expect(await series(observer, "vhostuser_build_info")).toEqual({
+      [`vhostuser_build_info{version="1.2.3",node_version="${process.versions.node}"}`]: 1,
+    });
+  });
+
+  it("stays well-formed with two scrapes at once and never tells a pod's name", async () => {
+    const observer = await startObserver();
+    await observer.dataplane(new MemoryDataplane()).ensurePort(portRequest("p1"), SIGNAL);
+    const texts = await Promise.all(
+      Array.from({ length: 8 }, async () => (await fetch(`${observer.url}/metrics`)).text()),
+    );
+    for (const text of texts) {
+      expect(readExposition(text).size).toBe(Object.keys(METRICS).length);
+      expect(text).not.toContain("secret-pod");
+    }
+  });
+});
+
+describe("probes", () => {
+  it("is alive and says so while the reconciler is", async () => {
+    const observer = await startObserver();
+    const response = await fetch(`${observer.url}/livez`);
+    expect([response.status, await response.text()]).toEqual([200, "ok\nreconciler: ok\n"]);
+  });
+
+  it("is dead when the reconciler is overdue", async () => {
+    const observer = await startObserver({ maxReconcilerSilenceMs: () => -1 });
+    const response = await fetch(`${observer.url}/livez`);
+    expect(response.status).toBe(503);
+    expect(await response.text()).toMatch(/^not ok\nreconciler: NOT OK, gave no sign of life for \d+ s, /);
+  });
+
+  it("is ready when records, CNI socket and registrations are, whatever the switch does", async () => {
+    await serveCniSocket();
+    const observer = await startObserver();
+    const memory = new MemoryDataplane();
+    memory.dead = true;
+    await observer.dataplane(memory).probe("br0", SIGNAL);
+    pools = [{ name: "sockets", devices: [{ healthy: false }] }];
+    const response = await fetch(`${observer.url}/readyz`);
+    expect([response.status, await response.text()]).toEqual([
+      200,
+      "ok\nrecords: ok\nCNI socket: ok\nkubelet plugins: ok\n",
+    ]);
+  });
+
+  it("says what is not ready", async () => {
+    plugins = [
+      { resource: "vhostuser/sockets", registered: false, registrations: 1 },
+      { resource: "vhostuser/dataplane", registered: true, registrations: 1 },
+    ];
+    const observer = await startObserver();
+    await rm(join(directory, "records"), { recursive: true });
+    const response = await fetch(`${observer.url}/readyz`);
+    expect(response.status).toBe(503);
+    const lines = (await response.text()).split("\n");
+    expect(lines[0]).toBe("not ok");
+    expect(lines[1]).toMatch(/^records: NOT OK, .*\/records cannot be written: ENOENT/);
+    expect(lines[2]).toMatch(/^CNI socket: NOT OK, nobody serves .*\/cni.sock: connect ENOENT/);
+    expect(lines[3]).toBe("kubelet plugins: NOT OK, not registered with kubelet: vhostuser/sockets");
+  });
+
+  it("is not ready before a plugin was started", async () => {
+    await serveCniSocket();
+    plugins = [];
+    const response = await fetch(`${(await startObserver()).url}/readyz`);
+    expect(await response.text()).toContain("kubelet plugins: NOT OK, none is started yet");
+  });
+});

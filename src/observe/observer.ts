@@ -1,0 +1,128 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import type { Logger } from "../logging/logger.ts";
+import { type Check, runChecks } from "./checks.ts";
+import { collectNode } from "./collect-node.ts";
+import { collectProcess } from "./collect-process.ts";
+import { Heartbeats } from "./heartbeats.ts";
+import { type HttpServer, type Page, serveHttp, text } from "./http-server.ts";
+import { Metrics } from "./metrics.ts";
+import type { NodeView } from "./node-view.ts";
+import {
+  type CniOutcome,
+  collectZeros,
+  observeAllocations,
+  observeCni,
+  observePodResources,
+} from "./observed-calls.ts";
+import { ObservedDataplanes } from "./observed-dataplane.ts";
+import { readinessChecks } from "./readiness.ts";
+import { ReconcileWatch } from "./reconcile-watch.ts";
+
+/** What the daemon is observed with. */
+export interface ObserverOptions {
+  /** Where metrics and probes are served. */
+  readonly listen: { readonly address: string; readonly port: number };
+  readonly view: NodeView;
+  /** Release that runs. */
+  readonly version: string;
+  /** Milliseconds that the reconciler may give no sign of life: its pause and the work on one port, with some to spare. */
+  readonly maxReconcilerSilenceMs: () => number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Below the second that kubelet gives a probe unless told otherwise. */
+const CHECK_MS = 800;
+
+/** Metrics, liveness and readiness of one daemon; its parts are wrapped, and know nothing of it. */
+export class Observer {
+  readonly #metrics: Metrics;
+  readonly #dataplanes: ObservedDataplanes;
+  readonly #server: HttpServer;
+  /** What the reconciler reports to. */
+  readonly reconcile: ReconcileWatch;
+
+  private constructor(
+    metrics: Metrics,
+    dataplanes: ObservedDataplanes,
+    reconcile: ReconcileWatch,
+    server: HttpServer,
+  ) {
+    this.#metrics = metrics;
+    this.#dataplanes = dataplanes;
+    this.reconcile = reconcile;
+    this.#server = server;
+  }
+
+  /** Serves /metrics, /livez and /readyz. @throws Failure `invalid-config` when the address cannot be used */
+  static async start(options: ObserverOptions): Promise<Observer> {
+    const { view, clock, logger } = options;
+    const metrics: Metrics = new Metrics([
+      collectZeros,
+      (to) => collectNode(view, to),
+      (to) => dataplanes.collect(to),
+      (to) => collectProcess(options.version, to),
+    ]);
+    const dataplanes = new ObservedDataplanes(metrics);
+    const heartbeats = new Heartbeats();
+    const onAlive = heartbeats.expect("reconciler", options.maxReconcilerSilenceMs);
+    const reconcile = new ReconcileWatch({ metrics, clock, onAlive });
+    const pages = new Map<string, () => Promise<Page>>([
+      [
+        "/metrics",
+        async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),
+      ],
+      ["/livez", () => verdict(heartbeats.checks())],
+      ["/readyz", () => verdict(readinessChecks(view))],
+    ]);
+    const server = await serveHttp({ ...options.listen, pages, logger });
+    return new Observer(metrics, dataplanes, reconcile, server);
+  }
+
+  /** Where the pages are, for example `http://127.0.0.1:9417`. */
+  get url(): string {
+    return this.#server.url;
+  }
+
+  /** Wraps what answers the container runtime. */
+  cni<Request extends { readonly env: Readonly<Record<string, string>> }, Answer extends CniOutcome>(
+    answer: (request: Request, signal: AbortSignal) => Promise<Answer>,
+  ): (request: Request, signal: AbortSignal) => Promise<Answer> {
+    return observeCni(this.#metrics, answer);
+  }
+
+  /** Wraps what answers Allocate for a container of one pool. */
+  allocations<Answer>(
+    pool: string,
+    allocate: (devices: readonly string[]) => Promise<Answer>,
+  ): (devices: readonly string[]) => Promise<Answer> {
+    return observeAllocations(this.#metrics, pool, allocate);
+  }
+
+  /** Wraps what reads PodResources. */
+  podResources<Pods>(
+    listPods: (signal: AbortSignal) => Promise<Pods>,
+  ): (signal: AbortSignal) => Promise<Pods> {
+    return observePodResources(this.#metrics, listPods);
+  }
+
+  /** Wraps a switch; once for each, since pools of one switch share it. */
+  dataplane(dataplane: Dataplane): Dataplane {
+    return this.#dataplanes.observe(dataplane);
+  }
+
+  /** A connection to Open vSwitch's database was made. */
+  ovsdbConnected(): void {
+    this.#metrics.count("vhostuser_ovsdb_connections_total", {});
+  }
+
+  close(): Promise<void> {
+    return this.#server.close();
+  }
+}
+
+async function verdict(checks: readonly Check[]): Promise<Page> {
+  const { ok, text: lines } = await runChecks(checks, AbortSignal.timeout(CHECK_MS));
+  return text(ok ? 200 : 503, lines);
+}

@@ -1,0 +1,82 @@
+import type { Clock } from "../clock/clock.ts";
+import { toFailure } from "../failure/failure.ts";
+import type { Metrics } from "./metrics.ts";
+import { countError } from "./observed-calls.ts";
+
+/** What the reconciler takes away; the metric's help says what each is. */
+const REPAIR_KINDS = [
+  "unfinished-add",
+  "late-del",
+  "missing-del",
+  "orphan-port",
+  "unknown-directory",
+] as const;
+
+/** One of the things that the reconciler puts right. */
+export type RepairKind = (typeof REPAIR_KINDS)[number];
+
+/** What the watch over the reconciler works with. */
+export interface ReconcileWatchOptions {
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** Called whenever the reconciler shows that it is alive. */
+  readonly onAlive: () => void;
+}
+
+/** Counts what the reconciler does; it is told by the reconciler, whose passes never overlap. */
+export class ReconcileWatch {
+  readonly #options: ReconcileWatchOptions;
+  #hasFailed = false;
+
+  constructor(options: ReconcileWatchOptions) {
+    this.#options = options;
+    for (const kind of REPAIR_KINDS) options.metrics.count("vhostuser_reconcile_repairs_total", { kind }, 0);
+    for (const outcome of ["ok", "failed"]) {
+      options.metrics.count("vhostuser_reconcile_passes_total", { outcome }, 0);
+    }
+  }
+
+  /** A pass begins. @returns to be called at its end, however it ends */
+  passBegan(): () => void {
+    const { metrics, clock, onAlive } = this.#options;
+    const began = performance.now();
+    this.#hasFailed = false;
+    onAlive();
+    return () => {
+      const outcome = this.#hasFailed ? "failed" : "ok";
+      const seconds = (performance.now() - began) / 1000;
+      metrics.count("vhostuser_reconcile_passes_total", { outcome });
+      metrics.observe("vhostuser_reconcile_pass_duration_seconds", { outcome }, seconds);
+      if (outcome === "ok") {
+        metrics.set("vhostuser_reconcile_last_ok_timestamp_seconds", {}, clock.now() / 1000);
+      }
+      onAlive();
+    };
+  }
+
+  /** Work on one more port or listing begins: a long pass is not a dead one. */
+  progress(): void {
+    this.#options.onAlive();
+  }
+
+  /** A stage of the pass was left out, so the pass did not do all that it is for. */
+  stageFailed(error: unknown): void {
+    this.#hasFailed = true;
+    this.itemFailed(error);
+  }
+
+  /** One port, allocation or directory could not be put right; the pass goes on with the others. */
+  itemFailed(error: unknown): void {
+    countError(this.#options.metrics, "reconcile", toFailure(error).code);
+  }
+
+  /** Something was put right. */
+  repaired(kind: RepairKind): void {
+    this.#options.metrics.count("vhostuser_reconcile_repairs_total", { kind });
+  }
+
+  /** An allocation of this pool was removed. */
+  reclaimed(pool: string): void {
+    this.#options.metrics.count("vhostuser_reclaims_total", { pool });
+  }
+}

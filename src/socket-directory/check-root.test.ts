@@ -1,0 +1,70 @@
+import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { checkRoot } from "./check-root.ts";
+
+let root: string;
+let mountInfo: string;
+beforeEach(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), "kvu-check-")));
+  mountInfo = join(root, "mountinfo");
+});
+afterEach(() => rm(root, { recursive: true }));
+
+const SAFE = "rw,nosuid,nodev,noexec,relatime,nosymfollow";
+const line = (mountPoint: string, flags: string) =>
+  `44 27 0:40 / ${mountPoint} ${flags} shared:7 - tmpfs vhostuser rw,size=16384k\n`;
+const check = async (text: string, allowInsecure = false) => {
+  await writeFile(mountInfo, `21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n${text}`);
+  return checkRoot({ root, allowInsecure, mountInfo });
+};
+
+describe("the root at the daemon's start", () => {
+  it("is fine as a file system of its own with all flags", async () => {
+    expect(await check(line(root, SAFE))).toEqual([]);
+  });
+
+  it.each(["nosymfollow", "nosuid", "nodev", "noexec"])(
+    "is refused without %s, with the cure",
+    async (flag) => {
+      const flags = SAFE.split(",").filter((other) => other !== flag);
+      await expect(check(line(root, flags.join(",")))).rejects.toMatchObject({
+        code: "root-insecure",
+        message: expect.stringMatching(
+          new RegExp(`lacks ${flag} .*mount -o remount,nosymfollow,nosuid,nodev,noexec`),
+        ),
+      });
+    },
+  );
+
+  it("is refused as a plain directory, even on a file system with all flags", async () => {
+    await expect(check(line(root.slice(0, root.lastIndexOf("/")), SAFE))).rejects.toThrow(
+      /no file system of its own/,
+    );
+    await expect(check("")).rejects.toThrow(/run dist\/mount-root\/main\.mjs/);
+  });
+
+  it("is judged by the mount on top of another one", async () => {
+    await expect(check(line(root, SAFE) + line(root, "rw"))).rejects.toThrow(/lacks nosymfollow/);
+    expect(await check(line(root, "rw") + line(root, SAFE))).toEqual([]);
+  });
+
+  it("may be insecure where the configuration says so, and what is wrong is told", async () => {
+    expect(await check("", true)).toEqual([
+      "it is no file system of its own, so nothing bounds it",
+      "its mount lacks nosymfollow,nosuid,nodev,noexec",
+    ]);
+  });
+
+  it("that is missing is an error that names the step which makes it", async () => {
+    await expect(checkRoot({ root: join(root, "absent"), allowInsecure: true })).rejects.toMatchObject({
+      code: "root-missing",
+      message: expect.stringContaining("dist/mount-root/main.mjs"),
+    });
+  });
+
+  it("has blanks in its path read right", async () => {
+    expect(await check(line(root.replace("kvu", "\\153vu"), SAFE))).toEqual([]);
+  });
+});

@@ -1,0 +1,245 @@
+import { existsSync, readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { buildAll } from "../../scripts/build/build-all.ts";
+import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
+import type { Child } from "../machine/child.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { DevicePluginNode } from "./device-plugin-node.ts";
+
+const [A, B, DATAPLANE] = ["vhostuser/a", "vhostuser/b", "vhostuser/dataplane"] as const;
+const POOL_A = { name: "a" };
+const POOL_B = { name: "b", directory: { owner: 1_001, group: 1_002, mode: "2750" } };
+
+let run: LabRun;
+let ovs: OvsDpdk;
+let node: DevicePluginNode;
+let daemon: Child;
+let pods = 0;
+const running = new Set<string>();
+
+beforeAll(async () => {
+  await buildAll();
+  run = await openLabRun();
+  ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br0"] });
+  node = await DevicePluginNode.start(run, ovs.databaseSocket);
+  await node.configure(POOL_A, POOL_B);
+  daemon = await node.startDaemon();
+});
+afterAll(() => run?.close());
+beforeEach(async () => {
+  for (const name of running) await endPod(name);
+  await node.configure(POOL_A, POOL_B);
+  await node.kubelet.waitForAllocatable(A, 4);
+  await node.kubelet.waitForAllocatable(B, 4);
+});
+
+/** A pod with a device of each pool; something lies in its directory afterwards, as a socket would. */
+async function startPod(resources: Readonly<Record<string, number>> = { [A]: 1, [B]: 1 }): Promise<string> {
+  const name = `pod-${pods++}`;
+  const admission = await node.kubelet.admitPod({
+    namespace: "ns",
+    name,
+    containers: [{ name: "c", resources }],
+  });
+  if (admission.phase === "Failed") throw new Error(admission.message);
+  running.add(name);
+  for (const [index, { hostPath }] of (await node.mounts(name)).entries()) {
+    await writeFile(join(hostPath, `left-by-the-test-${index}`), name);
+  }
+  return name;
+}
+
+/** The pod is over, and the daemon has noticed. */
+async function endPod(name: string): Promise<void> {
+  const paths = (await node.mounts(name)).map(({ hostPath }) => hostPath);
+  node.kubelet.removePod({ namespace: "ns", name });
+  running.delete(name);
+  await waitUntil(async () => !paths.some((path) => existsSync(path)), {
+    what: `the directories of ${name} are reclaimed`,
+    limitMs: 20_000,
+  });
+}
+
+const registrations = (resource: string) =>
+  node.kubelet.registrations.filter((attempt) => attempt.resource === resource).length;
+
+/** Waits until kubelet has had a registration of every resource that is newer than `before`. */
+async function registeredAnew(before: Readonly<Record<string, number>>): Promise<void> {
+  await waitUntil(
+    async () => Object.entries(before).every(([resource, count]) => registrations(resource) > count),
+    { what: "all resources are registered anew", limitMs: 20_000 },
+  );
+  for (const resource of [A, B]) await node.kubelet.waitForAllocatable(resource, 4);
+  await node.kubelet.waitForAllocatable(DATAPLANE, 1);
+}
+const counts = () => ({
+  [A]: registrations(A),
+  [B]: registrations(B),
+  [DATAPLANE]: registrations(DATAPLANE),
+});
+
+describe("pods that hold devices", () => {
+  it("got directories with the owner, group and mode of their pool", async () => {
+    const pod = await startPod();
+    const tree = await node.tree(pod);
+    const below = (pool: string) =>
+      tree.filter((line) => line.includes(`/${pool}-0000`)).map((line) => line.split(" ")[1]);
+    expect([below("a"), below("b")]).toEqual([["107:107"], ["1001:1002"]]);
+    expect(tree.filter((line) => / 2770 /.test(line) && line.includes("/a-0000"))).toHaveLength(1);
+    expect(tree.filter((line) => / 2750 /.test(line) && line.includes("/b-0000"))).toHaveLength(1);
+    await endPod(pod);
+  });
+
+  it.each([
+    { what: "kubelet restarts and wipes all sockets", disturb: () => node.kubelet.restart({ downMs: 300 }) },
+    {
+      what: "the daemon is restarted",
+      disturb: async () => {
+        await daemon.stop("SIGTERM");
+        daemon = await node.startDaemon();
+      },
+    },
+    {
+      what: "the daemon is killed and started again",
+      disturb: async () => {
+        await daemon.stop("SIGKILL");
+        daemon = await node.startDaemon();
+      },
+    },
+    {
+      what: "the daemon is upgraded: the new one starts while the old one ends",
+      disturb: async () => {
+        const next = await node.startDaemon();
+        await daemon.stop("SIGTERM");
+        daemon = next;
+      },
+    },
+    {
+      what: "the daemon and kubelet restart at the same time",
+      disturb: async () => {
+        const restart = node.kubelet.restart({ downMs: 100 });
+        await daemon.stop("SIGKILL");
+        daemon = await node.startDaemon();
+        await restart;
+      },
+    },
+  ])("keep exactly what they have when $what", async ({ disturb }) => {
+    const pod = await startPod({ [A]: 2, [B]: 1 });
+    const [tree, mounts, before] = [await node.tree(pod), await node.mounts(pod), counts()];
+    const calls = node.kubelet.allocateCalls.length;
+    await disturb();
+    await registeredAnew(before);
+    expect(await node.mounts(pod)).toEqual(mounts);
+    // The very same directories, what the pod put into them included.
+    expect(await node.tree(pod)).toEqual(tree);
+    expect(node.kubelet.allocateCalls).toHaveLength(calls);
+    const held = new Set(devicesOf(pod));
+    const other = await startPod();
+    expect(devicesOf(other).filter((device) => held.has(device))).toEqual([]);
+    expect(await node.tree(pod)).toEqual(tree);
+    await endPod(other);
+    await endPod(pod);
+  });
+
+  it("regain them after a reboot: root empty, kubelet's checkpoint naming the old paths", async () => {
+    const pod = await startPod({ [A]: 2, [B]: 1 });
+    const withoutInode = (tree: readonly string[]) =>
+      tree.filter((line) => !line.includes("left-by-the-test")).map((line) => line.replace(/ \d+$/, ""));
+    const [tree, mounts, before] = [await node.tree(pod), await node.mounts(pod), counts()];
+    await node.reboot(daemon);
+    daemon = await node.startDaemon();
+    await registeredAnew(before);
+    expect((await node.kubelet.readmitPods()).get(`ns/${pod}`)).toMatchObject({ phase: "Running" });
+    expect(await node.mounts(pod)).toEqual(mounts);
+    expect(withoutInode(await node.tree(pod))).toEqual(withoutInode(tree));
+    await endPod(pod);
+  });
+});
+
+const devicesOf = (name: string): readonly string[] =>
+  node.kubelet
+    .containers({ namespace: "ns", name })
+    .flatMap(({ deviceIds }) => Object.values(deviceIds).flat());
+
+describe("the daemon's configuration, changed while it runs", () => {
+  it("adds, changes and removes pools, and pods keep what they have", async () => {
+    const pod = await startPod({ [A]: 2, [B]: 1 });
+    const [tree, before] = [await node.tree(pod), counts()];
+
+    await node.configure({ ...POOL_A, capacity: 1 }, { name: "c", capacity: 2 });
+    await node.kubelet.waitForAllocatable("vhostuser/c", 2);
+    await node.kubelet.waitForAllocatable(A, 2);
+    await node.kubelet.waitForAllocatable(B, 0);
+    const refused = await node.kubelet.admitPod({
+      namespace: "ns",
+      name: "refused",
+      containers: [{ name: "c", resources: { [A]: 1 } }],
+    });
+    expect(refused).toMatchObject({ phase: "Failed", message: expect.stringContaining("Available: 0") });
+    const other = await startPod({ "vhostuser/c": 1 });
+    expect(await node.tree(pod)).toEqual(tree);
+    await endPod(other);
+
+    await node.configure(POOL_A, POOL_B);
+    await node.kubelet.waitForAllocatable(A, 4);
+    await node.kubelet.waitForAllocatable(B, 4);
+    expect(registrations(A)).toBe(before[A]);
+    expect(await node.tree(pod)).toEqual(tree);
+    await endPod(pod);
+  });
+
+  it("gives new pods the new owner, and leaves running ones theirs", async () => {
+    const [old, before] = [await startPod({ [A]: 1 }), counts()];
+    const tree = await node.tree(old);
+    await node.untilLogged(daemon, '"changed":["a"]', () =>
+      node.configure({ ...POOL_A, directory: { owner: 2_000, group: 2_001, mode: "2700" } }, POOL_B),
+    );
+    const young = await startPod({ [A]: 1 });
+    expect((await node.tree(young)).filter((line) => / 2000:2001 2700 /.test(line))).toHaveLength(1);
+    expect(await node.tree(old)).toEqual(tree);
+    expect(counts()).toEqual(before);
+    await node.configure(POOL_A, POOL_B);
+    await endPod(old);
+    await endPod(young);
+  });
+
+  it("names line and key of what is wrong, and goes on with what it had", async () => {
+    const before = counts();
+    const line = await node.untilLogged(daemon, "is not taken", () =>
+      node.writeConfig("node: n1\npools:\n  - name: a\n    capacity: none\n"),
+    );
+    expect(line).toContain("line 4, key pools.0.capacity");
+    const pod = await startPod();
+    await node.configure(POOL_A, POOL_B);
+    expect(counts()).toEqual(before);
+    await endPod(pod);
+  });
+});
+
+describe("a switch that dies and comes back", () => {
+  it("makes devices unhealthy and healthy again, and pods keep their directories", async () => {
+    const pod = await startPod();
+    const [tree, before] = [await node.tree(pod), counts()];
+    await ovs.killVswitchd();
+    await node.kubelet.waitForAllocatable(A, 0, 40_000);
+    await node.kubelet.waitForAllocatable(B, 0, 40_000);
+    expect(node.kubelet.capacity(DATAPLANE)?.allocatable).toBe(1);
+    await ovs.restartVswitchd();
+    await node.kubelet.waitForAllocatable(A, 4, 40_000);
+    expect(await node.tree(pod)).toEqual(tree);
+    expect(counts()).toEqual(before);
+    await endPod(pod);
+  });
+
+  it("does not show in the devices at all where it is back within seconds", async () => {
+    const log = () => readFileSync(daemon.log, "utf8");
+    const before = log().length;
+    await ovs.restartVswitchd();
+    await node.kubelet.waitForAllocatable(A, 4);
+    await node.untilLogged(daemon, '"reclaimed"', async () => endPod(await startPod()));
+    expect(log().slice(before)).not.toContain('"devices":"unhealthy"');
+  });
+});
