@@ -10,6 +10,11 @@ export interface BuiltFile {
 
 /** Builds everything below dist/. */
 export async function buildAll(): Promise<readonly BuiltFile[]> {
-  const files = [await bundleProgram("daemon"), await bundleProgram("sidecar"), await compileShim()];
+  const files = [
+    await bundleProgram("daemon"),
+    await bundleProgram("mount-root"),
+    await bundleProgram("sidecar"),
+    await compileShim(),
+  ];
   return Promise.all(files.map(async (file) => ({ file, bytes: (await stat(file)).size })));
 }

@@ -7,6 +7,7 @@ import { build } from "esbuild";
  */
 const NODE_FLAGS = {
   daemon: [],
+  "mount-root": [],
   sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--lite-mode", "--v8-pool-size=1"],
 } as const;
 
@@ -14,7 +15,7 @@ const NODE_FLAGS = {
  * One executable file for one program: dist/<program>/main.mjs. It finds proto/ two folders up, as the sources do, so an
  * image keeps dist/ and proto/ side by side.
  */
-export async function bundleProgram(program: "daemon" | "sidecar"): Promise<string> {
+export async function bundleProgram(program: keyof typeof NODE_FLAGS): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;
   await build({
     entryPoints: [`src/${program}/main.ts`],

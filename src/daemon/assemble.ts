@@ -14,6 +14,7 @@ import { DeviceUses } from "../device-plugin/device-uses.ts";
 import { NodePools } from "../device-plugin/node-pools.ts";
 import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
 import { PoolPlugins } from "../device-plugin/pools.ts";
+import { DirectoryGuard } from "../directory-guard/guard.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
 import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
@@ -25,6 +26,8 @@ import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import { openRecords, type Records } from "../records/records.ts";
+import { checkRoot } from "../socket-directory/check-root.ts";
+import { checkLabels } from "./check-labels.ts";
 import { takeOwnership } from "./owner-lock.ts";
 
 /** What a daemon is built from. */
@@ -56,6 +59,7 @@ interface StartedParts {
   plugins?: PoolPlugins;
   dataplane?: DevicePlugin;
   live?: LiveConfig;
+  guard?: DirectoryGuard;
 }
 
 /**
@@ -66,6 +70,11 @@ interface StartedParts {
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, configFile, ownPod, version, logger, clock } = options;
   await using undo = new AsyncDisposableStack();
+  const { root, rootFileSystem } = config;
+  for (const reason of await checkRoot({ root, allowInsecure: rootFileSystem.allowInsecure })) {
+    logger.warn({ file: root, reason }, "the root is not safe against its pods");
+  }
+  await checkLabels({ config, logger });
   const owner = await takeOwnership(config.recordsDirectory, clock);
   undo.defer(() => owner.release());
   const records = await openRecords(config.recordsDirectory);
@@ -90,6 +99,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   undo.defer(() => observer.close());
   logger.info({ url: observer.url }, "serving metrics and probes");
+  // Before anything needs room in the root, which a pod may have filled while no daemon ran.
+  const guard = new DirectoryGuard({
+    root,
+    clock,
+    logger,
+    ownershipOf: (id) => records.allocations.get(id)?.ownership,
+  });
+  started.guard = guard;
+  void guard.start();
+  undo.defer(() => guard.close());
   await rebuildAllocations(records, places, logger);
 
   const uses = new DeviceUses(records.allocations);
@@ -225,6 +244,6 @@ function nodeView({ config }: DaemonOptions, records: Records, started: StartedP
       ),
       pluginView(config.dataplaneResource, started.dataplane),
     ],
-    guard: () => ({ socketsMended: 0, hoardsEmptied: 0 }),
+    guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
   };
 }

@@ -5,6 +5,7 @@ import { loadConfig, parseConfig } from "../config/load.ts";
 import { toFailure } from "../failure/failure.ts";
 import { createLogger } from "../logging/logger.ts";
 import { startDaemon } from "./assemble.ts";
+import { checkCapabilities } from "./check-capabilities.ts";
 
 const USAGE = `kube-vhostuser node daemon
 
@@ -34,6 +35,7 @@ async function main(): Promise<void> {
   const config = await loadConfig(path, node);
   const configFile = { path, parse: (text: string) => parseConfig(text, path, node) };
   const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
+  await checkCapabilities();
   const daemon = await startDaemon({
     config,
     configFile,

@@ -217,7 +217,7 @@ export class DirectoryGuard {
     for (const name of sockets) {
       if (!mendSocket(directory, name)) continue;
       this.#counts.socketsMended += 1;
-      this.#options.logger.debug({ directory: place.path, socket: name }, "socket opened for its group");
+      this.#options.logger.debug({ file: place.path, socket: name }, "socket opened for its group");
     }
     if (isDeep) this.#pulseToo(place);
     else if (place.watch !== undefined) this.#pulsed.delete(place);
@@ -232,7 +232,7 @@ export class DirectoryGuard {
     this.#counts.hoardsEmptied += 1;
     const lockedMs = this.#nextLockMs(place);
     const [allocation] = place.path.split("/");
-    const told = { allocation, directory: place.path, removed, lockedMs };
+    const told = { allocation, file: place.path, removed, lockedMs };
     this.#options.logger.warn(told, "a pod filled its directory; it is emptied and locked for a while");
     this.#spawn(this.#unlockLater(place, lockedMs));
   }

@@ -34,7 +34,7 @@ describe("deploy/daemonset.yaml", () => {
   });
 
   it("mounts every directory that the configuration's defaults name", () => {
-    const config = parseConfig(read("deploy/config.yaml"), "deploy/config.yaml");
+    const config = parseConfig(read("deploy/config.yaml"), "deploy/config.yaml", "node-1");
     const mounted: string[] = daemon.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
     const used = [config.root, config.recordsDirectory, config.cniSocket, config.deviceInfoDirectory].concat(
       config.kubelet.devicePlugins,

@@ -60,7 +60,7 @@ describe("what users read", () => {
 
 describe("deploy/", () => {
   it("config.yaml is a configuration that the daemon takes", () => {
-    expect(parseConfig(read("deploy/config.yaml"), "deploy/config.yaml").pools).toHaveLength(1);
+    expect(parseConfig(read("deploy/config.yaml"), "deploy/config.yaml", "node-1").pools).toHaveLength(1);
   });
 
   it("the example network is one that the CNI plugin takes, and no list", async () => {

@@ -6,11 +6,6 @@ import { LOG_FIELDS } from "../../src/logging/fields.ts";
 const SRC = join(import.meta.dirname, "../../src");
 const CALL = /\blogger(?:\.(?:trace|debug|info|warn|error|fatal|child)|\[[^\]]+\])\(/g;
 
-/** Fields still to be renamed, by file; to be emptied. */
-const TO_RENAME: Readonly<Record<string, readonly string[]>> = {
-  "directory-guard/guard.ts": ["directory"],
-};
-
 const sources = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter(
   (file) => file.endsWith(".ts") && !file.endsWith(".test.ts") && !file.startsWith("logging/"),
 );
@@ -94,7 +89,7 @@ describe("log lines", () => {
   it("have no fields but those of src/logging/fields.ts", () => {
     const wrong = sources.flatMap((file) =>
       loggedFields(readFileSync(join(SRC, file), "utf8"))
-        .filter((field) => !(field in LOG_FIELDS) && !TO_RENAME[file]?.includes(field))
+        .filter((field) => !(field in LOG_FIELDS))
         .map((field) => `${file}: ${field}`),
     );
     expect(wrong, "use a name of src/logging/fields.ts, or add one there").toEqual([]);

@@ -1,0 +1,123 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { mountRoot } from "../../src/mount-root/mount-root.ts";
+import { checkRoot, ROOT_FLAGS } from "../../src/socket-directory/check-root.ts";
+import { mountOf, parseMountInfo } from "../../src/socket-directory/mount-info.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
+
+const BOUNDS = { sizeMiB: 4, inodes: 2048 };
+let run: LabRun;
+let root: string;
+let roots = 0;
+
+beforeAll(async () => {
+  run = await openLabRun();
+});
+afterAll(() => run?.close());
+beforeEach(() => {
+  const path = join(run.directory, `root-${roots++}`);
+  root = path;
+  const trace = run.journal.note({ kind: "mount", path });
+  run.cleanup.defer(`unmount ${path}`, async () => {
+    while ((await mountAt(path)) !== undefined) await runProgram("umount", ["-l", path]);
+    run.journal.strike(trace);
+  });
+});
+
+const mountAt = async (path: string) => {
+  const mount = mountOf(path, parseMountInfo(await readFile("/proc/self/mountinfo", "utf8")));
+  return mount?.mountPoint === path ? mount : undefined;
+};
+const check = () => checkRoot({ root, allowInsecure: false });
+
+describe("the privileged step", () => {
+  it("mounts what the daemon's check wants, with the bounds that were asked for", async () => {
+    await expect(check()).rejects.toMatchObject({ code: "root-missing" });
+    expect(await mountRoot({ root, bounds: BOUNDS })).toBe("mounted");
+    const mount = await mountAt(root);
+    expect([...(mount?.flags ?? [])]).toEqual(expect.arrayContaining([...ROOT_FLAGS]));
+    expect(mount?.options).toEqual(expect.arrayContaining(["size=4096k", "nr_inodes=2048"]));
+    expect(await check()).toEqual([]);
+  });
+
+  it("repeated changes nothing", async () => {
+    await mountRoot({ root, bounds: BOUNDS });
+    const before = await readFile("/proc/self/mountinfo", "utf8");
+    const runMount = () => Promise.reject(new Error("was run"));
+    expect(await mountRoot({ root, bounds: BOUNDS, runMount })).toBe("as it was");
+    expect(await readFile("/proc/self/mountinfo", "utf8")).toBe(before);
+  });
+
+  it("gives new bounds and missing flags to a root in use, whose content stays", async () => {
+    await mkdir(root);
+    await runProgram("mount", ["-t", "tmpfs", "-o", "mode=0755,size=1m,nosuid", "vhostuser", root]);
+    await writeFile(join(root, "kept"), "kept");
+    await expect(check()).rejects.toThrow(/lacks nosymfollow,nodev,noexec/);
+    expect(await mountRoot({ root, bounds: BOUNDS })).toBe("remounted");
+    expect(await readFile(join(root, "kept"), "utf8")).toBe("kept");
+    expect((await mountAt(root))?.options).toContain("nr_inodes=2048");
+    expect(await check()).toEqual([]);
+  });
+
+  it("finds its mount behind a link in the root's path, as /var/run is one", async () => {
+    await mountRoot({ root, bounds: BOUNDS });
+    const link = `${root}-link`;
+    await symlink(root, link);
+    expect(await mountRoot({ root: link, bounds: BOUNDS })).toBe("as it was");
+  });
+
+  it("refuses a directory with something in it, and names it", async () => {
+    await mkdir(join(root, "k3j5h2g4f6d8s9a0"), { recursive: true });
+    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toMatchObject({
+      code: "root-busy",
+      message: expect.stringContaining("k3j5h2g4f6d8s9a0"),
+    });
+    expect(await mountAt(root)).toBeUndefined();
+  });
+
+  it("refuses another file system in its place and leaves that as it is", async () => {
+    await mkdir(root);
+    await runProgram("mount", ["-t", "tmpfs", "-o", "size=1m", "somebody", root]);
+    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toThrow(/tmpfs from "somebody"/);
+    expect((await mountAt(root))?.flags.has("nosymfollow")).toBe(false);
+  });
+
+  it("says what mount said when it fails", async () => {
+    await mountRoot({ root, bounds: BOUNDS });
+    for (let n = 0; n < 40; n++) await mkdir(join(root, String(n)));
+    await expect(mountRoot({ root, bounds: { sizeMiB: 4, inodes: 10 } })).rejects.toThrow(/mount -o remount/);
+  });
+
+  it("as a program in a container's mount namespace reaches the node's", async () => {
+    await mkdir(root);
+    const container = `${root}-container`;
+    await mkdir(container);
+    const seen = join(container, "root");
+    const config = join(run.directory, "config.json");
+    const pools = [
+      { name: "p", resource: "a.b/c", capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "b" } },
+    ];
+    await writeFile(config, JSON.stringify({ node: "n", root: seen, rootFileSystem: BOUNDS, pools }));
+    // A node, whose mounts are shared, as systemd makes them; and twice a container that has the root's directory as a
+    // volume with mountPropagation Bidirectional: its own mounts are private, but the volume is the node's peer.
+    const script = `set -e
+      mount --make-rshared /
+      start='mount -t tmpfs container "$3"; mount --make-private "$3"; mkdir "$3/root"; mount --rbind "$4" "$3/root"
+        "$0" "$1" --config "$2"'
+      unshare --mount --propagation unchanged sh -ec "$start" "$@"
+      unshare --mount --propagation unchanged sh -ec "$start" "$@"
+      cat /proc/self/mountinfo`;
+    const program = join(import.meta.dirname, "../../src/mount-root/main.ts");
+    const { stdout } = await promisify(execFile)("unshare", [
+      ...["--mount", "--propagation", "private", "sh", "-c", script, "sh"],
+      ...[process.execPath, program, config, container, root],
+    ]);
+    expect(stdout).toContain(`${seen} is mounted\n`);
+    expect(stdout).toContain(`${seen} is as it was\n`);
+    expect(mountOf(root, parseMountInfo(stdout))).toMatchObject({ mountPoint: root, source: "vhostuser" });
+  });
+});

@@ -1,0 +1,335 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { chmod, chown, lstat, mkdtemp, readdir, readFile, statfs } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildAll } from "../../scripts/build/build-all.ts";
+import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
+import { pluginSocketName } from "../../src/device-plugin/plugin-socket-name.ts";
+import { systemCode } from "../../src/failure/failure.ts";
+import { newAllocationId } from "../../src/names/allocation-id.ts";
+import { ensureSocketDirectories } from "../../src/socket-directory/ensure.ts";
+import { ClusterNode, DAEMON_PROGRAM, SOCKETS } from "../cluster/cluster-node.ts";
+import { exampleNetwork } from "../cluster/network.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { PluginClient } from "../stand-in/kubelet/plugin-client.ts";
+import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import { CniError, runPlugin } from "../stand-in/multus/run-plugin.ts";
+import { type AttachedPod, attachPod, said } from "./isolation-pod.ts";
+import { startUserSwitch, type UserSwitch } from "./isolation-switch.ts";
+
+/** The pool's group; neither QEMU's user nor root is in it. */
+const GROUP = 1500;
+const SWITCH = 1234;
+const QEMU = 107;
+
+let run: LabRun;
+let ovs: UserSwitch;
+let node: ClusterNode;
+let network: SelectedNetwork;
+let pods = 0;
+
+/** Exactly the capabilities that docs/security.md and deploy/daemonset.yaml name, and not one more. */
+const setpriv = (without?: string) => {
+  const names = Object.keys(NEEDED_CAPABILITIES).filter((name) => name !== without);
+  const set = ["-all", ...names.map((name) => `+${name.replace("CAP_", "").toLowerCase()}`)].join(",");
+  return ["setpriv", `--bounding-set=${set}`, "--inh-caps=-all", "--no-new-privs", "--"];
+};
+
+beforeAll(async () => {
+  await buildAll();
+  run = await openLabRun();
+  ovs = await startUserSwitch(run, { uid: SWITCH, gid: GROUP, bridge: "br-a" });
+  node = await ClusterNode.start(run, {
+    ...{ name: "a", bridge: "br-a", databaseSocket: ovs.databaseSocket, daemonPrefix: setpriv() },
+    pool: { directory: { owner: QEMU, group: GROUP, mode: "2770" } },
+  });
+  network = { ...(await exampleNetwork()), interface: "net1" };
+});
+afterAll(() => run?.close());
+
+const attach = () => attachPod(run, node, network, `pod-${pods++}`);
+
+/** A program as DPDK's, with the usual umask, that says when somebody connects. */
+const server = (directory: string) => `
+  process.umask(0o022);
+  net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
+    .listen("${directory}/net1/vhost.sock", () => say("listening"));`;
+
+/** The switch's state of a port, by the pod's socket. */
+async function portOf(pod: AttachedPod): Promise<string> {
+  const path = join(pod.hostDirectory, "net1", "vhost.sock");
+  return ovs.vsctl("--columns=status,link_state", "find", "Interface", `options:vhost-server-path="${path}"`);
+}
+
+const portName = async (pod: AttachedPod): Promise<string> => {
+  const path = join(pod.hostDirectory, "net1", "vhost.sock");
+  return ovs.vsctl(
+    ...["--no-wait", "--bare", "--columns=name", "find", "Interface", `options:vhost-server-path="${path}"`],
+  );
+};
+
+const capabilitiesOf = async (pid: number) =>
+  /^CapEff:\s*([0-9a-f]+)$/m.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1];
+
+describe("the daemon with the capabilities that it names and no other", () => {
+  it("allocates, attaches, detaches and reclaims", async () => {
+    const bits = Object.values(NEEDED_CAPABILITIES).reduce((sum, { bit }) => sum + 2 ** bit, 0);
+    expect(Number.parseInt((await capabilitiesOf(node.daemonPid)) ?? "", 16)).toBe(bits);
+    const pod = await attach();
+    expect(await portOf(pod)).toContain("disconnected");
+    // What only root could have cleaned up: a directory that its owner has closed.
+    await pod.runToEnd(
+      "main",
+      `fs.mkdirSync("${pod.directory}/net1/d"); fs.chmodSync("${pod.directory}/net1/d", 0);`,
+    );
+    await pod.remove();
+    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim", limitMs: 20_000 });
+    expect(await node.leftovers()).toEqual({ directories: 0, records: 0 });
+    expect(await portOf(pod)).toBe("");
+  });
+
+  it.each(Object.keys(NEEDED_CAPABILITIES))("less %s does not start and says so", (name) => {
+    const [command = "", ...args] = [...setpriv(name), process.execPath, DAEMON_PROGRAM];
+    const { status, stderr } = spawnSync(command, [...args, "--config", node.configFile], {
+      encoding: "utf8",
+    });
+    expect(status).toBe(1);
+    expect(stderr).toContain(`capability-missing: the daemon lacks ${name} `);
+  });
+
+  // The check above would be believed without this: each is needed for something.
+  it.each([
+    ["CAP_CHOWN", "ensure", "cannot be set without CAP_CHOWN"],
+    ["CAP_FOWNER", "ensure", "cannot be set without CAP_FOWNER"],
+    ["CAP_FSETID", "ensure", "cannot be set without CAP_FSETID"],
+    ["CAP_FOWNER", "mend", "EPERM: operation not permitted, chmod"],
+    ["CAP_DAC_OVERRIDE", "mend", "EACCES: permission denied, open"],
+    ["CAP_DAC_OVERRIDE", "remove", "EACCES: permission denied"],
+    [undefined, "ensure", "done"],
+    [undefined, "mend", "done"],
+    [undefined, "remove", "done"],
+  ])("less %s: %s ends with %s", async (name, step, end) => {
+    const root = await mkdtemp(join(run.directory, "step-"));
+    const id = newAllocationId();
+    const ownership = { owner: QEMU, group: GROUP, mode: 0o2770 };
+    await ensureSocketDirectories({ root, allocationId: id, names: ["net1"], ownership });
+    const socket = createServer().listen(join(root, id, "net1", "vhost.sock"));
+    await once(socket, "listening");
+    await chmod(join(root, id, "net1", "vhost.sock"), 0o755);
+    await chown(join(root, id, "net1", "vhost.sock"), QEMU, GROUP);
+    const program = join(import.meta.dirname, "isolation-step.ts");
+    const [command = "", ...args] = [...setpriv(name), process.execPath, program, step, root, id];
+    expect(spawnSync(command, args, { encoding: "utf8" }).stdout).toContain(end);
+    socket.close();
+  });
+});
+
+describe("a pod", () => {
+  it("sees its own allocation and writes in its interface and device directories only", async () => {
+    const [a, b] = [await attach(), await attach()];
+    const words = await a.runToEnd(
+      "main",
+      `const top = "${a.directory}";
+      say("names " + fs.readdirSync(top).join(" ") + "; beside " + fs.readdirSync(top + "/..").join(" "));
+      say("uid " + process.getuid());
+      for (const name of fs.readdirSync(top)) say(name + " " + tried(() => fs.writeFileSync(top + "/" + name + "/x", "")));
+      say("above " + tried(() => fs.writeFileSync(top + "/x", "")));
+      say("rename " + tried(() => fs.renameSync(top + "/net1", top + "/net2")));
+      say("remove " + tried(() => fs.rmdirSync(top + "/net1")));
+      say("mode " + tried(() => fs.chmodSync(top, 0o777)));
+      say("link to b " + tried(() => fs.readdirSync(top + "/../${b.hostDirectory.split("/").at(-1)}")));
+      fs.symlinkSync("..", top + "/net1/up");
+      say("through its link " + tried(() => fs.readdirSync(top + "/net1/up")));
+      say("setuid " + tried(() => { fs.chmodSync(top + "/net1/x", 0o4755); }));
+      say("device " + require("node:child_process").spawnSync("mknod", [top + "/net1/null", "c", "1", "3"]).status);`,
+    );
+    const device = words.match(/sockets-\d{5}/)?.[0];
+    expect(words).toContain(`names net1 ${device}; beside sockets`);
+    expect(words).toContain(`uid ${QEMU}`);
+    for (const line of ["net1 done", `${device} done`]) expect(words).toContain(line);
+    for (const what of ["above", "rename", "remove"])
+      expect(words).toMatch(new RegExp(`^${what} EACCES$`, "m"));
+    expect(words).toContain("mode EPERM");
+    expect(words).toContain("link to b ENOENT");
+    expect(words).toContain("through its link ELOOP");
+    expect(words).toContain("device 1");
+    await a.remove();
+    await b.remove();
+  });
+
+  it("that makes its socket with umask 022 is connected by a switch of an unprivileged user", async () => {
+    const pod = await attach();
+    const container = await pod.run("main", server(pod.directory));
+    await said(container, "listening");
+    await said(container, "connected");
+    const socket = await lstat(join(pod.hostDirectory, "net1", "vhost.sock"));
+    expect([socket.uid, socket.gid, (socket.mode & 0o777).toString(8)]).toEqual([QEMU, GROUP, "775"]);
+    expect(await readFile(`/proc/${ovs.pid}/status`, "utf8")).toMatch(new RegExp(`^Uid:\t${SWITCH}\t`, "m"));
+    // Who is not in the group is refused, in the node's own view too.
+    const attempt = `require("node:net").connect("${pod.hostDirectory}/net1/vhost.sock")
+      .on("connect", () => process.exit(0)).on("error", (error) => { console.log(error.code); process.exit(1) })`;
+    const stranger = spawnSync(process.execPath, ["-e", attempt], { uid: 4321, gid: 4321, encoding: "utf8" });
+    expect(stranger.stdout.trim()).toBe("EACCES");
+    await pod.remove();
+  });
+
+  it("that plants links in the place of its socket leads neither the switch nor the daemon anywhere", async () => {
+    const [a, b] = [await attach(), await attach()];
+    const target = await b.run("main", server(b.directory));
+    await said(target, "connected");
+    const connections = async () => (await readFile(target.log, "utf8")).split("connected").length - 1;
+    const before = { connections: await connections(), shadow: await lstat("/etc/shadow") };
+    const database = await lstat(ovs.databaseSocket);
+    const path = join(a.hostDirectory, "net1", "vhost.sock");
+    for (const [index, to] of [
+      join(b.hostDirectory, "net1", "vhost.sock"),
+      ovs.databaseSocket,
+      "/etc/shadow",
+    ].entries()) {
+      await a.runToEnd(
+        `plant-${index}`,
+        `fs.rmSync("${a.directory}/net1/vhost.sock", { force: true });
+        fs.symlinkSync("${to}", "${a.directory}/net1/vhost.sock");`,
+      );
+      // The switch says why it could not connect only once, when it makes the port: the daemon lets it make it anew.
+      const refused = async () =>
+        (await readFile(ovs.log, "utf8")).split(
+          `(${path}) failed to connect: Too many levels of symbolic links`,
+        ).length;
+      const before = await refused();
+      await ovs.vsctl("--no-wait", "del-port", await portName(a));
+      await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}`, limitMs: 20_000 });
+      expect(await portOf(a)).toContain("disconnected");
+      // Not even root, who may do everything else.
+      const code = await new Promise((resolve) => {
+        connect(path)
+          .on("connect", () => resolve("connected"))
+          .on("error", (error) => resolve(systemCode(error)));
+      });
+      expect(code).toBe("ELOOP");
+    }
+    // It tried all the time: as soon as there is a socket instead of the link it connects.
+    await a.runToEnd("tidy", `fs.rmSync("${a.directory}/net1/vhost.sock")`);
+    await said(await a.run("main", server(a.directory)), "connected");
+    expect(await connections()).toBe(before.connections);
+    const owner = ({ uid, gid, mode, ctimeMs }: Awaited<ReturnType<typeof lstat>>) => [
+      uid,
+      gid,
+      mode,
+      ctimeMs,
+    ];
+    expect(owner(await lstat("/etc/shadow"))).toEqual(owner(before.shadow));
+    expect(owner(await lstat(ovs.databaseSocket))).toEqual(owner(database));
+    await a.remove();
+    await b.remove();
+    await waitUntil(async () => (await node.leftovers()).directories === 0, {
+      what: "reclaim",
+      limitMs: 20_000,
+    });
+    expect((await lstat("/etc/shadow")).ino).toBe(before.shadow.ino);
+    expect((await lstat(ovs.databaseSocket)).isSocket()).toBe(true);
+  });
+});
+
+describe("a pod that fills its directory", () => {
+  it.each([
+    [
+      "with a million files",
+      (top: string) =>
+        `for (let n = 0; n < 1e6; n++) try { fs.closeSync(fs.openSync("${top}/net1/f" + n, "w")) } catch {}`,
+    ],
+    [
+      "with directories in directories",
+      (top: string) => `for (let n = 0; n < 1e6; n++) try {
+        const d = "${top}/net1/" + (n % 7) + "/" + (n % 11); fs.mkdirSync(d, { recursive: true });
+        fs.symlinkSync("/etc", d + "/" + n) } catch {}`,
+    ],
+    [
+      "with gigabytes",
+      (top: string) => `const block = Buffer.alloc(1 << 20);
+        for (let n = 0; n < 4096; n++) try { fs.appendFileSync("${top}/net1/big" + (n % 8), block) } catch {}`,
+    ],
+  ])("%s harms nobody else", async (_name, fill) => {
+    const a = await attach();
+    const hog = await a.run("main", `say("begin"); for (;;) { ${fill(a.directory)} }`);
+    await said(hog, "begin");
+    for (let round = 0; round < 5; round++) {
+      const b = await attach();
+      const container = await b.run("main", server(b.directory));
+      await said(container, "connected");
+      await b.remove();
+    }
+    expect(hog.isRunning()).toBe(true);
+    await hog.stop("SIGKILL");
+    await a.remove();
+    await waitUntil(async () => (await node.leftovers()).directories === 0, {
+      what: "reclaim",
+      limitMs: 30_000,
+    });
+    const { files, ffree, blocks, bfree } = await statfs(node.root);
+    expect([files - ffree, blocks - bfree]).toEqual([1, 0]);
+  });
+});
+
+describe("names from outside", () => {
+  const outside = async () => {
+    const seen = await readdir(node.directory, { recursive: true });
+    return seen.filter((name) => !/\.log$|owner\.lock/.test(name)).sort();
+  };
+
+  it.each([
+    "../../escape",
+    "/etc/passwd",
+    "sockets-00000/../../x",
+    "sockets-1",
+    "other-00000",
+    "",
+    "sockets-00000\0",
+  ])("device id %j is not allocated, and nothing is made", async (id) => {
+    const socket = join(node.kubelet.paths.pluginDirectory, pluginSocketName(SOCKETS));
+    const kubelet = await PluginClient.connect(socket, 5_000);
+    const before = await outside();
+    await expect(kubelet.allocate([id])).rejects.toThrow(/INVALID_ARGUMENT/);
+    expect(await outside()).toEqual(before);
+    kubelet.close();
+  });
+
+  it.each([
+    ["interface", { CNI_IFNAME: "../../escape" }, {}],
+    ["interface that is the device's directory above", { CNI_IFNAME: ".." }, {}],
+    ["container id", { CNI_CONTAINERID: "../../escape" }, {}],
+    ["device id", {}, { deviceID: "../../escape" }],
+    ["device-info file", {}, { CNIDeviceInfoFile: "/etc/escape.json" }],
+    ["device-info file", {}, { CNIDeviceInfoFile: "../escape.json" }],
+    ["network", {}, { name: "../escape" }],
+  ])("%s %j %j is refused by ADD, and nothing is made", async (_what, env, config) => {
+    const podName = `pod-${pods++}`;
+    const admission = await node.kubelet.admitPod({
+      namespace: "tests",
+      name: podName,
+      containers: [{ name: "main", resources: { [SOCKETS]: 1 } }],
+    });
+    if (admission.phase === "Failed") throw new Error(admission.message);
+    const deviceID = admission.containers[0]?.deviceIds[SOCKETS]?.[0];
+    const before = await outside();
+    const { name = "escape", ...runtime } = config as Record<string, string>;
+    const answer = runPlugin({
+      executable: join(import.meta.dirname, "../../dist/cni/kube-vhostuser"),
+      env: {
+        ...{ CNI_COMMAND: "ADD", CNI_CONTAINERID: "c".repeat(64), CNI_NETNS: "/proc/self/ns/net" },
+        ...{ CNI_IFNAME: "net1", CNI_PATH: "/opt/cni/bin", ...env },
+        CNI_ARGS: `K8S_POD_NAMESPACE=tests;K8S_POD_NAME=${podName};K8S_POD_UID=${admission.uid}`,
+        KUBE_VHOSTUSER_CNI_SOCKET: join(node.directory, "cni.sock"),
+      },
+      stdin: { cniVersion: "1.0.0", name, type: "kube-vhostuser", runtimeConfig: { deviceID, ...runtime } },
+    });
+    await expect(answer).rejects.toBeInstanceOf(CniError);
+    expect(await outside()).toEqual(before);
+    for (const file of ["/etc/escape.json", "/escape", "/tmp/escape"]) expect(existsSync(file)).toBe(false);
+    node.kubelet.removePod({ namespace: "tests", name: podName });
+  });
+});
