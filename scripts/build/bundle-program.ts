@@ -3,10 +3,11 @@ import { build } from "esbuild";
 
 /**
  * Node's flags for each program, in the bundle's first line so that nobody can start it without. KubeVirt gives
- * a hook sidecar 64 MB when its VM has dedicated CPUs; docs/sidecar.md has what was measured with which flags.
+ * a hook sidecar 64 MB when its VM has dedicated CPUs; docs/sidecar.md has what was measured with which flags. A burst
+ * of Allocate calls leaves the daemon 30 MB bigger without its own, and no faster: docs/performance.md.
  */
 const NODE_FLAGS = {
-  daemon: [],
+  daemon: ["--max-semi-space-size=2", "--optimize-for-size"],
   "mount-root": [],
   sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--lite-mode", "--v8-pool-size=1"],
 } as const;

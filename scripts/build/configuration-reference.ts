@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { takesEffectAtOnce } from "../../src/config/reload.ts";
 import { daemonConfigSchema } from "../../src/config/schema.ts";
 
 interface JsonSchema {
@@ -22,9 +23,28 @@ One YAML file, \`/etc/kube-vhostuser/config.yaml\` unless \`--config\` says othe
 refused, and an error names the line and the key. \`deploy/config.yaml\` is a short example. This page is written
 from the schema in \`src/config/schema.ts\` by \`npm run docs\`.
 
-| key | value | default | meaning |
-| --- | --- | --- | --- |
+The daemon looks at the file while it runs (in a ConfigMap, kubelet carries a change there within a minute or two).
+A change of a key counts
+
+- *at once*: kubelet's registration and the pods stay;
+- *after a restart* of the daemon's process: the log names the key as waiting, and the old value stays until then. A
+  pool that is new, and so has no pods, gets the switch that it names at once; one that was removed and is put back
+  with another switch while pods hold its devices keeps the old switch until the last of them is freed;
+- *with the mount step*: a new pod of the DaemonSet runs it as its init container, before the daemon. On a mount that
+  is there already it only sets the bounds anew, so running pods keep what they have.
+
+A file that is wrong, by itself or together with values that wait for a restart, is reported and not taken.
+
+| key | value | default | a change counts | meaning |
+| --- | --- | --- | --- | --- |
 `;
+
+/** What the mount step reads (src/mount-root); the daemon's own restart does not change the mount. */
+const MOUNT_STEP_KEYS: ReadonlySet<string> = new Set([
+  "root",
+  "rootFileSystem.sizeMiB",
+  "rootFileSystem.inodes",
+]);
 
 /** The text of docs/configuration.md. */
 export function configurationReference(): string {
@@ -40,9 +60,14 @@ function rows(schema: JsonSchema, prefix: string): string[] {
     if (property.items?.properties !== undefined) return rows(property.items, `${key}[].`);
     const isRequired = schema.required?.includes(name) === true;
     return [
-      `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${property.description ?? ""} |`,
+      `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${changeColumn(key)} | ${property.description ?? ""} |`,
     ];
   });
+}
+
+function changeColumn(key: string): string {
+  if (MOUNT_STEP_KEYS.has(key)) return "with the mount step";
+  return takesEffectAtOnce(key) ? "at once" : "after a restart";
 }
 
 function valueColumn(schema: JsonSchema): string {

@@ -4,6 +4,8 @@ import { OneAtATime } from "../turns/one-at-a-time.ts";
 /** One request's place among those for the same container. */
 export interface ContainerTurn {
   readonly containerId: string;
+  /** Whose turn it is, where that is not the container's; for messages. */
+  readonly where?: string;
   /** What it does, for those who wait for it in vain, for example "ADD of interface net1". */
   readonly what: string;
   /** Ends the wait for the turn. */
@@ -30,11 +32,11 @@ export class ContainerTurns {
   }
 }
 
-function busyWith(running: string, { containerId, what, signal }: ContainerTurn): Failure {
+function busyWith(running: string, { containerId, where, what, signal }: ContainerTurn): Failure {
   return new Failure({
     code: "busy",
     what: `${what} has to wait, and time was up: ${running} is still running`,
-    where: `container ${containerId}`,
+    where: where ?? `container ${containerId}`,
     fix: "try again; the daemon's log says what hangs",
     cause: signal.reason,
   });

@@ -24,7 +24,12 @@ export async function add(
   const device = await findDevice(request, context);
   const plan = planAttachment(request, device, context);
   // The reconciler, in the turn of an older sandbox, works on the same allocation.
-  const turn = { containerId: plan.allocation.id, what: `ADD of interface ${request.interfaceName}`, signal };
+  const turn = {
+    containerId: plan.allocation.id,
+    where: `allocation ${plan.allocation.id}`,
+    what: `ADD of interface ${request.interfaceName}`,
+    signal,
+  };
   const record = await context.turns.run(turn, () => attach(plan, request, context, signal));
   context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);

@@ -30,7 +30,14 @@ afterEach(async () => {
 
 async function start(
   file: string,
-  { config = text(4), ...options }: { readonly config?: string; readonly pollMs?: number } = {},
+  {
+    config = text(4),
+    ...options
+  }: {
+    readonly config?: string;
+    readonly pollMs?: number;
+    readonly apply?: (config: DaemonConfig) => Promise<void>;
+  } = {},
 ): Promise<LiveConfig> {
   const logger = pino(
     {},
@@ -125,6 +132,57 @@ describe("a live configuration", () => {
     await writeFile(file, long);
     expect((await says("is not taken")).reason).toContain("a socket's path would have");
     expect(applied).toEqual([]);
+  });
+
+  it("refuses a pool whose resource is taken by one that stays until a restart, and names the key", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const config = await start(file);
+    const pool = (name: string) =>
+      `  - { name: ${name}, resource: vhostuser/dataplane, capacity: 1, dataplane: { type: ovs-dpdk, bridge: b } }\n`;
+    await writeFile(file, text(5, "dataplaneResource: vhostuser/switch\n") + pool("other"));
+    const { reason } = await says("is not taken");
+    expect(reason).toContain(
+      "key pools.1.resource: vhostuser/dataplane is taken already by dataplaneResource",
+    );
+    expect(config.current).toEqual(parseConfig(text(4), file));
+    expect(applied).toEqual([]);
+  });
+
+  it("says that it is in effect only when it is, and tries again at the next look", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    let failures = 0;
+    const apply = async (config: DaemonConfig) => {
+      if (failures++ < 3) throw new Error("pool sockets has no plugin");
+      applied.push(config);
+    };
+    const config = await start(file, { pollMs: 20, apply });
+    await writeFile(file, text(5));
+    await says("is in effect");
+    expect(applied).toEqual([config.current]);
+    expect(config.current.pools[0]?.capacity).toBe(5);
+    // One error; the same again is told to nobody.
+    expect(logged.filter(({ msg }) => msg.includes("effect")).map(({ level }) => level)).toEqual([50, 30]);
+  });
+
+  it("tries again what failed when the daemon started", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    let isFirst = true;
+    const config = await start(file, {
+      pollMs: 20,
+      apply: async (next) => {
+        if (isFirst) {
+          isFirst = false;
+          throw new Error("pool sockets has no plugin");
+        }
+        applied.push(next);
+      },
+    });
+    await config.applyInitial();
+    await says("is in effect");
+    expect(applied).toEqual([parseConfig(text(4), file)]);
   });
 
   it("goes on when the file is gone, and takes it when it is back", async () => {

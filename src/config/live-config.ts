@@ -5,8 +5,8 @@ import type { Clock } from "../clock/clock.ts";
 import { describeThrown, toFailure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
-import { checkPathLengths } from "./load.ts";
-import { planReload } from "./reload.ts";
+import { checkJoined } from "./load.ts";
+import { planReload, type ReloadPlan } from "./reload.ts";
 import type { DaemonConfig } from "./schema.ts";
 
 /** What a live configuration works with. */
@@ -16,13 +16,19 @@ export interface LiveConfigOptions {
   readonly config: DaemonConfig;
   /** Checks the text of the file. @throws Failure `invalid-config` */
   readonly parse: (text: string) => DaemonConfig;
-  /** Puts a configuration into effect that differs from the last one in keys that need no restart. */
+  /**
+   * Puts a configuration into effect that differs from the last one in keys that need no restart. Where it rejects,
+   * it is called again with the same at the next look.
+   */
   readonly apply: (config: DaemonConfig) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Milliseconds between looks at the file that no event told of; default 30 000. */
   readonly pollMs?: number;
 }
+
+/** What the log tells of a change; nothing for one that is tried again. */
+type PoolChanges = Partial<Pick<ReloadPlan, "added" | "removed" | "changed">>;
 
 /** Milliseconds from a change to the look at it: an editor or kubelet may not be done yet. */
 const SETTLE_MS = 100;
@@ -41,6 +47,8 @@ export class LiveConfig {
   #text: string | undefined;
   /** Keys of which was said that they need a restart. */
   #waiting = "";
+  /** Why the current configuration is not in effect as a whole; undefined where it is. */
+  #notApplied: string | undefined;
   #changed = Promise.withResolvers<void>();
 
   constructor(options: LiveConfigOptions) {
@@ -51,6 +59,14 @@ export class LiveConfig {
   /** What the daemon runs with now. */
   get current(): DaemonConfig {
     return this.#config;
+  }
+
+  /**
+   * Puts the configuration into effect that the daemon starts with. Never rejects: what fails is logged, and tried
+   * again once {@link LiveConfig.start} was called.
+   */
+  applyInitial(): Promise<void> {
+    return this.#apply();
   }
 
   /**
@@ -105,8 +121,9 @@ export class LiveConfig {
       });
       const isNew = text !== this.#text;
       this.#text = text;
-      if (text === undefined || !isNew || this.#stop.signal.aborted) return;
-      await this.#take(parse(text));
+      if (this.#stop.signal.aborted) return;
+      if (text !== undefined && isNew) await this.#take(parse(text));
+      else if (this.#notApplied !== undefined) await this.#apply();
     } catch (error) {
       const { code, message } = toFailure(error);
       logger.error({ file, code, reason: message }, "the new configuration is not taken; the old one stays");
@@ -114,10 +131,10 @@ export class LiveConfig {
   }
 
   async #take(next: DaemonConfig): Promise<void> {
-    const { file, apply, logger } = this.#options;
+    const { file, logger } = this.#options;
     const plan = planReload(this.#config, next);
     // With a key that waits, the two are joined to what nobody has checked.
-    checkPathLengths(plan.config, file);
+    checkJoined(plan.config, file);
     const waiting = plan.waiting.join(", ");
     if (waiting !== this.#waiting && waiting !== "") {
       logger.warn(
@@ -127,13 +144,23 @@ export class LiveConfig {
     }
     this.#waiting = waiting;
     const { added, removed, changed } = plan;
-    if (isDeepStrictEqual(plan.config, this.#config)) return;
+    if (this.#notApplied === undefined && isDeepStrictEqual(plan.config, this.#config)) return;
     this.#config = plan.config;
+    await this.#apply({ added, removed, changed });
+  }
+
+  async #apply({ added, removed, changed }: PoolChanges = {}): Promise<void> {
+    const { file, apply, logger } = this.#options;
     try {
-      await apply(plan.config);
-      logger.info({ file, added, removed, changed }, "the new configuration is in effect");
+      await apply(this.#config);
+      this.#notApplied = undefined;
+      logger.info({ file, added, removed, changed }, "the configuration is in effect");
     } catch (error) {
-      logger.error({ err: error, file }, "the new configuration is not in effect as a whole");
+      const reason = describeThrown(error);
+      // The same words at every look would bury everything else.
+      const level = reason === this.#notApplied ? "debug" : "error";
+      this.#notApplied = reason;
+      logger[level]({ err: error, file }, "the configuration is not in effect as a whole, trying again");
     }
   }
 }

@@ -3,7 +3,7 @@ import { isMap, LineCounter, type Node, parseDocument } from "yaml";
 import type { z } from "zod";
 import { Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
-import { type DaemonConfig, daemonConfigSchema } from "./schema.ts";
+import { type DaemonConfig, daemonConfigSchema, takenTwice } from "./schema.ts";
 
 const ALLOCATION_BYTES = "/0123456789abcdef".length;
 const SOCKET_BYTES = "/vhost.sock".length;
@@ -82,8 +82,20 @@ function lineOf(contents: unknown, path: readonly PropertyKey[], lines: LineCoun
   return lines.linePos(offset).line;
 }
 
+/**
+ * Checks what keys of one configuration demand of each other, for one that was joined from two valid ones.
+ * @throws Failure `invalid-config` with the key
+ */
+export function checkJoined(config: DaemonConfig, file: string): void {
+  const conflicts = takenTwice(config).map(({ path, message }) => `key ${path.join(".")}: ${message}`);
+  if (conflicts.length > 0) {
+    throw invalid(`with values that stay until a restart, ${conflicts.join("; ")}`, file);
+  }
+  checkPathLengths(config, file);
+}
+
 /** Checks that every socket below the configured directories has a path that the kernel takes. @throws Failure `invalid-config` */
-export function checkPathLengths(config: DaemonConfig, file: string): void {
+function checkPathLengths(config: DaemonConfig, file: string): void {
   const switchRoot = config.switchRoot ?? config.root;
   for (const { name } of config.pools) {
     // A directory in an allocation is named after an interface or a device.

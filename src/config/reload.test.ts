@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "./load.ts";
-import { planReload } from "./reload.ts";
+import { planReload, takesEffectAtOnce } from "./reload.ts";
 
 interface PoolText {
   readonly name: string;
@@ -80,5 +80,18 @@ describe("a reload", () => {
     expect(plan.waiting).toEqual(["pools.a.dataplane.database"]);
     expect(plan.config).toEqual(config([{ name: "a", bridge: "br1" }, { name: "b" }]));
     expect(plan.changed).toEqual(["a"]);
+  });
+
+  it.each([
+    { key: "reclaim.graceSeconds", atOnce: true },
+    { key: "pools[].capacity", atOnce: true },
+    { key: "pools[].directory.owner", atOnce: true },
+    { key: "pools[].dataplane.bridge", atOnce: true },
+    { key: "pools[].dataplane.database", atOnce: false },
+    { key: "pools[].dataplane.type", atOnce: false },
+    { key: "kubelet.devicePlugins", atOnce: false },
+    { key: "rootFileSystem.inodes", atOnce: false },
+  ])("tells of $key whether it takes effect at once: $atOnce", ({ key, atOnce }) => {
+    expect(takesEffectAtOnce(key)).toBe(atOnce);
   });
 });

@@ -13,8 +13,21 @@ export interface ReloadPlan {
   readonly waiting: readonly string[];
 }
 
-/** Keys that take effect at once; all others are where things are, and stand until a restart. */
+/** Top-level keys that take effect at once; all others are where things are, and stand until a restart. */
 const LIVE_KEYS: ReadonlySet<string> = new Set<keyof DaemonConfig>(["pools", "reclaim"]);
+
+/** Of a pool's dataplane only this can change while pods have ports in it; the others say which switch it is. */
+const LIVE_DATAPLANE_KEY = "bridge" satisfies keyof PoolConfig["dataplane"];
+
+/**
+ * Whether a new value of a key takes effect while the daemon runs.
+ * @param key as docs/configuration.md writes it, for example `reclaim.graceSeconds` or `pools[].dataplane.bridge`
+ */
+export function takesEffectAtOnce(key: string): boolean {
+  const [top = "", second] = key.split(".");
+  const isSwitch = top === "pools[]" && second === "dataplane" && !key.endsWith(`.${LIVE_DATAPLANE_KEY}`);
+  return LIVE_KEYS.has(top.replace("[]", "")) && !isSwitch;
+}
 
 /**
  * Decides what of a new, valid configuration takes effect at once. A pool's switch cannot change under its pods:
@@ -60,8 +73,8 @@ function mergePool(
   next: PoolConfig,
 ): { readonly pool: PoolConfig; readonly waiting: readonly string[] } {
   if (before === undefined) return { pool: next, waiting: [] };
-  const { bridge: _, ...switchBefore } = before.dataplane;
-  const { bridge, ...switchNext } = next.dataplane;
+  const { [LIVE_DATAPLANE_KEY]: _, ...switchBefore } = before.dataplane;
+  const { [LIVE_DATAPLANE_KEY]: bridge, ...switchNext } = next.dataplane;
   if (isDeepStrictEqual(switchBefore, switchNext)) return { pool: next, waiting: [] };
   const differing = (Object.keys({ ...switchBefore, ...switchNext }) as (keyof typeof switchNext)[]).filter(
     (key) => switchBefore[key] !== switchNext[key],

@@ -19,7 +19,9 @@ const unsignedId = z.number().int().min(0).max(0xfffffffe);
 
 const octalMode = z
   .string()
-  .regex(/^[0-7]{3,4}$/, { error: 'must be an octal mode in quotes, such as "2770"' })
+  .regex(/^[0-7]?7[0-7]{2}$/, {
+    error: 'must be an octal mode in quotes that lets the owner in, such as "2770"',
+  })
   .transform((text) => Number.parseInt(text, 8));
 
 const dataplaneSchema = z.strictObject({
@@ -157,20 +159,35 @@ export const daemonConfigSchema = z
     pools: z.array(poolSchema).min(1),
   })
   .superRefine((config, context) => {
-    for (const key of ["name", "resource"] as const) {
-      const seen = new Set(key === "resource" ? [config.dataplaneResource] : []);
-      for (const [index, pool] of config.pools.entries()) {
-        if (seen.has(pool[key])) {
-          context.addIssue({
-            code: "custom",
-            path: ["pools", index, key],
-            message: `${pool[key]} is taken already, every pool needs a ${key} of its own`,
-          });
-        }
-        seen.add(pool[key]);
-      }
+    for (const { path, message } of takenTwice(config)) {
+      context.addIssue({ code: "custom", path: [...path], message });
     }
   });
 
 export type DaemonConfig = z.infer<typeof daemonConfigSchema>;
 export type PoolConfig = DaemonConfig["pools"][number];
+
+/** A key whose value another key has already, and what is wrong with that. */
+export interface Conflict {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** Pools that share a name or a resource, or have the dataplane's resource. */
+export function takenTwice(config: {
+  readonly dataplaneResource: string;
+  readonly pools: readonly { readonly name: string; readonly resource: string }[];
+}): readonly Conflict[] {
+  return (["name", "resource"] as const).flatMap((key) => {
+    const takenBy = new Map(key === "resource" ? [[config.dataplaneResource, "dataplaneResource"]] : []);
+    return config.pools.flatMap((pool, index) => {
+      const taker = takenBy.get(pool[key]);
+      if (taker === undefined) {
+        takenBy.set(pool[key], `pools.${index}.${key}`);
+        return [];
+      }
+      const message = `${pool[key]} is taken already by ${taker}, every pool needs a ${key} of its own`;
+      return [{ path: ["pools", index, key], message }];
+    });
+  });
+}

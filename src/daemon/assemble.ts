@@ -194,7 +194,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => server.close());
 
   undo.defer(() => plugins.close());
-  await plugins.apply(config.pools);
+  await live.applyInitial();
   const dataplane = startDevicePlugin({
     resource: config.dataplaneResource,
     kubelet,

@@ -30,7 +30,7 @@ export function checkCniFile(directory: string, file: string): string {
 /** Writes a device-info file, replacing one that is there; read-only for all, as the reference library does. */
 export async function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o755 });
-  await replaceFile(file, `${JSON.stringify(info)}\n`, { mode: 0o444, durable: false });
+  await replaceFile(file, `${JSON.stringify(info)}\n`, { mode: 0o444 });
 }
 
 /** Removes a device-info file; gone already is fine. */

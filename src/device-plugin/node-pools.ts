@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Pool } from "../attachment/node-context.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
@@ -21,6 +22,8 @@ export class NodePools {
   readonly #options: NodePoolsOptions;
   readonly #pools = new Map<string, Pool>();
   readonly #retired = new Set<string>();
+  /** Configured with another switch than the one that pods have ports in; by name, as they are configured. */
+  readonly #held = new Map<string, PoolConfig>();
   readonly #switches = new Map<string, Dataplane>();
   readonly #unsubscribe: () => void;
   #closing: Promise<void> = Promise.resolve();
@@ -42,7 +45,10 @@ export class NodePools {
     return this.#pools;
   }
 
-  /** Takes over what is configured now; a pool that is gone stays for as long as a device of it is in use. */
+  /**
+   * Takes over what is configured now. For as long as a device of it is in use, a pool that is gone stays, and one that
+   * got another switch (put back after it was gone) stays with its old one.
+   */
   replace(pools: readonly PoolConfig[]): void {
     const configured = new Set(pools.map(({ name }) => name));
     for (const name of this.#pools.keys()) {
@@ -54,8 +60,9 @@ export class NodePools {
     }
     for (const config of pools) {
       this.#retired.delete(config.name);
-      this.#pools.set(config.name, { config, dataplane: this.#switch(config.dataplane) });
+      this.#take(config);
     }
+    for (const name of this.#held.keys()) if (!configured.has(name)) this.#held.delete(name);
     this.#dropUnused();
   }
 
@@ -66,21 +73,54 @@ export class NodePools {
     await this.#closing;
   }
 
+  #take(config: PoolConfig): void {
+    const { uses, logger } = this.#options;
+    const { name } = config;
+    const old = this.#pools.get(name);
+    if (
+      old === undefined ||
+      !uses.has(name) ||
+      switchKey(old.config.dataplane) === switchKey(config.dataplane)
+    ) {
+      if (this.#held.delete(name)) logger.info({ pool: name }, "the pool is at its configured switch");
+      this.#pools.set(name, { config, dataplane: this.#switch(config.dataplane) });
+      return;
+    }
+    // The bridge too: the one that is configured is of the other switch.
+    this.#pools.set(name, {
+      config: { ...config, dataplane: old.config.dataplane },
+      dataplane: old.dataplane,
+    });
+    if (isDeepStrictEqual(this.#held.get(name)?.dataplane, config.dataplane)) {
+      this.#held.set(name, config);
+      return;
+    }
+    this.#held.set(name, config);
+    logger.warn(
+      {
+        pool: name,
+        keys: [`pools.${name}.dataplane`],
+        reason: "pods have ports in the old switch",
+      },
+      "the pool's other switch waits until its last device is freed; the old one stays",
+    );
+  }
+
   #switch(config: PoolConfig["dataplane"]): Dataplane {
-    const { bridge: _, ...where } = config;
-    const key = JSON.stringify(where);
+    const key = switchKey(config);
     const dataplane = this.#switches.get(key) ?? this.#options.open(config);
     this.#switches.set(key, dataplane);
     return dataplane;
   }
 
   #dropUnused(): void {
-    if (this.#retired.size === 0) return;
+    if (this.#retired.size === 0 && this.#held.size === 0) return;
     for (const name of this.#retired) {
       if (this.#options.uses.has(name)) continue;
       this.#retired.delete(name);
       this.#pools.delete(name);
     }
+    for (const [name, config] of this.#held) if (!this.#options.uses.has(name)) this.#take(config);
     this.#closeUnused();
   }
 
@@ -97,4 +137,9 @@ export class NodePools {
         });
     }
   }
+}
+
+/** The same for pools of one switch, whatever their bridges. */
+function switchKey({ bridge: _, ...where }: PoolConfig["dataplane"]): string {
+  return JSON.stringify(where);
 }

@@ -7,6 +7,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { StandInKubelet } from "../../test/stand-in/kubelet/kubelet.ts";
 import { PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
+import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure } from "../failure/failure.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
 import type { Allocate } from "./allocation-answer.ts";
@@ -63,6 +64,7 @@ function start(
     readonly allocate?: Allocate;
     readonly pollMs?: number;
     readonly logger?: Logger;
+    readonly clock?: Clock;
   } = {},
 ): DevicePlugin {
   const plugin = startDevicePlugin({
@@ -237,6 +239,39 @@ describe("a device plugin", () => {
     expect((await readdir(kubelet.paths.pluginDirectory)).filter((name) => name.endsWith(".sock"))).toEqual([
       "kubelet.sock",
     ]);
+  });
+
+  it.each([
+    { what: "lets a running Allocate end before it closes", graceMs: 10_000, isAnswered: true },
+    { what: "closes though an Allocate hangs", graceMs: 0, isAnswered: false },
+  ])("$what", async ({ graceMs, isAnswered }) => {
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    const waiting = Promise.withResolvers<void>();
+    const plugin = start(new ListedDevices("a-00000"), {
+      allocate: async () => {
+        asked.resolve();
+        await answer.promise;
+        return { envs: { ANSWER: "late" }, mounts: [], annotations: {} };
+      },
+      clock: {
+        ...systemClock,
+        sleep: (ms, signal) => {
+          if (ms !== 2_000) return systemClock.sleep(ms, signal);
+          waiting.resolve();
+          return systemClock.sleep(graceMs, signal);
+        },
+      },
+    });
+    await kubelet.waitForAllocatable(RESOURCE, 1);
+    const admission = kubelet.admitPod(pod("vm", 1));
+    await asked.promise;
+    const closed = plugin.close();
+    await waiting.promise;
+    if (isAnswered) answer.resolve();
+    await closed;
+    expect((await admission).phase).toBe(isAnswered ? "Running" : "Failed");
+    answer.resolve();
   });
 
   it("closes while kubelet is away, and says so to who waited for it", async () => {

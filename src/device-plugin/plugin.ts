@@ -14,6 +14,7 @@ import type { DeviceSource } from "./device-source.ts";
 import { DeviceStreams } from "./list-and-watch.ts";
 import { pluginSocketName } from "./plugin-socket-name.ts";
 import { RegistrationKeeper } from "./registration-keeper.ts";
+import { RunningCalls } from "./running-calls.ts";
 
 /** One resource's plugin. */
 export interface DevicePluginOptions {
@@ -43,6 +44,9 @@ export interface DevicePlugin {
   close(): Promise<void>;
 }
 
+/** Milliseconds for running calls to end. */
+const CALL_GRACE_MS = 2_000;
+
 /**
  * Serves one resource and keeps it registered: through restarts of kubelet, which deletes every socket in its
  * directory, and while kubelet is not there at all. Nothing that kubelet does ends it.
@@ -63,7 +67,12 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
     onOpened: () => ready.resolve(),
     onLost: () => keeper.streamLost(),
   });
-  const implementation = devicePluginService({ ...options, streams });
+  const calls = new RunningCalls();
+  const implementation = devicePluginService({
+    ...options,
+    allocate: calls.track(options.allocate),
+    streams,
+  });
 
   const keeper = new RegistrationKeeper({
     resource,
@@ -76,8 +85,10 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
       });
       return {
         close: async () => {
+          // Without a stream there is no kubelet that waits for an answer.
+          const isQuiet = streams.open === 0 || (await calls.over(clock, CALL_GRACE_MS));
           streams.endAll();
-          await server.close();
+          await server.close(isQuiet ? CALL_GRACE_MS : 0);
         },
       };
     },

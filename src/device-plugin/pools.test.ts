@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { StandInKubelet, type StandInKubeletOptions } from "../../test/stand-in/kubelet/kubelet.ts";
@@ -31,11 +32,14 @@ let pools: NodePools;
 let plugins: PoolPlugins;
 /** By database socket. */
 let switches: Map<string, MemoryDataplane>;
+let logged: { readonly msg: string; readonly [field: string]: unknown }[];
+const poolLogger = pino({}, { write: (line) => logged.push(JSON.parse(line)) });
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), "pools-"));
   allocations = new MemoryAllocations();
   switches = new Map();
+  logged = [];
 });
 afterEach(async () => {
   await plugins.close();
@@ -61,6 +65,8 @@ async function start(
   texts: readonly PoolText[],
   options: Omit<StandInKubeletOptions, "root"> & {
     readonly prepare?: (dataplane: MemoryDataplane) => void;
+    /** Called for a pool's plugin before it starts; one that throws keeps it from starting. */
+    readonly beforePlugin?: (pool: string) => void;
   } = {},
 ): Promise<void> {
   kubelet = await StandInKubelet.start({ root, ...options });
@@ -75,15 +81,22 @@ async function start(
       return dataplane;
     },
     uses,
-    logger: silentLogger,
+    logger: poolLogger,
   });
   plugins = new PoolPlugins({
     pools,
     kubelet: kubelet.paths,
     uses,
-    allocator: (pool) => async (devices) => {
-      const { id } = allocations.put({ devices, resource: pool().resource });
-      return { envs: { ALLOCATION: id, OWNER: String(pool().directory.owner) }, mounts: [], annotations: {} };
+    allocator: (pool) => {
+      options.beforePlugin?.(pool().name);
+      return async (devices) => {
+        const { id } = allocations.put({ devices, resource: pool().resource });
+        return {
+          envs: { ALLOCATION: id, OWNER: String(pool().directory.owner) },
+          mounts: [],
+          annotations: {},
+        };
+      };
     },
     clock: quickClock,
     logger: silentLogger,
@@ -203,6 +216,69 @@ describe("the pools' plugins", () => {
     await until(() => kubelet.capacity(B)?.allocatable === 1, "the one in use");
     end("pod");
     expect([...pools.byName.keys()]).toEqual(["a", "b"]);
+  });
+
+  it("keep the old switch for a pool that is put back with another one, until its last device is freed", async () => {
+    await start([{ name: "a" }, { name: "b", database: "/one.sock" }]);
+    await kubelet.waitForAllocatable(B, 4);
+    await admit("pod", B, 1);
+    const one = switches.get("/one.sock");
+    await plugins.apply(configured({ name: "a" }));
+    const back = configured({ name: "a" }, { name: "b", database: "/two.sock", bridge: "br2", capacity: 2 });
+    await plugins.apply(back);
+    await plugins.apply(back);
+    expect(pools.byName.get("b")?.dataplane).toBe(one);
+    expect(pools.byName.get("b")?.config).toMatchObject({
+      capacity: 2,
+      dataplane: { database: "/one.sock", bridge: "br0" },
+    });
+    await kubelet.waitForAllocatable(B, 2);
+    expect([one?.closed, switches.has("/two.sock")]).toEqual([false, false]);
+    expect(logged.filter(({ msg }) => msg.includes("other switch waits"))).toMatchObject([
+      { pool: "b", keys: ["pools.b.dataplane"], reason: "pods have ports in the old switch" },
+    ]);
+    end("pod");
+    const two = switches.get("/two.sock");
+    expect(pools.byName.get("b")).toEqual({ config: back[1], dataplane: two });
+    await until(() => one?.closed === true, "the old switch is let go");
+    // Its plugin looks at the new one from now on, which has no bridge of that name yet.
+    await kubelet.waitForAllocatable(B, 0);
+    two?.bridges.add("br2");
+    await kubelet.waitForAllocatable(B, 2);
+  });
+
+  it("forget the other switch when the old one is configured again, or the pool is gone", async () => {
+    await start([{ name: "a" }, { name: "b", database: "/one.sock" }]);
+    await kubelet.waitForAllocatable(B, 4);
+    await admit("pod", B, 1);
+    const one = pools.byName.get("b")?.dataplane;
+    const other = configured({ name: "a" }, { name: "b", database: "/two.sock" });
+    await plugins.apply(other);
+    await plugins.apply(configured({ name: "a" }, { name: "b", database: "/one.sock", capacity: 5 }));
+    expect(pools.byName.get("b")).toMatchObject({ dataplane: one, config: { capacity: 5 } });
+    await plugins.apply(other);
+    await plugins.apply(configured({ name: "a" }));
+    end("pod");
+    expect([...pools.byName.keys()]).toEqual(["a"]);
+    expect(switches.has("/two.sock")).toBe(false);
+  });
+
+  it("start without those that cannot be, which are named and tried again", async () => {
+    let isBroken = true;
+    await start([{ name: "a" }], {
+      beforePlugin: (pool) => {
+        if (pool !== "a" && isBroken) throw new Error(`${pool} is broken`);
+      },
+    });
+    const wanted = configured({ name: "b" }, { name: "a" }, { name: "c" });
+    await expect(plugins.apply(wanted)).rejects.toThrow("b is broken; c is broken (pool b, c)");
+    await kubelet.waitForAllocatable(A, 4);
+    expect([...plugins.byPool.keys()]).toEqual(["a"]);
+    isBroken = false;
+    await plugins.apply(wanted);
+    await kubelet.waitForAllocatable(B, 4);
+    await kubelet.waitForAllocatable("vhostuser/c", 4);
+    expect(registrations(A)).toBe(1);
   });
 
   it("swap their resources, and no device that a pod holds is given to another", async () => {

@@ -1,6 +1,7 @@
+import type { Pool } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { PoolConfig } from "../config/schema.ts";
-import type { Dataplane } from "../dataplane/dataplane.ts";
+import { Failure, toFailure } from "../failure/failure.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Allocate } from "./allocation-answer.ts";
@@ -54,6 +55,8 @@ export class PoolPlugins {
   /**
    * Brings the plugins to what is configured now. A pool that only changed keeps its registration; one that got
    * another resource is registered anew, and its devices that pods hold under the old one are given to nobody.
+   * A later call tries again to start what failed.
+   * @throws Failure naming the pools whose plugins cannot be started; those of the others run
    */
   apply(pools: readonly PoolConfig[]): Promise<void> {
     const turn = this.#turn.then(() => this.#apply(pools));
@@ -83,7 +86,19 @@ export class PoolPlugins {
       running.pool = pool;
       running.devices.reconfigure(pool);
     }
-    await Promise.all(pools.filter(({ name }) => !this.#running.has(name)).map((pool) => this.#start(pool)));
+    const missing = pools.filter(({ name }) => !this.#running.has(name));
+    const outcomes = await Promise.allSettled(missing.map((pool) => this.#start(pool)));
+    const failed = outcomes.flatMap((outcome, index) =>
+      outcome.status === "rejected" ? [{ name: missing[index]?.name, cause: toFailure(outcome.reason) }] : [],
+    );
+    const [first] = failed;
+    if (first === undefined) return;
+    throw new Failure({
+      code: first.cause.code,
+      what: `the device plugin cannot be started: ${failed.map(({ cause }) => cause.message).join("; ")}`,
+      where: `pool ${failed.map(({ name }) => name).join(", ")}`,
+      cause: failed.length === 1 ? first.cause : new AggregateError(failed.map(({ cause }) => cause)),
+    });
   }
 
   async #stop(names: readonly string[]): Promise<void> {
@@ -98,11 +113,17 @@ export class PoolPlugins {
 
   async #start(pool: PoolConfig): Promise<void> {
     const { pools, kubelet, uses, allocator, clock, logger } = this.#options;
-    const dataplane = pools.byName.get(pool.name)?.dataplane;
-    if (dataplane === undefined) return;
+    const started = pools.byName.get(pool.name);
+    if (started === undefined) return;
     const devices = new ListedDevices({ pool, uses });
-    const configured = () => this.#running.get(pool.name)?.pool ?? pool;
-    const watch = this.#watch(configured, dataplane, devices);
+    let known: Pool = started;
+    // What the node has, which may be another switch than the one that is configured, until that can be changed.
+    const current = () => {
+      known = pools.byName.get(pool.name) ?? known;
+      return known;
+    };
+    const configured = () => current().config;
+    const watch = this.#watch(current, devices);
     try {
       await watch.firstLook;
       const { resource } = pool;
@@ -114,20 +135,22 @@ export class PoolPlugins {
       };
       this.#running.set(pool.name, { pool, devices, plugin, close });
     } catch (error) {
-      // The other pools are not to blame.
-      logger.error({ err: error, pool: pool.name }, "the pool's device plugin cannot be started");
       await watch.close();
       devices.close();
+      throw error;
     }
   }
 
-  #watch(pool: () => PoolConfig, dataplane: Dataplane, devices: ListedDevices) {
+  #watch(current: () => Pool, devices: ListedDevices) {
     const { clock, logger } = this.#options;
     const stop = new AbortController();
     const looked = Promise.withResolvers<void>();
     const over = watchPool({
-      pool,
-      dataplane,
+      pool: () => current().config,
+      // Read at every look.
+      get dataplane() {
+        return current().dataplane;
+      },
       onLook: (state) => {
         devices.update(state);
         looked.resolve();

@@ -19,7 +19,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
+import { type Clock, systemClock } from "../clock/clock.ts";
+import { systemCode } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
@@ -246,5 +247,152 @@ describe("the guard", () => {
     }
     await guard.close();
     await guard.close();
+  });
+});
+
+describe("the guard's sweep", () => {
+  it("leaves no place unwatched, however many there are", async () => {
+    const sweep = { ms: 0, next: Promise.withResolvers<void>() };
+    const clock: Clock = {
+      now: systemClock.now,
+      sleep: async (ms, signal) => {
+        // The sweep is the longest sleep that a guard without offenders has.
+        if (ms < 60_000) return systemClock.sleep(ms, signal);
+        sweep.ms = ms;
+        signal?.addEventListener("abort", () => sweep.next.resolve());
+        await sweep.next.promise;
+        sweep.next = Promise.withResolvers();
+      },
+    };
+    const directories = [await allocate(), await allocate(), await allocate(), await allocate()];
+    guard = newGuard({ clock });
+    await guard.start();
+    expect(sweep.ms).toBeGreaterThan(0);
+    // Once: another sweep would wake those that the first one forgot.
+    const { next } = sweep;
+    next.resolve();
+    await until(async () => sweep.next !== next);
+    for (const directory of directories) await bindSocket(join(directory, "vhost.sock"));
+    for (const directory of directories)
+      await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
+    for (const directory of directories)
+      for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    for (const directory of directories) await until(async () => (await readdir(directory)).length === 1);
+  });
+});
+
+describe("while inodes are scarce", () => {
+  const scarce = () => ({ files: 1000, ffree: 100 });
+
+  it("a pod that binds its socket, stops and binds it again keeps its directory", async () => {
+    const directory = await allocate();
+    guard = newGuard({ inodes: scarce });
+    await guard.start();
+    const path = join(directory, "vhost.sock");
+    for (let life = 0; life < 3; life++) {
+      await rm(path, { force: true });
+      await bindSocket(path);
+      await until(async () => (await modeOf(path)) === "775");
+    }
+    // The guard has looked once more, after all that came before.
+    await bindSocket(join(directory, "seen.sock"));
+    await until(async () => (await modeOf(join(directory, "seen.sock"))) === "775");
+    expect([(await lstat(directory)).uid, guard.counts.hoardsEmptied]).toEqual([107, 0]);
+  });
+
+  it("a pod that changes its directory all the time is locked out, but not for as long as they are", async () => {
+    const directory = await allocate();
+    guard = newGuard({ inodes: scarce });
+    await guard.start();
+    await until(async () => {
+      await writeFile(join(directory, "x"), "");
+      await rm(join(directory, "x"));
+      return (await lstat(directory)).uid === 0;
+    });
+    expect(guard.counts.hoardsEmptied).toBe(1);
+    await until(async () => (await lstat(directory)).uid === 107);
+  });
+
+  it("a pod that hoards stays locked out until there are more", async () => {
+    const directory = await allocate();
+    let ffree = 100;
+    let asked = 0;
+    const inodes = () => {
+      asked += 1;
+      return { files: 1000, ffree };
+    };
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    guard = newGuard({ inodes, firstLockMs: 20 });
+    await guard.start();
+    await until(async () => asked > 3);
+    expect((await lstat(directory)).uid).toBe(0);
+    ffree = 900;
+    await until(async () => (await lstat(directory)).uid === 107);
+  });
+});
+
+describe("an error of the file system", () => {
+  const noInodes = () => {
+    throw Object.assign(new Error("EIO"), { code: "EIO" });
+  };
+
+  it("does not end the pulse that looks into sub-directories", async () => {
+    const directory = await allocate();
+    await mkdir(join(directory, "below"));
+    let asked = 0;
+    guard = newGuard({
+      inodes: () => {
+        asked += 1;
+        return noInodes();
+      },
+    });
+    await guard.start();
+    await until(async () => asked > 2);
+    // The guard may have emptied it before the last one is made.
+    const gone = (error: unknown) => expect(systemCode(error)).toBe("ENOENT");
+    for (let n = 0; n < ENTRIES_MAX + 10; n++)
+      await writeFile(join(directory, "below", `f${n}`), "").catch(gone);
+    await until(async () => (await readdir(directory)).length === 0);
+  });
+
+  it("delays a lock's end, which comes all the same", async () => {
+    const directory = await allocate();
+    let asked = 0;
+    const inodes = () => {
+      asked += 1;
+      return asked <= 2 ? noInodes() : { files: 1000, ffree: 900 };
+    };
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    guard = newGuard({ inodes, firstLockMs: 20 });
+    await guard.start();
+    await until(async () => (await lstat(directory)).uid === 107 && asked > 2);
+  });
+
+  it("makes a look fail, which is made again", async () => {
+    const directory = await allocate();
+    let now = () => {};
+    const clock: Clock = {
+      now: systemClock.now,
+      sleep: async (ms, signal) => {
+        if (ms !== 5_000) return systemClock.sleep(ms, signal);
+        await new Promise<void>((resolve) => {
+          now = resolve;
+          signal?.addEventListener("abort", () => resolve());
+        });
+      },
+    };
+    let isBroken = true;
+    const ownershipOf = () => {
+      if (isBroken) throw new Error("broken");
+      return undefined;
+    };
+    guard = newGuard({ clock, ownershipOf });
+    await bindSocket(join(directory, "vhost.sock"));
+    await guard.start();
+    isBroken = false;
+    await until(async () => {
+      now();
+      return (await modeOf(join(directory, "vhost.sock"))) === "775";
+    });
   });
 });

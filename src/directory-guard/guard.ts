@@ -1,15 +1,17 @@
-import { readdirSync, statfsSync } from "node:fs";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { readdirSync } from "node:fs";
 import type { Clock } from "../clock/clock.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
-import { isLocked } from "../socket-directory/locked-directory.ts";
 import { emptyHoard, lockDirectory, unlockDirectory } from "./empty-hoard.ts";
 import type { HeldDirectory } from "./held-directory.ts";
-import { ENTRIES_MAX, ENTRIES_MAX_AGAIN, inspectDirectory } from "./inspect-directory.ts";
+import { InodeStock, type Inodes } from "./inode-stock.ts";
+import { ENTRIES_MAX, ENTRIES_MAX_AGAIN, type Inspection, inspectDirectory } from "./inspect-directory.ts";
+import { lockLeftBehind, nextLockMs } from "./lock-terms.ts";
+import { LookQueue } from "./look-queue.ts";
 import { mendSocket } from "./mend-socket.ts";
+import { forgetChanges, isRestless, noteChange } from "./note-change.ts";
 import { newPlace, openPlace, type Place } from "./place.ts";
 import { watchOnce } from "./watch-once.ts";
 
@@ -21,8 +23,10 @@ export interface DirectoryGuardOptions {
   readonly logger: Logger;
   /** Owner, group and mode of an allocation's directories, to open those that a killed daemon left locked. */
   readonly ownershipOf?: (allocationId: string) => DirectoryOwnership | undefined;
-  /** Default {@link FIRST_LOCK_MS}. */
+  /** How long a directory is locked the first time; default 5 s. */
   readonly firstLockMs?: number;
+  /** The root's inodes, may throw; default statfs(2). */
+  readonly inodes?: () => Inodes;
 }
 
 /** What a guard has done since it began, for metrics. */
@@ -33,25 +37,12 @@ export interface GuardCounts {
   readonly hoardsEmptied: number;
 }
 
-/** The first look after a change comes this soon; each further change within {@link QUIET_MS} doubles it. */
-const FIRST_LOOK_MS = 20;
-/** The last doubling: a socket is mended within this. */
-const SLOWEST_LOOK_MS = 640;
-const QUIET_MS = 5_000;
-const LOOKS_PER_TURN = 40;
 /** Looks at everything, for changes that the kernel did not report. */
 const SWEEP_MS = 300_000;
 /** Looks at directories with sub-directories when the root fills, and at those that cannot be watched. */
 const PULSE_MS = 50;
-/** Inodes taken between two pulses that call for a look. */
-const PULSE_INODES = 100;
-/** Share of free inodes below which a directory that does not rest is taken from its pod until there are more. */
-const SCARCE = 0.5;
-const RESTLESS_CHANGES = 3;
-/** A directory is given back after this; doubled each time up to the longest. */
-const FIRST_LOCK_MS = 5_000;
-const LONGEST_LOCK_MS = 600_000;
-
+/** A look that failed is made again after this. */
+const RETRY_MS = 5_000;
 /**
  * Looks after what pods do in their directories: a socket gets the group's access, and a directory that a pod fills
  * is emptied. It needs nothing but the root: whatever the records say, owner and mode of a directory are what counts.
@@ -64,13 +55,15 @@ export class DirectoryGuard {
   /** Places that no watch covers: with sub-directories, or out of the kernel's watches. */
   readonly #pulsed = new Set<Place>();
   readonly #running = new Set<Promise<void>>();
-  readonly #queue: Place[] = [];
-  #pump: Promise<void> | undefined;
+  readonly #queue = new LookQueue((place) => this.#spawn(this.#look(place)), this.#stop.signal);
+  readonly #stock: InodeStock;
+  #isPulsing = false;
   #counts = { socketsMended: 0, hoardsEmptied: 0 };
   #toldOfWatches = false;
 
   constructor(options: DirectoryGuardOptions) {
     this.#options = options;
+    this.#stock = new InodeStock(options.root, options.inodes);
   }
 
   get counts(): GuardCounts {
@@ -80,7 +73,7 @@ export class DirectoryGuard {
   /** Looks at everything once, which is done when it resolves, then goes on until it is closed. */
   async start(): Promise<void> {
     this.#add(undefined, "");
-    await this.#pump;
+    await this.#queue.drained();
     this.#spawn(this.#sweep());
   }
 
@@ -104,7 +97,7 @@ export class DirectoryGuard {
     const place = newPlace(parent, name);
     parent?.children.set(name, place);
     this.#places.add(place);
-    this.#enqueue(place);
+    this.#queue.add(place);
   }
 
   #forget(place: Place): void {
@@ -120,53 +113,39 @@ export class DirectoryGuard {
   /** Something changed: look soon, but the later the oftener it happens. */
   #changed(place: Place): void {
     if (place.state !== "watched" || this.#stop.signal.aborted) return;
-    const now = this.#options.clock.now();
-    place.changes = now - place.changedAt > QUIET_MS ? 1 : place.changes + 1;
-    place.changedAt = now;
+    const wait = noteChange(place, this.#options.clock.now());
     place.state = "due";
-    const wait = Math.min(SLOWEST_LOOK_MS, FIRST_LOOK_MS * 2 ** (place.changes - 1));
-    this.#spawn(this.#sleep(wait).then(() => this.#enqueue(place)));
-  }
-
-  /** A look takes some 50 µs; many of them leave the event loop to others in between. */
-  #enqueue(place: Place): void {
-    this.#queue.push(place);
-    this.#pump ??= this.#lookAtAll().finally(() => {
-      this.#pump = undefined;
-    });
-  }
-
-  async #lookAtAll(): Promise<void> {
-    for (let looks = 1; !this.#stop.signal.aborted; looks++) {
-      const place = this.#queue.shift();
-      if (place === undefined) return;
-      // Not waited for: emptying a hoard takes a while, and others' sockets wait.
-      this.#spawn(this.#look(place));
-      if (looks % LOOKS_PER_TURN === 0) await nextTurn();
-    }
+    this.#spawn(this.#sleep(wait).then(() => this.#queue.add(place)));
   }
 
   #lookNow(place: Place): void {
     if (place.state !== "watched") return;
     place.state = "due";
-    this.#enqueue(place);
+    this.#queue.add(place);
   }
 
+  /** Does not reject: a place of which a look failed would else never be looked at again. */
   async #look(place: Place): Promise<void> {
     if (this.#stop.signal.aborted || place.state !== "due") return;
-    using directory = openPlace(this.#options.root, place);
-    if (directory === undefined) return this.#forget(place);
     place.state = "looking";
-    // Watched before it is looked at, so that nothing falls in between.
-    this.#watch(place, directory);
+    let hasFailed = false;
     try {
+      using directory = openPlace(this.#options.root, place);
+      if (directory === undefined) return this.#forget(place);
+      // Watched before it is looked at, so that nothing falls in between.
+      this.#watch(place, directory);
+      // Emptying a hoard takes a while: the queue does not wait for it, for others' sockets do.
       if (place.level === "directory") await this.#tend(place, directory);
       else this.#list(place, directory);
+    } catch (error) {
+      hasFailed = true;
+      this.#tell(error, place);
     } finally {
       if (place.state === "looking") place.state = "watched";
     }
+    if (hasFailed) this.#spawn(this.#sleep(RETRY_MS).then(() => this.#lookNow(place)));
     // The watch may have gone off meanwhile, when nobody was to be called.
-    if (place.watch === undefined && !this.#pulsed.has(place)) this.#changed(place);
+    else if (place.watch === undefined && !this.#pulsed.has(place)) this.#changed(place);
   }
 
   #watch(place: Place, directory: HeldDirectory): void {
@@ -205,78 +184,106 @@ export class DirectoryGuard {
 
   async #tend(place: Place, directory: HeldDirectory): Promise<void> {
     if (place.lock === undefined) this.#adoptLock(place, directory);
-    const { sockets, isHoard, isDeep } = inspectDirectory(
-      directory,
-      place.offences > 0 ? ENTRIES_MAX_AGAIN : ENTRIES_MAX,
-    );
+    let { sockets, isHoard, isDeep } = this.#inspect(place, directory);
     if (place.lock !== undefined) {
       // Root in a pod with CAP_DAC_OVERRIDE is not kept out by a mode.
       if (isHoard) await emptyHoard(directory);
       return;
     }
-    for (const name of sockets) {
-      if (!mendSocket(directory, name)) continue;
-      this.#counts.socketsMended += 1;
-      this.#options.logger.debug({ file: place.path, socket: name }, "socket opened for its group");
+    if (this.#mend(place, directory, sockets)) {
+      // The guard's own change is none of the pod's: watched anew, and looked at anew for what fell in between.
+      this.#watch(place, directory);
+      ({ sockets, isHoard, isDeep } = this.#inspect(place, directory));
+      this.#mend(place, directory, sockets);
     }
     if (isDeep) this.#pulseToo(place);
     else if (place.watch !== undefined) this.#pulsed.delete(place);
     // A pod that makes and unlinks files which it keeps open has few entries and many inodes.
-    const isRestless = place.changes + place.offences >= RESTLESS_CHANGES && this.#isScarce();
-    if (isHoard || isRestless) await this.#sanction(place, directory, isHoard);
+    if (isHoard || (isRestless(place) && this.#stock.isScarce()))
+      await this.#sanction(place, directory, isHoard);
+  }
+
+  #inspect(place: Place, directory: HeldDirectory): Inspection {
+    return inspectDirectory(directory, place.offences > 0 ? ENTRIES_MAX_AGAIN : ENTRIES_MAX);
+  }
+
+  #mend(place: Place, directory: HeldDirectory, sockets: readonly string[]): boolean {
+    const mended = sockets.filter((name) => mendSocket(directory, name));
+    this.#counts.socketsMended += mended.length;
+    for (const socket of mended)
+      this.#options.logger.debug({ file: place.path, socket }, "socket opened for its group");
+    return mended.length > 0;
   }
 
   async #sanction(place: Place, directory: HeldDirectory, isHoard: boolean): Promise<void> {
     place.lock = lockDirectory(directory);
-    const removed = isHoard ? await emptyHoard(directory) : 0;
     this.#counts.hoardsEmptied += 1;
-    const lockedMs = this.#nextLockMs(place);
+    const lockedMs = nextLockMs(place, this.#options.firstLockMs);
+    const emptying = isHoard ? emptyHoard(directory) : Promise.resolve(0);
+    // Before the emptying ends, which may be with an error.
+    this.#spawn(this.#unlockLater(place, lockedMs, isHoard, emptying));
+    const removed = await emptying;
     const [allocation] = place.path.split("/");
     const told = { allocation, file: place.path, removed, lockedMs };
     this.#options.logger.warn(told, "a pod filled its directory; it is emptied and locked for a while");
-    this.#spawn(this.#unlockLater(place, lockedMs));
-  }
-
-  #nextLockMs(place: Place): number {
-    const ms = (this.#options.firstLockMs ?? FIRST_LOCK_MS) * 2 ** place.offences;
-    place.offences += 1;
-    return Math.min(LONGEST_LOCK_MS, ms);
   }
 
   /** A killed daemon cannot give back what it took. */
   #adoptLock(place: Place, directory: HeldDirectory): void {
     const wanted = this.#options.ownershipOf?.(place.path.split("/")[0] ?? "");
-    const { uid, mode } = directory.status();
-    if (wanted === undefined || !isLocked({ uid, mode }, wanted)) return;
-    place.lock = { uid: wanted.owner, gid: wanted.group, mode: wanted.mode };
-    this.#spawn(this.#unlockLater(place, this.#nextLockMs(place)));
+    place.lock = lockLeftBehind(directory, wanted);
+    if (place.lock === undefined) return;
+    const lockedMs = nextLockMs(place, this.#options.firstLockMs);
+    this.#spawn(this.#unlockLater(place, lockedMs, false));
   }
 
-  async #unlockLater(place: Place, ms: number): Promise<void> {
+  /** @param isHoard whether it stays locked while inodes are scarce; a place that was merely restless does not */
+  async #unlockLater(
+    place: Place,
+    ms: number,
+    isHoard: boolean,
+    emptying: Promise<unknown> = Promise.resolve(),
+  ): Promise<void> {
+    await emptying.catch(() => undefined);
     do await this.#sleep(ms);
-    while (place.state !== "gone" && !this.#stop.signal.aborted && this.#isScarce());
-    using directory = openPlace(this.#options.root, place);
-    if (directory !== undefined && place.lock !== undefined) unlockDirectory(directory, place.lock);
-    place.lock = undefined;
-    place.changes = 0;
+    while (!this.#tryUnlock(place, isHoard) && !this.#stop.signal.aborted);
     this.#lookNow(place);
+  }
+
+  #tryUnlock(place: Place, isHoard: boolean): boolean {
+    try {
+      const isOver = place.state === "gone" || this.#stop.signal.aborted;
+      if (isHoard && !isOver && this.#stock.isScarce()) return false;
+      using directory = openPlace(this.#options.root, place);
+      if (directory !== undefined && place.lock !== undefined) unlockDirectory(directory, place.lock);
+      place.lock = undefined;
+      forgetChanges(place);
+      return true;
+    } catch (error) {
+      this.#tell(error, place);
+      return false;
+    }
+  }
+
+  #tell(error: unknown, place: Place): void {
+    const told = { file: place.path, reason: describeThrown(error), code: systemCode(error) };
+    this.#options.logger.error(told, "directory guard: a directory could not be seen to; it is tried again");
   }
 
   #pulseToo(place: Place): void {
     this.#pulsed.add(place);
-    if (this.#pulsed.size === 1) this.#spawn(this.#pulse());
+    if (!this.#isPulsing) this.#spawn(this.#pulse());
   }
 
   /** Goes on while there is a place that no watch covers. */
   async #pulse(): Promise<void> {
-    let used = 0;
+    this.#isPulsing = true;
     while (this.#pulsed.size > 0 && !this.#stop.signal.aborted) {
       await this.#sleep(PULSE_MS);
-      const { files, ffree } = statfsSync(this.#options.root);
-      const hasGrown = files - ffree > used + PULSE_INODES;
-      used = files - ffree;
+      const hasGrown = this.#stock.hasGrown();
       for (const place of this.#pulsed) if (hasGrown || place.watch === undefined) this.#lookNow(place);
     }
+    this.#isPulsing = false;
   }
 
   async #sweep(): Promise<void> {
@@ -289,10 +296,5 @@ export class DirectoryGuard {
   /** Ends early, without an error, when the guard is closed. */
   async #sleep(ms: number): Promise<void> {
     await this.#options.clock.sleep(ms, this.#stop.signal).catch(() => undefined);
-  }
-
-  #isScarce(): boolean {
-    const { files, ffree } = statfsSync(this.#options.root);
-    return ffree < files * SCARCE;
   }
 }

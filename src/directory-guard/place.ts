@@ -13,6 +13,9 @@ export interface Place {
   /** Changes since it was quiet, and when the last one was (milliseconds since the epoch). */
   changes: number;
   changedAt: number;
+  /** Looks that changes led to since `spanBegan` (milliseconds since the epoch). */
+  looksInSpan: number;
+  spanBegan: number;
   /** What to give back to the pod from which the directory was taken. */
   lock: Lock | undefined;
   /** How often that was. */
@@ -29,6 +32,8 @@ export function newPlace(parent: Place | undefined, name: string): Place {
     state: "due",
     changes: 0,
     changedAt: 0,
+    looksInSpan: 0,
+    spanBegan: 0,
     lock: undefined,
     offences: 0,
   };

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { describeThrown, systemCode } from "../failure/failure.ts";
+import type { DirectorySync } from "./directory-sync.ts";
 import { replaceFile } from "./replace-file.ts";
 
 const envelopeSchema = z.object({ version: z.number().int().positive(), sum: z.string(), body: z.unknown() });
@@ -17,13 +18,13 @@ export type RecordRead<Body> =
 
 /**
  * Writes a record with its version and a checksum.
- * @param durable whether it must survive a power cut; a crash of ours, or of all of userspace, it always survives
+ * @param durable of its directory, where it must survive a power cut; a crash of all of userspace it always survives
  */
 export async function writeRecord(
   path: string,
   version: number,
   body: object,
-  durable = true,
+  durable?: DirectorySync,
 ): Promise<void> {
   const text = JSON.stringify({ version, sum: checksum(body), body }, undefined, 1);
   await replaceFile(path, `${text}\n`, { mode: 0o600, durable });

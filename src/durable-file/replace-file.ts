@@ -2,6 +2,7 @@ import { type FileHandle, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { nanoid } from "nanoid";
 import { systemCode } from "../failure/failure.ts";
+import type { DirectorySync } from "./directory-sync.ts";
 
 /** Temporary files are hidden and carry our name, so that they can be told from anybody else's. */
 const TEMPORARY_PREFIX = ".kube-vhostuser-";
@@ -10,8 +11,8 @@ const TEMPORARY_PREFIX = ".kube-vhostuser-";
 export interface ReplaceOptions {
   /** Mode of the new file, whatever the umask. */
   readonly mode: number;
-  /** Whether it must survive a power cut (records) or only a crash of ours (device-info on a tmpfs). */
-  readonly durable: boolean;
+  /** Of the file's directory, where it must survive a power cut and not only a crash of ours. */
+  readonly durable?: DirectorySync | undefined;
 }
 
 /**
@@ -25,7 +26,7 @@ export async function replaceFile(path: string, text: string, options: ReplaceOp
     file = await open(temporary, "wx", 0o600);
     await file.writeFile(text);
     await file.chmod(options.mode);
-    if (options.durable) await file.sync();
+    if (options.durable !== undefined) await file.sync();
     await file.close();
     file = undefined;
     await rename(temporary, path);
@@ -34,7 +35,7 @@ export async function replaceFile(path: string, text: string, options: ReplaceOp
     await rm(temporary, { force: true });
     throw error;
   }
-  if (options.durable) await syncDirectory(dirname(path));
+  await options.durable?.sync();
 }
 
 /**
@@ -54,17 +55,8 @@ export async function removeTemporaries(directory: string): Promise<void> {
   }
 }
 
-/** Removes a file, if asked so that it stays removed after a power cut; already gone is fine. */
-export async function removeFile(path: string, durable: boolean): Promise<void> {
+/** Removes a file, with the sync of its directory so that it stays removed after a power cut; already gone is fine. */
+export async function removeFile(path: string, durable?: DirectorySync): Promise<void> {
   await rm(path, { force: true });
-  if (durable) await syncDirectory(dirname(path));
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+  await durable?.sync();
 }

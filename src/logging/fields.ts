@@ -1,5 +1,3 @@
-import type { Logger } from "./logger.ts";
-
 /** The only names that fields of log lines have, with what they hold: whoever searches logs knows them by heart. */
 export const LOG_FIELDS = {
   pod: "namespace/name",
@@ -42,11 +40,6 @@ export type LogField = keyof typeof LOG_FIELDS;
 
 /** Fields of a log line. */
 export type LogFields = Readonly<Partial<Record<LogField, unknown>>>;
-
-/** A logger whose every line carries these fields. */
-export function childLogger(logger: Logger, fields: LogFields): Logger {
-  return logger.child(fields);
-}
 
 /** What an attachment's record tells. */
 export interface LoggedAttachment {

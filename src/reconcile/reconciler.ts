@@ -1,5 +1,6 @@
 import { distinctDataplanes } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
+import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
@@ -17,6 +18,13 @@ export interface ReconcilerOptions extends Omit<ReconcilePass, "stop"> {
   readonly ownPod: PodName | undefined;
   readonly clock: Clock;
 }
+
+interface SwitchesView {
+  readonly switchPorts: readonly SwitchPort[];
+  readonly silent: ReadonlySet<Dataplane>;
+}
+
+const NAP_MS = 1_000;
 
 /** Compares the world with the records at start and now and then, until it is closed. */
 export class Reconciler {
@@ -42,17 +50,24 @@ export class Reconciler {
   }
 
   async #run(): Promise<void> {
-    const { clock, context } = this.#options;
-    const interval = context.config.reclaim.intervalSeconds * 1000;
     while (!this.#stop.signal.aborted) {
       await this.pass();
-      await clock.sleep(interval, this.#stop.signal).catch(() => undefined);
+      await this.#rest();
+    }
+  }
+
+  /** Waits until the next pass, in short naps: the configuration may change the time between two while we wait. */
+  async #rest(): Promise<void> {
+    const { clock, context } = this.#options;
+    const left = (rested: number) => context.config.reclaim.intervalSeconds * 1000 - rested;
+    for (let rested = 0; left(rested) > 0 && !this.#stop.signal.aborted; rested += NAP_MS) {
+      await clock.sleep(Math.min(NAP_MS, left(rested)), this.#stop.signal).catch(() => undefined);
     }
   }
 
   /**
    * One pass. A stage that fails is reported and the others go on; nothing is removed for good unless kubelet's
-   * list and the switch's ports could both be read whole.
+   * list and the ports of its switch could both be read whole.
    */
   async pass(): Promise<void> {
     const pass = this.#pass;
@@ -62,15 +77,18 @@ export class Reconciler {
     await this.#stage("what is abandoned", async () => {
       const kubelet = await this.#readKubelet();
       if (kubelet === undefined) return;
-      const switchPorts = await this.#readSwitches();
+      const { switchPorts, silent } = await this.#readSwitches();
       const nowMs = this.#options.clock.now();
-      const connected = new Set(
-        switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
-      );
+      const connected = new Set([
+        ...switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
+        // Of these nobody can say whether a guest is connected.
+        ...this.#allocationsOf(silent),
+      ]);
       this.#abandoned = await reclaim({ kubelet, connected, before: this.#abandoned, nowMs }, pass);
       await removeOrphanPorts(switchPorts, kubelet, pass);
       const ofPorts = new Set(switchPorts.map(({ port }) => port.owner.allocationId));
-      await removeUnknownDirectories(ofPorts, nowMs, pass);
+      // A directory without a record may be of any switch.
+      if (silent.size === 0) await removeUnknownDirectories(ofPorts, nowMs, pass);
     });
     passed();
   }
@@ -101,10 +119,32 @@ export class Reconciler {
     return undefined;
   }
 
-  async #readSwitches(): Promise<readonly SwitchPort[]> {
-    const lists = distinctDataplanes(this.#options.context).map(async (dataplane) =>
-      (await dataplane.listPorts(portSignal(this.#pass))).map((port) => ({ dataplane, port })),
-    );
-    return (await Promise.all(lists)).flat();
+  /** The ports of all switches that answer, and those switches that do not. */
+  async #readSwitches(): Promise<SwitchesView> {
+    const silent = new Set<Dataplane>();
+    const lists = distinctDataplanes(this.#options.context).map(async (dataplane) => {
+      try {
+        const ports = await dataplane.listPorts(portSignal(this.#pass));
+        return ports.map((port) => ({ dataplane, port }));
+      } catch (error) {
+        silent.add(dataplane);
+        this.#pass.observer.itemFailed(error);
+        this.#options.logger.warn({ reason: describeThrown(error) }, "a switch's ports cannot be read");
+        return [];
+      }
+    });
+    return { switchPorts: (await Promise.all(lists)).flat(), silent };
+  }
+
+  #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {
+    const { records, pools } = this.#options.context;
+    const isOf = (pool: string) => {
+      const dataplane = pools.get(pool)?.dataplane;
+      return dataplane === undefined ? dataplanes.size > 0 : dataplanes.has(dataplane);
+    };
+    return records.allocations
+      .list()
+      .filter(({ pool }) => isOf(pool))
+      .map(({ id }) => id);
   }
 }

@@ -41,11 +41,14 @@ async function eachPort(
     try {
       await pass.turns.run(turn, () =>
         // An ADD of a newer sandbox works on this allocation under another container's turn.
-        pass.turns.run({ ...turn, containerId: allocationId }, async () => {
-          // A verb may have changed it while we waited for the turn.
-          const record = ports.get(portRecordName(containerId, interfaceName));
-          if (record !== undefined) await work(record, signal);
-        }),
+        pass.turns.run(
+          { ...turn, containerId: allocationId, where: `allocation ${allocationId}` },
+          async () => {
+            // A verb may have changed it while we waited for the turn.
+            const record = ports.get(portRecordName(containerId, interfaceName));
+            if (record !== undefined) await work(record, signal);
+          },
+        ),
       );
     } catch (error) {
       pass.observer.itemFailed(error);

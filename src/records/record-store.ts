@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { z } from "zod";
+import { DirectorySync } from "../durable-file/directory-sync.ts";
 import { readRecord, writeRecord } from "../durable-file/record-file.ts";
 import { removeFile, removeTemporaries } from "../durable-file/replace-file.ts";
 import { OneAtATime } from "../turns/one-at-a-time.ts";
@@ -37,6 +38,7 @@ export class RecordStore<Body extends object> {
   readonly #directory: string;
   readonly #kind: RecordKind<Body>;
   readonly #records: Map<string, Body>;
+  readonly #durable: DirectorySync | undefined;
   /** Changes of one record reach the disk in the order in which they were asked for. */
   readonly #changes = new OneAtATime();
   readonly #listeners = new Set<RecordListener<Body>>();
@@ -50,6 +52,7 @@ export class RecordStore<Body extends object> {
   ) {
     this.#directory = directory;
     this.#kind = kind;
+    this.#durable = kind.durable ? new DirectorySync(directory) : undefined;
     this.#records = records;
     this.unreadable = unreadable;
   }
@@ -112,7 +115,7 @@ export class RecordStore<Body extends object> {
       const before = this.#records.get(name);
       const body = change(before);
       if (body === undefined) return before;
-      await writeRecord(this.#path(name), this.#kind.version, body, this.#kind.durable);
+      await writeRecord(this.#path(name), this.#kind.version, body, this.#durable);
       this.#set(name, body);
       return body;
     });
@@ -130,7 +133,7 @@ export class RecordStore<Body extends object> {
   /** Removes; off the disk when it resolves, gone already is fine. */
   remove(name: string): Promise<void> {
     return this.#changes.run({ key: name, what: "a removal" }, async () => {
-      await removeFile(this.#path(name), this.#kind.durable);
+      await removeFile(this.#path(name), this.#durable);
       this.#set(name, undefined);
     });
   }

@@ -25,8 +25,8 @@ export interface EnsureOptions {
   readonly setLabel?: typeof setSelinuxLabel;
 }
 
-/** Mode of a directory that is not finished: no pool has it, and its owner cannot write. */
-const UNFINISHED = 0o500;
+/** Mode of a directory that is not finished: no pool has it, and none looks so when it is locked. */
+const UNFINISHED = 0o100;
 /** How long a root without a free inode is waited for: `directory-guard` empties what fills it. */
 const NO_ROOM_MS = 10_000;
 const NO_ROOM_RETRY_MS = 100;

@@ -38,7 +38,7 @@ afterEach(() => rm(top, { recursive: true }));
 const ensure = (...names: string[]) =>
   ensureSocketDirectories({ root, allocationId: id, names, ownership: QEMU });
 
-async function ownership(path: string): Promise<string> {
+async function ownershipOf(path: string): Promise<string> {
   const { uid, gid, mode } = await lstat(path);
   return `${uid}:${gid} ${(mode & 0o7777).toString(8)}`;
 }
@@ -52,9 +52,9 @@ function asUser(uid: number, command: string): { status: number | null; output: 
 describe("socket directories", () => {
   it("give the pod's user its own directories and root the one above", async () => {
     await ensure("sockets-00000", "net1");
-    expect(await ownership(join(root, id))).toBe("0:0 755");
-    expect(await ownership(join(root, id, "net1"))).toBe("107:107 2770");
-    expect(await ownership(join(root, id, "sockets-00000"))).toBe("107:107 2770");
+    expect(await ownershipOf(join(root, id))).toBe("0:0 755");
+    expect(await ownershipOf(join(root, id, "net1"))).toBe("107:107 2770");
+    expect(await ownershipOf(join(root, id, "sockets-00000"))).toBe("107:107 2770");
   });
 
   it("are mended whatever the umask and whatever was changed, with what is in them kept", async () => {
@@ -68,15 +68,29 @@ describe("socket directories", () => {
     } finally {
       process.umask(before);
     }
-    expect(await ownership(join(root, id))).toBe("0:0 755");
-    expect(await ownership(join(root, id, "net1"))).toBe("107:107 2770");
+    expect(await ownershipOf(join(root, id))).toBe("0:0 755");
+    expect(await ownershipOf(join(root, id, "net1"))).toBe("107:107 2770");
     expect(await readFile(join(root, id, "net1", "vhost.sock"), "utf8")).toBe("kept");
   });
+
+  it.each([0o700, 0o750, 0o770, 0o2700])(
+    "of mode %o are finished, and again after a crash half-way",
+    async (mode) => {
+      const ownership = { ...QEMU, mode };
+      await ensureSocketDirectories({ root, allocationId: id, names: ["net1"], ownership });
+      expect(await ownershipOf(join(root, id, "net1"))).toBe(`107:107 ${mode.toString(8)}`);
+      await rm(join(root, id, "net1"), { recursive: true });
+      // What a kill between mkdir and chown leaves.
+      await mkdir(join(root, id, "net1"), { mode: 0o100 });
+      await ensureSocketDirectories({ root, allocationId: id, names: ["net1"], ownership });
+      expect(await ownershipOf(join(root, id, "net1"))).toBe(`107:107 ${mode.toString(8)}`);
+    },
+  );
 
   it("let uid 107 make its socket and nothing beside its directory", async () => {
     await ensure("net1");
     expect(asUser(107, `umask 002; touch ${root}/${id}/net1/vhost.sock`).status).toBe(0);
-    expect(await ownership(join(root, id, "net1", "vhost.sock"))).toBe("107:107 664");
+    expect(await ownershipOf(join(root, id, "net1", "vhost.sock"))).toBe("107:107 664");
     expect(asUser(107, `touch ${root}/${id}/other`).output).toMatch(/Permission denied/);
     expect(asUser(107, `mv ${root}/${id}/net1 ${root}/${id}/net2`).status).not.toBe(0);
   });
@@ -93,7 +107,7 @@ describe("socket directories", () => {
     await symlink(target, join(root, id, "net1"));
     await ensure("net1");
     expect((await lstat(join(root, id, "net1"))).isDirectory()).toBe(true);
-    expect(await ownership(target)).toBe("0:0 700");
+    expect(await ownershipOf(target)).toBe("0:0 700");
   });
 
   it.each(["../escape", "a/b", "", ".", "..", "x\0y"])("refuse the name %j", async (name) => {

@@ -1,10 +1,12 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { DaemonConfig } from "../../src/config/schema.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
+import { cpuSeconds } from "./process-cpu.ts";
 import { residentKiB } from "./process-memory.ts";
 import { timeWork } from "./timed-program.ts";
 
@@ -21,6 +23,8 @@ export interface BenchNodeOptions {
   readonly databaseSocket: string;
   /** Devices of the pool. */
   readonly devices: number;
+  /** Other than the product's defaults where what is measured is that allocations are given back. */
+  readonly reclaim?: DaemonConfig["reclaim"];
 }
 
 /**
@@ -66,14 +70,27 @@ export class BenchNode {
   /** Starts the daemon. @returns milliseconds until kubelet had all devices healthy */
   startDaemon(): Promise<number> {
     return timeWork(async () => {
-      this.#lives += 1;
-      this.#daemon = await startChild(this.#run, {
-        name: `daemon-${this.#options.name}-${this.#lives}`,
-        command: process.execPath,
-        args: [join(PROJECT, "dist/daemon/main.mjs"), "--config", join(this.directory, "config.json")],
-      });
+      await this.#spawnDaemon();
       await this.untilHealthy(this.#daemon);
     });
+  }
+
+  /** Starts the daemon. @returns milliseconds until kubelet had taken its registration, the switch not asked for */
+  async startUntilRegistered(): Promise<number> {
+    const before = this.kubelet.registrations.length;
+    const isRegistered = () =>
+      this.kubelet.registrations.slice(before).some(({ resource }) => resource === SOCKETS);
+    const ms = await timeWork(async () => {
+      await this.#spawnDaemon();
+      const end = performance.now() + START_LIMIT_MS;
+      while (!isRegistered()) {
+        if (performance.now() > end)
+          throw new Error(`the daemon does not register: ${await this.#daemon?.logTail()}`);
+        await delay(1);
+      }
+    });
+    await this.untilHealthy(this.#daemon);
+    return ms;
   }
 
   /** Waits until kubelet has all devices to give. */
@@ -98,11 +115,33 @@ export class BenchNode {
     return ((await residentKiB(this.#daemon?.pid ?? -1)) * 1024) / 1e6;
   }
 
+  /** Seconds of a core that the daemon has used since it began. */
+  daemonCpuSeconds(): Promise<number> {
+    return cpuSeconds(this.#daemon?.pid ?? -1);
+  }
+
+  /** How many allocations the daemon has records of on disk. */
+  async allocations(): Promise<number> {
+    const names = await readdir(join(this.directory, "records/allocations"));
+    return names.filter((name) => name.endsWith(".json")).length;
+  }
+
   /** The daemon, kubelet and the mount go. */
   async close(): Promise<void> {
     await this.stopDaemon();
     await this.kubelet.stop();
     await this.#unmount();
+  }
+
+  /** The executable itself, whose first line says how it is to be run, by this Node. */
+  async #spawnDaemon(): Promise<void> {
+    this.#lives += 1;
+    this.#daemon = await startChild(this.#run, {
+      name: `daemon-${this.#options.name}-${this.#lives}`,
+      command: join(PROJECT, "dist/daemon/main.mjs"),
+      args: ["--config", join(this.directory, "config.json")],
+      env: { PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}` },
+    });
   }
 
   async #mountTmpfs(): Promise<void> {
@@ -118,7 +157,7 @@ export class BenchNode {
   }
 
   #config(): object {
-    const { name, bridge, databaseSocket, devices } = this.#options;
+    const { name, bridge, databaseSocket, devices, reclaim } = this.#options;
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: name,
       root: this.#root,
@@ -129,6 +168,7 @@ export class BenchNode {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
       },
+      ...(reclaim === undefined ? {} : { reclaim }),
       observe: { address: "127.0.0.1", port: 0 },
       pools: [
         {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { figuresTable } from "./figures-table.ts";
 import { atMost, type Measurement, ratioAtMost, type SuiteDefinition } from "./measurement.ts";
 import { runSuite } from "./run-suite.ts";
-import { spreadOf } from "./spread.ts";
+import { percentileOf, spreadOf } from "./spread.ts";
 
 const options = { progress: () => undefined, signal: new AbortController().signal };
 
@@ -123,8 +123,14 @@ describe("the spread", () => {
     expect(spreadOf([7])).toEqual({ median: 7, p95: 7 });
   });
 
+  it("of a hundred has a 99th percentile that one is above", () => {
+    const samples = Array.from({ length: 100 }, (_, index) => 100 - index);
+    expect(percentileOf(samples, 99)).toBe(99);
+  });
+
   it("of nothing is refused", () => {
     expect(() => spreadOf([])).toThrow(RangeError);
+    expect(() => percentileOf([], 99)).toThrow(RangeError);
   });
 });
 

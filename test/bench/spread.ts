@@ -4,6 +4,14 @@ export interface Spread {
   readonly p95: number;
 }
 
+/** What so many of a hundred stayed at or below (nearest rank). */
+export function percentileOf(samples: readonly number[], percent: number): number {
+  const sorted = [...samples].sort((left, right) => left - right);
+  const value = sorted[Math.ceil((sorted.length * percent) / 100) - 1];
+  if (value === undefined) throw new RangeError("nothing was measured");
+  return value;
+}
+
 /** Median (mean of the middle two of an even number) and 95th percentile (nearest rank). */
 export function spreadOf(samples: readonly number[]): Spread {
   const sorted = [...samples].sort((left, right) => left - right);
@@ -15,6 +23,6 @@ export function spreadOf(samples: readonly number[]): Spread {
   const middle = (sorted.length - 1) / 2;
   return {
     median: (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2,
-    p95: at(Math.ceil(sorted.length * 0.95) - 1),
+    p95: percentileOf(samples, 95),
   };
 }

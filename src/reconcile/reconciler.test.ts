@@ -1,0 +1,149 @@
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { ContainerTurns } from "../attachment/container-turns.ts";
+import type { Clock } from "../clock/clock.ts";
+import { parseConfig } from "../config/load.ts";
+import type { DaemonConfig } from "../config/schema.ts";
+import { createAllocator } from "../device-plugin/allocate.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { listAllocationDirectories } from "../socket-directory/list.ts";
+import { unobserved } from "./reconcile-observer.ts";
+import { Reconciler } from "./reconciler.ts";
+
+const OWN_POD = { namespace: "ns", name: "daemon" };
+let top: string;
+let config: DaemonConfig;
+let records: Records;
+let switches: Record<"one" | "two", MemoryDataplane>;
+let now: number;
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "kvu-rec-"));
+  await mkdir(join(top, "run"));
+  now = 1_000_000;
+  switches = { one: new MemoryDataplane(), two: new MemoryDataplane() };
+  const pool = (name: string) => ({
+    name,
+    resource: `vhostuser/${name}`,
+    capacity: 4,
+    dataplane: { type: "ovs-dpdk", bridge: "br0", database: `/run/${name}.sock` },
+  });
+  const text = JSON.stringify({
+    node: "n1",
+    root: join(top, "run"),
+    recordsDirectory: join(top, "records"),
+    deviceInfoDirectory: join(top, "devinfo"),
+    reclaim: { intervalSeconds: 30, graceSeconds: 10 },
+    pools: [pool("one"), pool("two")],
+  });
+  config = parseConfig(text, "test");
+  records = await openRecords(config.recordsDirectory);
+});
+afterEach(() => rm(top, { recursive: true }));
+
+const clock: Clock = { now: () => now, sleep: async () => undefined };
+
+async function allocate(name: "one" | "two"): Promise<void> {
+  const pool = config.pools.find((one) => one.name === name);
+  if (pool === undefined) throw new Error(`no pool ${name}`);
+  const places = {
+    root: config.root,
+    podRoot: config.podRoot,
+    deviceInfoDirectory: config.deviceInfoDirectory,
+  };
+  const allocator = createAllocator({
+    pool,
+    places,
+    allocations: records.allocations,
+    clock,
+    logger: silentLogger,
+  });
+  await allocator([`${name}-00000`]);
+}
+
+function reconciler(
+  options: { configNow?: () => DaemonConfig; clock?: Clock; onList?: () => void } = {},
+): Reconciler {
+  const pools = new Map(
+    config.pools.map((pool) => [
+      pool.name,
+      { config: pool, dataplane: switches[pool.name as "one" | "two"] },
+    ]),
+  );
+  return new Reconciler({
+    context: {
+      get config() {
+        return options.configNow?.() ?? config;
+      },
+      records,
+      pools,
+    },
+    places: { root: config.root, podRoot: config.podRoot, deviceInfoDirectory: config.deviceInfoDirectory },
+    turns: new ContainerTurns(),
+    logger: silentLogger,
+    observer: unobserved,
+    listPods: async () => {
+      options.onList?.();
+      return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
+    },
+    ownPod: OWN_POD,
+    clock: options.clock ?? clock,
+  });
+}
+
+describe("a pass of the reconciler", () => {
+  it("reclaims what nobody holds, after two looks", async () => {
+    await allocate("one");
+    now += 60_000;
+    const one = reconciler();
+    await one.pass();
+    expect(records.allocations.list()).toHaveLength(1);
+    await one.pass();
+    expect(records.allocations.list()).toEqual([]);
+    expect(await listAllocationDirectories(config.root)).toEqual([]);
+  });
+
+  it("goes on for one switch while the other is silent, whose allocations it leaves", async () => {
+    await allocate("one");
+    await allocate("two");
+    now += 60_000;
+    switches.two.dead = true;
+    const one = reconciler();
+    await one.pass();
+    await one.pass();
+    expect(records.allocations.list().map(({ pool }) => pool)).toEqual(["two"]);
+    switches.two.dead = false;
+    await one.pass();
+    await one.pass();
+    expect(records.allocations.list()).toEqual([]);
+  });
+
+  it("comes as often as the configuration says by now", async () => {
+    let interval = 300;
+    let passes = 0;
+    let slept = 0;
+    const looping = reconciler({
+      configNow: () => ({ ...config, reclaim: { ...config.reclaim, intervalSeconds: interval } }),
+      onList: () => {
+        passes += 1;
+      },
+      clock: {
+        now: () => now,
+        sleep: async (ms) => {
+          slept += ms;
+          // Changed while it rests: it must not go on resting for what was asked before.
+          if (slept === 5_000) interval = 10;
+          if (slept >= 60_000) await new Promise(() => undefined);
+          await new Promise((resolve) => setImmediate(resolve));
+        },
+      },
+    });
+    looping.start();
+    await expect.poll(() => slept).toBeGreaterThanOrEqual(60_000);
+    expect(passes).toBe(6);
+  });
+});
