@@ -2,6 +2,7 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { DaemonConfig } from "../../src/config/schema.ts";
+import { mountRoot } from "../../src/mount-root/mount-root.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
@@ -40,7 +41,7 @@ export class BenchNode {
   readonly #options: BenchNodeOptions;
   readonly #tmpfs: string;
   readonly #root: string;
-  #unmount: () => Promise<void> = async () => undefined;
+  readonly #unmounts: (() => Promise<void>)[] = [];
   #daemon: Child | undefined;
   #lives = 0;
 
@@ -52,15 +53,16 @@ export class BenchNode {
     this.#tmpfs = join(this.directory, "run");
     this.cniSocket = join(this.#tmpfs, "cni.sock");
     this.deviceInfo = join(this.#tmpfs, "devinfo");
-    this.#root = join(this.#tmpfs, "vhu");
+    this.#root = join(this.directory, "vhu");
     this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
   }
 
   /** A node with a running kubelet and no daemon yet. */
   static async open(run: LabRun, options: BenchNodeOptions): Promise<BenchNode> {
     const node = new BenchNode(run, options);
-    await node.#mountTmpfs();
-    await mkdir(node.#root);
+    await node.#mount(node.#tmpfs, () => runProgram("mount", ["-t", "tmpfs", "bench", node.#tmpfs]));
+    const bounds = { sizeMiB: 16, inodes: 131_072 };
+    await node.#mount(node.#root, () => mountRoot({ root: node.#root, bounds }));
     await writeFile(join(node.directory, "config.json"), JSON.stringify(node.#config()));
     run.cleanup.defer(`stop kubelet of node ${options.name}`, () => node.kubelet.stop());
     await node.kubelet.start();
@@ -126,11 +128,11 @@ export class BenchNode {
     return names.filter((name) => name.endsWith(".json")).length;
   }
 
-  /** The daemon, kubelet and the mount go. */
+  /** The daemon, kubelet and the mounts go. */
   async close(): Promise<void> {
     await this.stopDaemon();
     await this.kubelet.stop();
-    await this.#unmount();
+    for (const unmount of this.#unmounts.splice(0)) await unmount();
   }
 
   /** The executable itself, whose first line says how it is to be run, by this Node. */
@@ -144,16 +146,15 @@ export class BenchNode {
     });
   }
 
-  async #mountTmpfs(): Promise<void> {
-    const path = this.#tmpfs;
+  async #mount(path: string, mount: () => Promise<unknown>): Promise<void> {
     await mkdir(path, { recursive: true });
     const trace = this.#run.journal.note({ kind: "mount", path });
-    this.#unmount = this.#run.cleanup.defer(`unmount ${path}`, async () => {
+    const unmount = this.#run.cleanup.defer(`unmount ${path}`, async () => {
       await runProgram("umount", ["-l", path]);
       this.#run.journal.strike(trace);
     });
-    const flags = "size=16m,mode=0755,nosuid,nodev,noexec,nosymfollow";
-    await runProgram("mount", ["-t", "tmpfs", "-o", flags, "vhostuser", path]);
+    this.#unmounts.push(unmount);
+    await mount();
   }
 
   #config(): object {
