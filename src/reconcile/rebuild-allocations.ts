@@ -1,8 +1,4 @@
-import {
-  type AllocationPlaces,
-  ensureAllocationDirectories,
-  ensureDeviceInfo,
-} from "../allocation/ensure-allocation.ts";
+import { type AllocationPlaces, ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
 import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -39,7 +35,6 @@ async function rebuildOne(
   records: Records,
   places: AllocationPlaces,
 ): Promise<void> {
-  await ensureAllocationDirectories(record, places);
   const interfaces = records.ports
     .list()
     .filter(({ allocationId, state }) => allocationId === record.id && state !== "detaching")
@@ -47,7 +42,7 @@ async function rebuildOne(
   await ensureSocketDirectories({
     root: places.root,
     allocationId: record.id,
-    names: interfaces,
+    names: [...record.devices, ...interfaces],
     ownership: record.ownership,
   });
   const allocations = records.allocations.list();
