@@ -12,6 +12,7 @@ export function portRequest(context: NodeContext, record: PortRecord): PortReque
     bridge: record.bridge,
     socketPath: record.switchSocketPath,
     ...(record.mtu === undefined ? {} : { mtu: record.mtu }),
+    settings: record.settings,
     owner: {
       node: context.config.node,
       podNamespace: record.podNamespace,

@@ -58,6 +58,7 @@ export function planAttachment(
     podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
     mac: chooseMac(request),
     ...(mtu === undefined ? {} : { mtu }),
+    settings: {},
     network: request.config.name,
     netns: request.netns,
     podNamespace: request.podNamespace,

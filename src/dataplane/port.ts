@@ -1,3 +1,5 @@
+import type { PortSettings } from "../port-settings/port-settings.ts";
+
 /** Whose port it is; kept in the switch itself, so that a port without a record still tells. */
 export interface PortOwner {
   readonly node: string;
@@ -22,6 +24,8 @@ export interface PortRequest {
   readonly socketPath: string;
   /** Bytes of layer 3; absent leaves the switch's default. */
   readonly mtu?: number;
+  /** Everything else that the network asks for. */
+  readonly settings: PortSettings;
   readonly owner: PortOwner;
 }
 

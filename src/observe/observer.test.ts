@@ -88,10 +88,12 @@ const port = (interfaceName: string, state: "attached" | "detaching") => ({
     switchSocketPath: "/s",
     podSocketPath: "/p",
   },
+  settings: {},
   ...{ mac: "02:00:00:00:00:01", network: "n", netns: "/n", podNamespace: "d", podName: "p", podUid: "u" },
   createdAt: 1,
 });
 const portRequest = (name: string) => ({
+  settings: {},
   ...{ name, bridge: "br0", socketPath: `/${name}` },
   owner: {
     ...{ node: "n", podNamespace: "d", podName: "secret-pod", podUid: "", containerId: "c1" },

@@ -31,6 +31,7 @@ function port(allocationId: string, pod: string, containerId: string, createdAt 
     switchSocketPath: `/run/${allocationId}/net1/vhost.sock`,
     podSocketPath: "/var/run/vhostuser/sockets/net1/vhost.sock",
     mac: "02:00:00:00:00:01",
+    settings: {},
     network: "net",
     netns: "",
     podNamespace: "ns",

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isAllocationId } from "../names/allocation-id.ts";
+import { portSettingsSchema } from "../port-settings/port-settings.ts";
 import type { RecordKind } from "./record-store.ts";
 
 /**
@@ -22,6 +23,7 @@ export const portRecordSchema = z.object({
   podSocketPath: z.string(),
   mac: z.string(),
   mtu: z.number().int().optional(),
+  settings: portSettingsSchema.prefault({}),
   network: z.string(),
   netns: z.string(),
   podNamespace: z.string(),

@@ -29,7 +29,8 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         const listener = await listenOnSocket(request.socketPath);
         try {
           const state = await dataplane.ensurePort(request, soon());
-          expect(state).toEqual({ ...request, link: "down", connected: false });
+          const { settings: _, ...made } = request;
+          expect(state).toEqual({ ...made, link: "down", connected: false });
           await listener.dialled();
           expect(await dataplane.listPorts(soon())).toEqual([state]);
           expect(await dataplane.checkPort(request, soon())).toEqual([]);

@@ -39,6 +39,7 @@ export function portRequest(
     bridge: rig.bridges[0],
     socketPath: join(rig.socketDirectory, `${name}.sock`),
     mtu: 1500,
+    settings: {},
     ...changes,
     name,
     owner: {

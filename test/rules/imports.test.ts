@@ -10,6 +10,7 @@ const TIERS: Readonly<Record<string, number>> = {
   clock: 0,
   names: 0.5,
   turns: 0.5,
+  "port-settings": 0.5,
   "durable-file": 1,
   "watch-file": 1,
   logging: 1,

@@ -12,6 +12,7 @@ const request: PortRequest = {
   bridge: "br-a",
   socketPath: "/run/vhost/one.sock",
   mtu: 1500,
+  settings: {},
   owner: {
     node: "node-a",
     podNamespace: "shop",
