@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import type { Clock } from "../../../clock/clock.ts";
+import type { OpenflowClient } from "../../../openflow/client.ts";
+import type { OpenflowConnection } from "../../../openflow/connection.ts";
+import { watchBridge } from "./watch-bridge.ts";
+
+/** A client whose connections are made and lost by hand; it stands for a bridge that comes and goes. */
+function bridge() {
+  const attempts: PromiseWithResolvers<OpenflowConnection>[] = [];
+  const client: OpenflowClient = {
+    connection: () => {
+      const attempt = Promise.withResolvers<OpenflowConnection>();
+      attempts.push(attempt);
+      return attempt.promise;
+    },
+    close: () => undefined,
+  };
+  const connect = () => {
+    const lost = new AbortController();
+    const connection = { lost: lost.signal } as OpenflowConnection;
+    attempts.at(-1)?.resolve(connection);
+    return { connection, lose: () => lost.abort(new Error("gone")) };
+  };
+  return { client, attempts, connect, refuse: () => attempts.at(-1)?.reject(new Error("refused")) };
+}
+
+describe("the watch of a bridge", () => {
+  it("tells of each connection, once of each loss, and slows down when the switch stays away", async () => {
+    const { client, attempts, connect, refuse } = bridge();
+    const told: unknown[] = [];
+    const naps: number[] = [];
+    const clock: Clock = { now: () => 0, sleep: async (ms) => void naps.push(ms) };
+    const end = new AbortController();
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const watching = watchBridge({
+      client,
+      clock,
+      signal: end.signal,
+      onConnected: async (connection) => void told.push(connection),
+      onLost: (why) => told.push(String(why)),
+    });
+    const first = connect();
+    await turn();
+    expect(told).toEqual([first.connection]);
+    first.lose();
+    await turn();
+    for (let attempt = 0; attempt < 1002; attempt += 1) {
+      refuse();
+      await turn();
+    }
+    expect(told).toEqual([first.connection, "Error: gone"]);
+    expect([naps[0], naps.at(-1)]).toEqual([10, 500]);
+    const second = connect();
+    await turn();
+    expect(told.at(-1)).toBe(second.connection);
+    end.abort();
+    await watching;
+    expect(attempts).toHaveLength(1004);
+  });
+
+  it("ends while it waits for a connection", async () => {
+    const { client, refuse } = bridge();
+    const end = new AbortController();
+    const clock: Clock = { now: () => 0, sleep: async () => undefined };
+    const told: unknown[] = [];
+    const onLost = (why: unknown) => told.push(why);
+    const watching = watchBridge({
+      client,
+      clock,
+      signal: end.signal,
+      onConnected: async () => undefined,
+      onLost,
+    });
+    end.abort();
+    refuse();
+    await watching;
+    expect(told).toEqual([]);
+  });
+});

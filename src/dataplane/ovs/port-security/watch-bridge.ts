@@ -1,0 +1,55 @@
+import type { Clock } from "../../../clock/clock.ts";
+import type { OpenflowClient } from "../../../openflow/client.ts";
+import type { OpenflowConnection } from "../../../openflow/connection.ts";
+
+/** A switch that starts is awaited at this pace, in milliseconds: until its flows are back, nothing holds guests. */
+const EAGER_MS = 10;
+/** Pace for one that stays away. */
+const PATIENT_MS = 500;
+const EAGER_ATTEMPTS = 1000;
+
+/** What a watch needs and whom it tells. */
+export interface BridgeWatch {
+  readonly client: OpenflowClient;
+  readonly clock: Clock;
+  /** A connection is there, the first or a new one; the next is awaited when it resolves. It must not reject. */
+  readonly onConnected: (connection: OpenflowConnection) => Promise<void>;
+  /** The connection broke, or could not be made; told once until it is there again. */
+  readonly onLost: (why: unknown) => void;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+/** Holds a connection to a bridge until the signal fires, and makes the next as soon as the switch takes it. */
+export async function watchBridge(watch: BridgeWatch): Promise<void> {
+  const { client, clock, signal } = watch;
+  let failures = 0;
+  let away = false;
+  const lose = (why: unknown) => {
+    if (!away) watch.onLost(why);
+    away = true;
+  };
+  while (!signal.aborted) {
+    try {
+      const connection = await client.connection(signal);
+      failures = 0;
+      away = false;
+      await watch.onConnected(connection);
+      await firing(AbortSignal.any([connection.lost, signal]));
+      if (!signal.aborted) lose(connection.lost.reason);
+    } catch (thrown) {
+      if (signal.aborted) return;
+      failures += 1;
+      lose(thrown);
+    }
+    const pace = failures > EAGER_ATTEMPTS ? PATIENT_MS : EAGER_MS;
+    await clock.sleep(pace, signal).catch(() => undefined);
+  }
+}
+
+async function firing(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const fired = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => fired.resolve(), { once: true });
+  await fired.promise;
+}

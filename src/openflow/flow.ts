@@ -1,0 +1,97 @@
+import { PORT } from "./action.ts";
+import { ByteReader } from "./byte-reader.ts";
+import { encodeMatch, type MatchField, readMatch } from "./match.ts";
+import { MESSAGE, type Message, type Request, request } from "./message.ts";
+import { MULTIPART, multipartBody, multipartRequest } from "./multipart.ts";
+
+/** One flow of a bridge; table, priority and match make it the same flow. */
+export interface Flow {
+  readonly table: number;
+  /** 0 to 65535; the highest that matches wins. */
+  readonly priority: number;
+  /** 64 bits that tell whose it is. */
+  readonly cookie: bigint;
+  readonly match: readonly MatchField[];
+  /** As they are on the wire: {@link applyActions}. */
+  readonly instructions: Buffer;
+}
+
+/** Which flows: those with these bits in their cookie that match no more than `match`. */
+export interface FlowFilter {
+  readonly cookie: bigint;
+  readonly cookieMask: bigint;
+  readonly match?: readonly MatchField[];
+}
+
+const ALL_BITS = 0xffff_ffff_ffff_ffffn;
+const ALL_TABLES = 0xff;
+const COMMAND = { add: 0, delete: 3, deleteStrict: 4 } as const;
+
+/** Adds a flow; one with the same table, priority and match is replaced. */
+export function addFlow(flow: Flow): Request {
+  return flowMod({ ...flow, cookieMask: 0n, command: COMMAND.add });
+}
+
+/** Deletes exactly this flow, if its cookie is the same too. */
+export function deleteFlow(flow: Flow): Request {
+  const instructions = Buffer.alloc(0);
+  return flowMod({ ...flow, instructions, cookieMask: ALL_BITS, command: COMMAND.deleteStrict });
+}
+
+/** Deletes all flows that a filter takes, in all tables. */
+export function deleteFlows({ cookie, cookieMask, match = [] }: FlowFilter): Request {
+  const flow = { table: ALL_TABLES, priority: 0, cookie, match, instructions: Buffer.alloc(0) };
+  return flowMod({ ...flow, cookieMask, command: COMMAND.delete });
+}
+
+function flowMod(mod: Flow & { readonly cookieMask: bigint; readonly command: number }): Request {
+  const head = Buffer.alloc(40);
+  head.writeBigUInt64BE(mod.cookie, 0);
+  head.writeBigUInt64BE(mod.cookieMask, 8);
+  head.writeUInt8(mod.table, 16);
+  head.writeUInt8(mod.command, 17);
+  head.writeUInt16BE(mod.priority, 22); // bytes 18 to 21 are the time-outs: none
+  head.writeUInt32BE(0xffffffff, 24); // OFP_NO_BUFFER
+  head.writeUInt32BE(PORT.any, 28);
+  head.writeUInt32BE(PORT.any, 32); // OFPG_ANY
+  return request(MESSAGE.flowMod, Buffer.concat([head, encodeMatch(mod.match), mod.instructions]));
+}
+
+/** Asks for the flows that a filter takes; {@link readFlows} reads the answer. */
+export function listFlows({ cookie, cookieMask, match = [] }: FlowFilter): Request {
+  const head = Buffer.alloc(32);
+  head.writeUInt8(ALL_TABLES, 0);
+  head.writeUInt32BE(PORT.any, 4);
+  head.writeUInt32BE(PORT.any, 8); // OFPG_ANY
+  head.writeBigUInt64BE(cookie, 16);
+  head.writeBigUInt64BE(cookieMask, 24);
+  return multipartRequest(MULTIPART.flow, Buffer.concat([head, encodeMatch(match)]));
+}
+
+/**
+ * The flows in the replies to {@link listFlows}.
+ * @throws Failure dataplane-protocol
+ */
+export function readFlows(replies: readonly Message[]): Flow[] {
+  const reader = new ByteReader(multipartBody(MULTIPART.flow, replies), "list of flows");
+  const flows: Flow[] = [];
+  while (reader.left > 0) {
+    const length = reader.u16();
+    const entry = new ByteReader(reader.take(length - 2), "flow");
+    const table = entry.u8();
+    entry.skip(9); // padding and age
+    const priority = entry.u16();
+    entry.skip(10); // time-outs, flags, importance
+    const cookie = entry.u64();
+    entry.skip(16); // counters
+    const match = readMatch(entry);
+    flows.push({ table, priority, cookie, match, instructions: entry.take(entry.left) });
+  }
+  return flows;
+}
+
+/** Equal for flows that a bridge takes for the same one, in whatever order it lists the fields of their match. */
+export function flowKey({ table, priority, match }: Flow): string {
+  const fields = match.map(({ header, payload }) => `${header.toString(16)}=${payload.toString("hex")}`);
+  return [table, priority, ...fields.sort()].join(" ");
+}
