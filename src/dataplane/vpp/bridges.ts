@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+import { Failure } from "../../failure/failure.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { addBridgeDomain } from "../../vpp-api/messages.ts";
+import { BRIDGE_DOMAIN_EXISTS } from "../../vpp-api/retval.ts";
+import { requireDone } from "./require-done.ts";
+import type { BridgeDomain, View } from "./view.ts";
+
+/** Numbers of bridge domains that we choose ourselves: the upper half, which people who count from 1 do not reach. */
+const CHOSEN_FROM = 0x80_0000;
+const CHOSEN_COUNT = 0x7f_ffff;
+const ID_MAX = 0xff_ffff;
+
+/** A bridge domain's name: its tag, else its number. */
+export function bridgeName({ bd_id, bd_tag }: BridgeDomain): string {
+  return bd_tag === "" ? String(bd_id) : bd_tag;
+}
+
+/** The bridge domain of this number or tag; a Failure, not thrown, that says why it cannot take ports. */
+export function findBridge(view: Pick<View, "bridges">, name: string): BridgeDomain | Failure {
+  const number = bridgeNumber(name);
+  const numbered = view.bridges.filter(({ bd_id }) => bd_id === number);
+  const found = numbered.length > 0 ? numbered : view.bridges.filter(({ bd_tag }) => bd_tag === name);
+  const [bridge, other] = found;
+  if (bridge === undefined) return missing(view, name);
+  const where = `bridge domain ${bridge.bd_id}`;
+  if (other !== undefined) {
+    return new Failure({
+      code: "dataplane-unfit",
+      what: `bridge domains ${found.map(({ bd_id }) => bd_id).join(" and ")} both have the tag ${JSON.stringify(name)}`,
+      fix: "name the bridge by its number",
+    });
+  }
+  if (bridge.forward && bridge.flood && bridge.uu_flood) return bridge;
+  return new Failure({
+    code: "dataplane-unfit",
+    what: `bridge domain ${JSON.stringify(name)} does not forward or does not flood`,
+    where,
+    fix: `vppctl set bridge-domain forward ${bridge.bd_id}; set bridge-domain flood ${bridge.bd_id}; set bridge-domain uu-flood ${bridge.bd_id}`,
+  });
+}
+
+/** Makes the bridge domain of this number or tag, unless somebody makes it at the same time. */
+export async function createBridge(
+  connection: VppConnection,
+  view: Pick<View, "bridges">,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const number = bridgeNumber(name);
+  const values = {
+    bd_id: number ?? chooseNumber(view, name),
+    flood: true,
+    uu_flood: true,
+    forward: true,
+    learn: true,
+    arp_term: false,
+    arp_ufwd: false,
+    mac_age: 0,
+    bd_tag: number === undefined ? name : "",
+    is_add: true,
+  };
+  const { retval } = await connection.request(addBridgeDomain, values, signal);
+  if (retval !== BRIDGE_DOMAIN_EXISTS) requireDone(retval, `bridge domain ${JSON.stringify(name)}`);
+}
+
+/** The number that a name is; undefined where it is a tag. Bridge domain 0 is VPP's own. */
+function bridgeNumber(name: string): number | undefined {
+  return /^[1-9]\d{0,7}$/.test(name) && Number(name) <= ID_MAX ? Number(name) : undefined;
+}
+
+/** The same for everybody who makes this bridge at the same time, so that it is made once. */
+function chooseNumber(view: Pick<View, "bridges">, name: string): number {
+  const used = new Set(view.bridges.map(({ bd_id }) => bd_id));
+  let step = createHash("sha256").update(name).digest().readUInt32BE() % CHOSEN_COUNT;
+  while (used.has(CHOSEN_FROM + step)) step = (step + 1) % CHOSEN_COUNT;
+  return CHOSEN_FROM + step;
+}
+
+function missing(view: Pick<View, "bridges">, name: string): Failure {
+  const others = view.bridges.map((bridge) => JSON.stringify(bridgeName(bridge))).sort();
+  return new Failure({
+    code: "bridge-missing",
+    what: `there is no bridge domain with the number or tag ${JSON.stringify(name)} in VPP`,
+    where: others.length === 0 ? "it has none" : `it has ${others.join(", ")}`,
+    fix: "make it in the file that VPP's startup.conf executes, for VPP forgets it at a restart, or let the network make it",
+  });
+}

@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import { type PortSettings, portSettingsSchema } from "../../port-settings/port-settings.ts";
+import type { PortRequest } from "../port.ts";
+import { checkRequest } from "./check-request.ts";
+
+const request = (settings: object, changes: Partial<PortRequest> = {}): PortRequest => ({
+  name: "vhu0",
+  bridge: "blue",
+  socketPath: "/run/a/vhost.sock",
+  settings: portSettingsSchema.parse(settings),
+  owner: {
+    node: "node-a",
+    podNamespace: "",
+    podName: "",
+    podUid: "",
+    containerId: "",
+    interfaceName: "",
+    network: "",
+    mac: "",
+    allocationId: "",
+  },
+  ...changes,
+});
+const codeOf = (asked: PortRequest, node = "node-a"): string | undefined => {
+  try {
+    checkRequest(asked, node);
+    return undefined;
+  } catch (thrown) {
+    return (thrown as { readonly code: string }).code;
+  }
+};
+const MBIT = 1_000_000;
+
+describe("a request for a port of VPP", () => {
+  it.each<PortSettings | object>([
+    {},
+    { vlan: { mode: "access", tag: 5 } },
+    { vlan: { mode: "trunk" } },
+    { vlan: { mode: "trunk", trunks: [5, 6] } },
+    { vlan: { mode: "native-untagged", tag: 5, trunks: [5, 6] } },
+    { vlan: { mode: "dot1q-tunnel", tag: 5, customerVlans: [6], tunnelEthertype: "802.1ad" } },
+    { fromGuest: { rate: 1, burst: 0 }, toGuest: { rate: MBIT, burst: MBIT, excess: { rate: 1, burst: 0 } } },
+    { isolated: true, socketServer: "switch", createBridge: true },
+  ])("is taken with what VPP can do (%#)", (settings) => {
+    expect(codeOf(request(settings))).toBeUndefined();
+  });
+
+  it.each([
+    ["transmitRetries", { transmitRetries: 1 }],
+    ["receiveQueueCores", { receiveQueueCores: [[0, 1]] }],
+    ["externalIds", { externalIds: {} }],
+    ["security", { security: { addresses: [] } }],
+    ["vlan", { vlan: { mode: "native-tagged", tag: 5, trunks: [6] } }],
+    ["vlan", { vlan: { mode: "native-untagged", tag: 5 } }],
+  ])("is refused for what VPP has not, naming the setting: %s", (setting, settings) => {
+    expect(() => checkRequest(request(settings), "node-a")).toThrow(
+      expect.objectContaining({ code: "setting-unsupported", where: expect.stringContaining(setting) }),
+    );
+  });
+
+  it.each([
+    { vlan: { mode: "access" } },
+    { vlan: { mode: "access", tag: 5, trunks: [6] } },
+    { vlan: { mode: "trunk", tag: 5 } },
+    { vlan: { mode: "trunk", trunks: [0, 5] } },
+    { vlan: { mode: "trunk", trunks: [5], customerVlans: [6] } },
+    { vlan: { mode: "access", tag: 5, tunnelEthertype: "802.1q" } },
+    { vlan: { mode: "dot1q-tunnel", tag: 5, customerVlans: [0] } },
+    { fromGuest: { rate: MBIT, burst: 1522 * 8 - 1 } },
+    { toGuest: { rate: MBIT, burst: MBIT, excess: { rate: MBIT, burst: 1 } } },
+  ])("is refused where it contradicts itself (%#)", (settings) => {
+    expect(codeOf(request(settings))).toBe("invalid-network-config");
+  });
+
+  it.each<readonly [string, Partial<PortRequest>]>([
+    ["invalid-request", { name: "a:b" }],
+    ["invalid-request", { name: "x".repeat(16) }],
+    ["path-too-long", { socketPath: `/${"x".repeat(107)}` }],
+    ["directory-unsafe", { socketPath: "relative" }],
+    ["port-failed", { mtu: 67 }],
+    ["port-failed", { mtu: 9001 }],
+  ])("is refused with %s where VPP would take it without a word (%#)", (code, changes) => {
+    expect(codeOf(request({}, changes))).toBe(code);
+  });
+
+  it("needs a larger burst for larger frames, and a bridge that can be named", () => {
+    const settings = { fromGuest: { rate: MBIT, burst: 20_000 } };
+    expect(codeOf(request(settings))).toBeUndefined();
+    expect(codeOf(request(settings, { mtu: 9000 }))).toBe("invalid-network-config");
+    expect(codeOf(request({ createBridge: true }, { bridge: "x y" }))).toBe("invalid-network-config");
+    expect(codeOf(request({}), "node-b")).toBe("internal");
+  });
+});

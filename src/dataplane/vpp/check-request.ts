@@ -1,0 +1,105 @@
+import { Failure, type FailureOptions } from "../../failure/failure.ts";
+import { checkUnixPath } from "../../names/unix-path.ts";
+import type { PortSettings, VlanSettings } from "../../port-settings/port-settings.ts";
+import type { PortRequest } from "../port.ts";
+import { burstBits } from "./policers.ts";
+import { planVlans } from "./vlan-plan.ts";
+
+const MTU_MIN = 68;
+/** What VPP makes a vhost-user interface with; it would take more without a word, and cut frames. */
+export const MTU_MAX = 9000;
+const DEFAULT_MTU = 1500;
+/** VPP's policers count the Ethernet header and two VLAN tags too. */
+const HEADER_BYTES = 22;
+const BRIDGE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
+
+/** Settings that VPP has nothing for, or that we do not do with it. */
+const LACKING = ["transmitRetries", "receiveQueueCores", "externalIds", "security"] as const;
+
+/**
+ * Refuses what VPP cannot do, and what it would take without a word and then not do.
+ * @throws Failure invalid-request, path-too-long, directory-unsafe, port-failed, invalid-network-config,
+ *   setting-unsupported
+ */
+export function checkRequest(request: PortRequest, node: string): void {
+  const { name, mtu, owner } = request;
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name)) {
+    throw new Failure({
+      code: "invalid-request",
+      what: `${JSON.stringify(name)} cannot name a port: 1 to 15 letters, digits, '_', '.' or '-' are allowed`,
+    });
+  }
+  if (owner.node !== node) {
+    throw new Failure({
+      code: "internal",
+      what: `port ${name} is asked for node ${JSON.stringify(owner.node)}, this is ${JSON.stringify(node)}`,
+    });
+  }
+  checkUnixPath(request.socketPath, `port ${name}`);
+  if (mtu !== undefined && (!Number.isInteger(mtu) || mtu < MTU_MIN || mtu > MTU_MAX)) {
+    throw new Failure({
+      code: "port-failed",
+      what: `MTU ${mtu} is outside ${MTU_MIN} to ${MTU_MAX}, which is what a vhost-user interface of VPP can do`,
+      where: `port ${name}`,
+      fix: "change the MTU in the network configuration",
+    });
+  }
+  for (const setting of LACKING) {
+    if (request.settings[setting] !== undefined) throw unsupported(name, setting, `VPP has no ${setting}`);
+  }
+  const [wrong] = problems(request);
+  if (wrong !== undefined) throw refused("invalid-network-config", name, wrong[0], wrong[1]);
+  if (planVlans(request.settings.vlan) === undefined) {
+    const what = `VPP cannot have a port in mode ${request.settings.vlan?.mode} with these VLANs`;
+    throw unsupported(name, "vlan", what);
+  }
+}
+
+type Problem = readonly [setting: keyof PortSettings, what: string];
+
+function* problems({ settings, mtu, bridge }: PortRequest): Generator<Problem> {
+  const { vlan, fromGuest, toGuest, createBridge } = settings;
+  if (vlan !== undefined) for (const what of vlanProblems(vlan)) yield ["vlan", what];
+  const frameBits = ((mtu ?? DEFAULT_MTU) + HEADER_BYTES) * 8;
+  for (const [setting, rate] of [
+    ["fromGuest", fromGuest],
+    ["toGuest", toGuest],
+    ["toGuest", toGuest?.excess],
+  ] as const) {
+    if (rate !== undefined && burstBits(rate) < frameBits) {
+      const what = `a burst of ${rate.burst} bits is smaller than one frame of ${frameBits} bits`;
+      yield [setting, `${what}, so that no full one would pass`];
+    }
+  }
+  if (createBridge === true && !BRIDGE_NAME.test(bridge)) {
+    const allowed = "1 to 63 letters, digits, '_', '.' or '-' are allowed";
+    yield ["createBridge", `${JSON.stringify(bridge)} cannot name a bridge domain: ${allowed}`];
+  }
+}
+
+function* vlanProblems(vlan: VlanSettings): Generator<string> {
+  const { mode, tag, trunks, customerVlans, tunnelEthertype } = vlan;
+  if (mode === "trunk" && tag !== undefined) yield `mode trunk has no tag, ${tag} has no meaning`;
+  if (mode !== "trunk" && tag === undefined) yield `mode ${mode} needs a tag`;
+  if (trunks.length > 0 && (mode === "access" || mode === "dot1q-tunnel")) {
+    yield `mode ${mode} carries one VLAN, trunks ${trunks.join(", ")} have no meaning`;
+  }
+  if (trunks.includes(0) || customerVlans.includes(0)) yield "VLAN 0 is no VLAN";
+  if (mode === "dot1q-tunnel") return;
+  if (customerVlans.length > 0) yield `mode ${mode} has no customer VLANs, only dot1q-tunnel does`;
+  if (tunnelEthertype !== undefined) yield `mode ${mode} has no tunnel EtherType, only dot1q-tunnel does`;
+}
+
+function unsupported(port: string, setting: keyof PortSettings, what: string): Failure {
+  return refused("setting-unsupported", port, setting, what);
+}
+
+function refused(
+  code: FailureOptions["code"],
+  port: string,
+  setting: keyof PortSettings,
+  what: string,
+): Failure {
+  const fix = "change the network configuration, or attach the network to another switch";
+  return new Failure({ code, what, where: `port ${port}, setting ${setting}`, fix });
+}

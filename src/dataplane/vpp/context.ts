@@ -1,0 +1,15 @@
+import type { Logger } from "../../logging/logger.ts";
+import type { VppClient } from "../../vpp-api/client.ts";
+import type { PortOwner } from "../port.ts";
+
+/** What every verb works with. */
+export interface VppContext {
+  readonly client: VppClient;
+  /** This node's name; a digest of it is part of the mark on its ports. */
+  readonly node: string;
+  /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
+  readonly ownersOf: (port: string) => readonly PortOwner[];
+  /** Where sysfs is mounted. */
+  readonly sysfs: string;
+  readonly logger: Logger;
+}

@@ -1,0 +1,79 @@
+import { createHash } from "node:crypto";
+import type { PortOwner } from "../port.ts";
+
+/** First part of every mark; the number is its form. */
+const OWNER = "kvu1";
+const MARK = new RegExp(
+  `^${OWNER}:(?<node>[0-9a-f]{8}):(?<attachment>[0-9a-f]{12}):(?<details>[0-9a-f]{8}):(?<name>[^:]{1,15})$`,
+);
+
+/**
+ * Whose port an interface is, as its tag tells it. A tag has 63 characters, an owner's details up to some hundreds:
+ * it holds digests, enough to know what is ours and to recognise the owner among those that our records name.
+ */
+export interface Mark {
+  /** Digest of the node's name. */
+  readonly node: string;
+  /** Digest of container and interface: who may change the port. */
+  readonly attachment: string;
+  /** Digest of all that is known of the owner. */
+  readonly details: string;
+  /** The port's name; VPP itself names interfaces by number. */
+  readonly name: string;
+}
+
+/** The mark on a port. */
+export function markOf(name: string, owner: PortOwner): Mark {
+  return {
+    node: nodeDigest(owner.node),
+    attachment: digest([owner.containerId, owner.interfaceName], 12),
+    details: digest(
+      [
+        owner.podNamespace,
+        owner.podName,
+        owner.podUid,
+        owner.containerId,
+        owner.interfaceName,
+        owner.network,
+        owner.mac,
+        owner.allocationId,
+      ],
+      8,
+    ),
+    name,
+  };
+}
+
+/** The mark as an interface's tag: 53 characters at most. */
+export function printMark({ node, attachment, details, name }: Mark): string {
+  return [OWNER, node, attachment, details, name].join(":");
+}
+
+/** The mark that a tag is; undefined for a tag of somebody else. */
+export function parseMark(tag: string): Mark | undefined {
+  const { node, attachment, details, name } = MARK.exec(tag)?.groups ?? {};
+  if (node === undefined || attachment === undefined || details === undefined || name === undefined) {
+    return undefined;
+  }
+  return { node, attachment, details, name };
+}
+
+/** Whether a mark is of this node. */
+export function isOfNode(mark: Pick<Mark, "node"> | undefined, node: string): boolean {
+  return mark?.node === nodeDigest(node);
+}
+
+/** Whether a mark is of the same container and interface. */
+export function isSameAttachment(mark: Mark | undefined, owner: PortOwner): boolean {
+  const asked = markOf("", owner);
+  return mark?.node === asked.node && mark.attachment === asked.attachment;
+}
+
+/** Digest of a node's name, as in marks. */
+export function nodeDigest(node: string): string {
+  return digest([node], 8);
+}
+
+function digest(parts: readonly string[], length: number): string {
+  return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, length);
+}

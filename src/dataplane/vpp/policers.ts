@@ -1,0 +1,96 @@
+import type { Rate } from "../../port-settings/port-settings.ts";
+import type { Answered, Asked } from "../../vpp-api/call.ts";
+import type { addPolicer, dumpPolicers } from "../../vpp-api/messages.ts";
+import type { PortRequest } from "../port.ts";
+import { nodeDigest } from "./mark.ts";
+
+/** What Open vSwitch takes where a burst of 0 is given; the same words mean the same with both switches. */
+const DEFAULT_BURST_BITS = 8_000_000;
+/** sse2_qos_policer_type of VPP: one rate with two colours, two rates with three (RFC 2698). */
+const ONE_RATE = 0;
+const TWO_RATES = 2;
+const DROP = { type: 0, dscp: 0 };
+const PASS = { type: 1, dscp: 0 };
+const NAME = /^kvu1:([0-9a-f]{8}):([^:]{1,15}):(\d+):(in|out)$/;
+
+/** As VPP sees it: `in` is what comes from the guest, `out` what goes to it. */
+export type Direction = "in" | "out";
+export const DIRECTIONS = ["in", "out"] as const;
+
+/** A policer of VPP as we ask for it. */
+export type Policer = Omit<Asked<typeof addPolicer>, "is_add" | "name">;
+
+/** Where a policer's name says that it belongs. */
+export interface PolicerPlace {
+  readonly node: string;
+  readonly port: string;
+  /** Interface that it is applied to: VPP does not tell which one it is. */
+  readonly index: number;
+  readonly direction: Direction;
+}
+
+/** Name of a port's policer: 45 characters at most. */
+export function policerName(node: string, port: string, index: number, direction: Direction): string {
+  return `kvu1:${nodeDigest(node)}:${port}:${index}:${direction}`;
+}
+
+/** Where a policer belongs; undefined for one of somebody else. */
+export function parsePolicerName(name: string): PolicerPlace | undefined {
+  const [, node, port, index, direction] = NAME.exec(name) ?? [];
+  if (node === undefined || port === undefined || direction === undefined) return undefined;
+  return { node, port, index: Number(index), direction: direction === "in" ? "in" : "out" };
+}
+
+/** Bits that may pass at once: 0 stands for the default. */
+export function burstBits(rate: Rate): number {
+  return rate.burst === 0 ? DEFAULT_BURST_BITS : rate.burst;
+}
+
+/** The policers that settings ask for. */
+export function policersOf(settings: PortRequest["settings"]): ReadonlyMap<Direction, Policer> {
+  const { fromGuest, toGuest } = settings;
+  const policers = new Map<Direction, Policer>();
+  if (fromGuest !== undefined) policers.set("in", policerOf(fromGuest, undefined));
+  if (toGuest !== undefined) policers.set("out", policerOf(toGuest, toGuest.excess));
+  return policers;
+}
+
+/** Whether a policer that VPP tells of is as asked; VPP tells the configuration back as it was given. */
+export function isSamePolicer(found: Answered<typeof dumpPolicers>, asked: Policer): boolean {
+  return (
+    found.cir === asked.cir &&
+    found.eir === asked.eir &&
+    found.cb === asked.cb &&
+    found.eb === asked.eb &&
+    found.type === asked.type &&
+    found.exceed_action.type === asked.exceed_action.type
+  );
+}
+
+/** VPP's second rate and burst are the peak, with the first ones in it; the network's excess comes on top of them. */
+function policerOf(rate: Rate, excess: Rate | undefined): Policer {
+  const cir = kilobits(rate);
+  const cb = burstBytes(rate);
+  return {
+    cir,
+    eir: excess === undefined ? 0 : cir + kilobits(excess),
+    cb,
+    eb: excess === undefined ? 0n : cb + burstBytes(excess),
+    rate_type: 0,
+    round_type: 0,
+    type: excess === undefined ? ONE_RATE : TWO_RATES,
+    color_aware: false,
+    conform_action: PASS,
+    exceed_action: excess === undefined ? DROP : PASS,
+    violate_action: DROP,
+  };
+}
+
+function burstBytes(rate: Rate): bigint {
+  return BigInt(Math.floor(burstBits(rate) / 8));
+}
+
+/** Rounded up, so that a small limit is not none, which VPP refuses. */
+function kilobits(rate: Rate): number {
+  return Math.ceil(rate.rate / 1000);
+}

@@ -1,0 +1,46 @@
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { deleteVhostUser } from "../../vpp-api/messages.ts";
+import type { VppContext } from "./context.ts";
+import { isOfNode } from "./mark.ts";
+import { orders } from "./require-done.ts";
+import { readView, type View, type VppPort } from "./view.ts";
+import { deletePolicer, removePolicers } from "./wire-port.ts";
+import { policersOn } from "./wiring.ts";
+
+/** {@link Dataplane.removePort}; VPP has closed the socket when it answers. */
+export async function removePort(context: VppContext, name: string, signal: AbortSignal): Promise<boolean> {
+  const connection = await context.client.connection(signal);
+  const view = await readView(connection, signal);
+  const port = view.ports.find(
+    (candidate) => candidate.name === name && isOfNode(candidate.mark, context.node),
+  );
+  if (port !== undefined) {
+    await deletePort(context, connection, view, port, signal);
+    return true;
+  }
+  await Promise.all(
+    policersOn(view, context.node, name).map(({ details }) =>
+      deletePolicer(connection, details.name, signal),
+    ),
+  );
+  return false;
+}
+
+/**
+ * Deletes a port of ours with its sub-interfaces and policers. The policers come off first: VPP does not take them
+ * off an interface that it deletes, and the next one of this number would be limited.
+ */
+export async function deletePort(
+  context: VppContext,
+  connection: VppConnection,
+  view: View,
+  { index, name, subInterfaces }: VppPort,
+  signal: AbortSignal,
+): Promise<void> {
+  const stale = policersOn(view, context.node, name).filter((policer) => policer.index !== index);
+  await Promise.all([
+    removePolicers(connection, { node: context.node, name, index, subInterfaces }, signal),
+    ...stale.map(({ details }) => deletePolicer(connection, details.name, signal)),
+    orders(connection, `port ${name}`, signal)(deleteVhostUser, { sw_if_index: index }),
+  ]);
+}

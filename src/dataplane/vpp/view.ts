@@ -1,0 +1,90 @@
+import type { Answered } from "../../vpp-api/call.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import {
+  ANY_INDEX,
+  dumpBridgeDomains,
+  dumpInterfaces,
+  dumpPolicers,
+  dumpVhostUser,
+} from "../../vpp-api/messages.ts";
+import { type Mark, parseMark } from "./mark.ts";
+import { type PolicerPlace, parsePolicerName } from "./policers.ts";
+
+export type Interface = Answered<typeof dumpInterfaces>;
+export type VhostUser = Answered<typeof dumpVhostUser>;
+export type BridgeDomain = Answered<typeof dumpBridgeDomains>;
+
+/** A vhost-user interface with all that belongs to it. */
+export interface VppPort {
+  readonly index: number;
+  /** From its mark; the tag or VPP's own name where it is not ours. */
+  readonly name: string;
+  /** Whose it is, where its tag is a mark of ours, of whatever node. */
+  readonly mark: Mark | undefined;
+  readonly interface: Interface;
+  readonly vhost: VhostUser;
+  readonly subInterfaces: readonly Interface[];
+}
+
+/** A policer with our mark. */
+export interface VppPolicer extends PolicerPlace {
+  readonly details: Answered<typeof dumpPolicers>;
+}
+
+/** Where an interface is a member. */
+export interface Membership {
+  readonly bridge: number;
+  /** Split-horizon group; members of the same group but 0 do not talk to each other. */
+  readonly group: number;
+}
+
+/** VPP's configuration as far as it concerns us. */
+export interface View {
+  readonly ports: readonly VppPort[];
+  readonly interfaces: ReadonlyMap<number, Interface>;
+  readonly bridges: readonly BridgeDomain[];
+  readonly members: ReadonlyMap<number, Membership>;
+  readonly policers: readonly VppPolicer[];
+}
+
+/** Reads all of it in one go; other clients of VPP may change something between its parts. */
+export async function readView(connection: VppConnection, signal: AbortSignal): Promise<View> {
+  const all = { sw_if_index: ANY_INDEX };
+  const [interfaces, vhosts, bridges, policers] = await Promise.all([
+    connection.dump(dumpInterfaces, { ...all, name_filter_valid: false, name_filter: "" }, signal),
+    connection.dump(dumpVhostUser, all, signal),
+    connection.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, ...all }, signal),
+    connection.knows(dumpPolicers)
+      ? connection.dump(dumpPolicers, { match_name_valid: false, match_name: "" }, signal)
+      : [],
+  ]);
+  const byIndex = new Map(interfaces.map((row) => [row.sw_if_index, row]));
+  const children = Map.groupBy(
+    interfaces.filter((row) => row.sup_sw_if_index !== row.sw_if_index),
+    (row) => row.sup_sw_if_index,
+  );
+  return {
+    ports: vhosts.flatMap((vhost) => {
+      const row = byIndex.get(vhost.sw_if_index);
+      return row === undefined ? [] : portOf(vhost, row, children.get(row.sw_if_index) ?? []);
+    }),
+    interfaces: byIndex,
+    bridges,
+    members: new Map(
+      bridges.flatMap(({ bd_id, sw_if_details }) =>
+        sw_if_details.map(({ sw_if_index, shg }) => [sw_if_index, { bridge: bd_id, group: shg }] as const),
+      ),
+    ),
+    policers: policers.flatMap((details) => {
+      const place = parsePolicerName(details.name);
+      return place === undefined ? [] : { ...place, details };
+    }),
+  };
+}
+
+/** A port of what VPP tells of its interface. */
+export function portOf(vhost: VhostUser, row: Interface, subInterfaces: readonly Interface[]): VppPort {
+  const mark = parseMark(row.tag);
+  const name = mark?.name ?? (row.tag === "" ? row.interface_name : row.tag);
+  return { index: row.sw_if_index, name, mark, interface: row, vhost, subInterfaces };
+}

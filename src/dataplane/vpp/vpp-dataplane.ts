@@ -1,0 +1,69 @@
+import { Failure } from "../../failure/failure.ts";
+import type { Logger } from "../../logging/logger.ts";
+import { OneAtATime } from "../../turns/one-at-a-time.ts";
+import { createVppClient } from "../../vpp-api/client.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { PortOwner } from "../port.ts";
+import type { VppContext } from "./context.ts";
+import { allDifferences } from "./differences.ts";
+import { ensurePort } from "./ensure-port.ts";
+import { listPorts } from "./list-ports.ts";
+import { numaNode } from "./numa-node.ts";
+import { probe } from "./probe.ts";
+import { removePort } from "./remove-port.ts";
+import { removeStrays } from "./remove-strays.ts";
+import { readView } from "./view.ts";
+
+/** Where the switch is and who asks. */
+export interface VppDataplaneOptions {
+  /** Path of VPP's API socket, `/run/vpp/api.sock` in the usual packages. */
+  readonly apiSocket: string;
+  /** This node's name: part of the mark on every port. */
+  readonly node: string;
+  /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
+  readonly ownersOf: (port: string) => readonly PortOwner[];
+  readonly logger: Logger;
+  /** Hears of every connection to VPP that is made; VPP may have forgotten everything before it. */
+  readonly onConnected?: (() => void) | undefined;
+  /** Where sysfs is mounted; default `/sys`. */
+  readonly sysfs?: string;
+}
+
+/**
+ * VPP as a {@link Dataplane}, spoken to through its binary API. It connects with the first call and again whenever
+ * VPP comes back. Calls for the same port run one after the other.
+ */
+export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
+  const { apiSocket, node, logger, ownersOf, onConnected } = options;
+  const client = createVppClient({ path: apiSocket, onConnected: () => onConnected?.() });
+  const context: VppContext = { client, node, ownersOf, sysfs: options.sysfs ?? "/sys", logger };
+  const ports = new OneAtATime();
+  const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
+    ports.run({ key: name, what, signal }, task, (running) => {
+      throw waitedTooLong(name, running, signal);
+    });
+  return {
+    probe: (bridge, signal) => probe(context, bridge, signal),
+    ensurePort: (request, signal) =>
+      inTurn("a call that makes it", request.name, signal, () => ensurePort(context, request, signal)),
+    removePort: (name, signal) =>
+      inTurn("a call that removes it", name, signal, () => removePort(context, name, signal)),
+    checkPort: async (request, signal) =>
+      allDifferences(await readView(await client.connection(signal), signal), request),
+    numaNode: (bridge, signal) => numaNode(context, bridge, signal),
+    listPorts: (signal) => listPorts(context, signal),
+    removeStrays: (signal) => removeStrays(context, signal),
+    // Nothing is held back: a port's rules are on it before it is up.
+    portsSettled: async () => undefined,
+    close: async () => client.close(),
+  };
+}
+
+function waitedTooLong(name: string, running: string, signal: AbortSignal): Failure {
+  if (signal.reason instanceof Failure) return signal.reason;
+  return new Failure({
+    code: "dataplane-timeout",
+    what: `time was up before the turn of this call for port ${name} came: ${running} is still running`,
+    cause: signal.reason,
+  });
+}

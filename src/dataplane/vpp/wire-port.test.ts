@@ -1,0 +1,112 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
+import { portSettingsSchema } from "../../port-settings/port-settings.ts";
+import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
+import { createVhostUser } from "../../vpp-api/messages.ts";
+import { readView } from "./view.ts";
+import { wirePort } from "./wire-port.ts";
+import { wiringDifferences, wiringOf } from "./wiring.ts";
+
+const soon = () => AbortSignal.timeout(5000);
+const BRIDGE = 7;
+const KEEP = 5;
+const ADD = 1;
+
+describe("wiring a port of VPP", () => {
+  let directory: string;
+  let vpp: VppStandIn;
+  let connection: VppConnection;
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "vpp-"));
+    vpp = new VppStandIn({ path: join(directory, "api.sock") });
+    await vpp.start();
+    connection = await connectVpp({ path: join(directory, "api.sock") }, soon());
+    await connection.request(
+      createVhostUser,
+      {
+        is_server: false,
+        sock_filename: join(directory, "vhost.sock"),
+        renumber: false,
+        disable_mrg_rxbuf: false,
+        disable_indirect_desc: false,
+        enable_gso: false,
+        enable_packed: false,
+        enable_event_idx: false,
+        custom_dev_instance: 0,
+        use_custom_mac: false,
+        mac_address: Buffer.alloc(6),
+        tag: "p",
+      },
+      soon(),
+    );
+  });
+  afterEach(async () => {
+    connection.close();
+    await vpp.kill();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  /** Wires the port for these settings, and gives what differs from them then: VLAN of each member and what it does. */
+  async function wire(settings: object): Promise<readonly unknown[]> {
+    const wiring = wiringOf(
+      {
+        name: "p",
+        bridge: "",
+        socketPath: "",
+        settings: portSettingsSchema.parse(settings),
+        owner: {} as never,
+      },
+      BRIDGE,
+    );
+    const port = async () => {
+      const view = await readView(connection, soon());
+      const [found] = view.ports;
+      if (found === undefined) throw new Error("the port is gone");
+      return { view, found };
+    };
+    const { found } = await port();
+    await wirePort(connection, { node: "n", ...found, name: "p" }, wiring, soon());
+    const after = await port();
+    expect(wiringDifferences(after.view, after.found, "n", wiring)).toEqual([]);
+    expect(vpp.violations).toEqual([]);
+    return vpp
+      .members(BRIDGE)
+      .map(({ vlan, rewrite, filtered, policed }) => [vlan, rewrite.slice(0, 3), filtered, policed]);
+  }
+
+  const FREE = [0, [0, 0, 0], false, []];
+
+  it("filters every member that is of one VLAN, else floods of other VLANs would reach the guest", async () => {
+    expect(await wire({})).toEqual([FREE]);
+    expect(await wire({ vlan: { mode: "access", tag: 5 } })).toEqual([[0, [ADD, 1, 5], true, []]]);
+    expect(await wire({ vlan: { mode: "trunk", trunks: [6, 7] } })).toEqual([
+      [6, [KEEP, 1, 6], true, []],
+      [7, [KEEP, 1, 7], true, []],
+    ]);
+    expect(await wire({ vlan: { mode: "native-untagged", tag: 7, trunks: [6, 7] } })).toEqual([
+      [0, [ADD, 1, 7], true, []],
+      [6, [KEEP, 1, 6], true, []],
+    ]);
+    expect(await wire({ vlan: { mode: "dot1q-tunnel", tag: 5, customerVlans: [8] } })).toEqual([
+      [8, [ADD, 0, 5], true, []],
+    ]);
+    expect(await wire({})).toEqual([FREE]);
+  });
+
+  it("applies each policer once to every member, and takes it off exactly there", async () => {
+    const limits = { fromGuest: { rate: 1000, burst: 0 }, toGuest: { rate: 1000, burst: 0 } };
+    const trunk = { vlan: { mode: "trunk", trunks: [6] } };
+    expect(await wire({ ...limits, ...trunk })).toEqual([[6, [KEEP, 1, 6], true, ["in", "out"]]]);
+    expect(await wire({ ...limits, ...trunk })).toEqual([[6, [KEEP, 1, 6], true, ["in", "out"]]]);
+    expect(await wire({ ...limits, vlan: { mode: "trunk", trunks: [6, 9] } })).toEqual([
+      [6, [KEEP, 1, 6], true, ["in", "out"]],
+      [9, [KEEP, 1, 9], true, ["in", "out"]],
+    ]);
+    expect(await wire({ fromGuest: limits.fromGuest })).toEqual([[0, [0, 0, 0], false, ["in"]]]);
+    expect(await wire({})).toEqual([FREE]);
+  });
+});

@@ -1,0 +1,67 @@
+import type { Field, Layout, ValuesOf } from "./fields.ts";
+
+/** One message: VPP tells it by name and by a checksum over its fields. */
+export interface Shape<Of extends Layout> {
+  readonly name: string;
+  /** Eight hexadecimal digits, as VPP's own message table has them. */
+  readonly crc: string;
+  /** The fields after the message's header (number, client index where it is a request, context). */
+  readonly layout: Of;
+}
+
+/** A request and what VPP answers to it, in one of the forms that releases of VPP know. */
+export interface Variant {
+  readonly ask: Shape<Layout>;
+  readonly answer: Shape<Layout>;
+}
+
+/** A request with one answer. `Ask` are the fields of the first variant; later ones use those that they have. */
+export interface Call<Ask extends Layout, Answer extends Layout> {
+  /** Preferred first. */
+  readonly variants: readonly [{ readonly ask: Shape<Ask>; readonly answer: Shape<Answer> }, ...Variant[]];
+}
+
+/** A request with any number of answers; VPP does not say which is the last. */
+export interface Dump<Ask extends Layout, Answer extends Layout> extends Call<Ask, Answer> {
+  readonly many: true;
+}
+
+/** Something that VPP tells by itself to who asked for it. */
+export type Event<Of extends Layout> = Shape<Of>;
+
+/** A message of VPP. */
+export function shape<const Of extends Layout>(name: string, crc: string, layout: Of): Shape<Of> {
+  return { name, crc, layout };
+}
+
+/** A request and its answer, with the forms that other releases have in place of them. */
+export function call<Ask extends Layout, Answer extends Layout>(
+  ask: Shape<Ask>,
+  answer: Shape<Answer>,
+  ...others: Variant[]
+): Call<Ask, Answer> {
+  return { variants: [{ ask, answer }, ...others] };
+}
+
+/** A request for details. */
+export function dump<Ask extends Layout, Answer extends Layout>(
+  ask: Shape<Ask>,
+  answer: Shape<Answer>,
+): Dump<Ask, Answer> {
+  return { variants: [{ ask, answer }], many: true };
+}
+
+/** All fields but one. */
+export function without<Of extends Layout, Name extends keyof Of & string>(
+  layout: Of,
+  name: Name,
+): Omit<Of, Name> & Layout {
+  const { [name]: _, ...rest } = layout;
+  return rest as Omit<Of, Name> & Readonly<Record<string, Field<unknown>>>;
+}
+
+/** The values of a call's request. */
+export type Asked<Of> = Of extends Call<infer Ask, Layout> ? ValuesOf<Ask> : never;
+
+/** The values of a call's answer, or of one of a dump's details. */
+export type Answered<Of> = Of extends Call<Layout, infer Answer> ? ValuesOf<Answer> : never;

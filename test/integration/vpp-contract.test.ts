@@ -1,0 +1,4 @@
+import { dataplaneContract } from "../contract/dataplane.ts";
+import { startVpp, vppName } from "./vpp-under-test.ts";
+
+dataplaneContract(vppName, startVpp);

@@ -1,0 +1,147 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { PortOwner } from "../../src/dataplane/port.ts";
+import { bridgeName, createBridge } from "../../src/dataplane/vpp/bridges.ts";
+import { readView, type View } from "../../src/dataplane/vpp/view.ts";
+import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
+import { silentLogger } from "../../src/logging/logger.ts";
+import { connectVpp, type VppConnection } from "../../src/vpp-api/connection.ts";
+import { addBridgeDomain, addPolicer, createVhostUser, deleteVhostUser } from "../../src/vpp-api/messages.ts";
+import { type SwitchUnderTest, soon } from "../contract/switch-under-test.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import type { VppProcess } from "./vpp-process.ts";
+
+/** A VPP as the contract suite wants it, plus what only VPP tests look at. */
+export interface VppRig extends SwitchUnderTest {
+  readonly run: LabRun;
+  readonly apiSocket: string;
+  /** Forgets what the stand-in has noted against its clients; a real VPP notes nothing. */
+  forgive(): void;
+  /** What is configured, with a connection that is closed afterwards. */
+  withVpp<Value>(look: (connection: VppConnection, view: View) => Promise<Value>): Promise<Value>;
+}
+
+/** One bridge domain known by its tag, one by its number. */
+const BRIDGES = ["blue", "20"] as const;
+
+/** Starts a VPP with two bridge domains. */
+export async function startVppRig(
+  startVpp: (run: LabRun, directory: string) => Promise<VppProcess>,
+): Promise<VppRig> {
+  const run = await openLabRun();
+  try {
+    const vpp = await startVpp(run, join(run.directory, "vpp"));
+    const socketDirectory = join(run.directory, "sockets");
+    await mkdir(socketDirectory);
+    const rig = rigOf(run, vpp, socketDirectory);
+    await rig.reset();
+    return rig;
+  } catch (error) {
+    await run.close(error);
+    throw error;
+  }
+}
+
+function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
+  let down = false;
+  // What the daemon's records hold: written before a port is asked for.
+  const owners: { readonly port: string; readonly owner: PortOwner }[] = [];
+
+  const withVpp: VppRig["withVpp"] = async (look) => {
+    const connection = await connectVpp({ path: vpp.apiSocket }, soon());
+    try {
+      return await look(connection, await readView(connection, soon()));
+    } finally {
+      connection.close();
+    }
+  };
+  const makeBridges = () =>
+    withVpp(async (connection, view) => {
+      const there = view.bridges.map(bridgeName);
+      for (const name of BRIDGES) {
+        if (!there.includes(name)) await createBridge(connection, view, name, soon());
+      }
+    });
+  const start = async () => {
+    await vpp.start();
+    down = false;
+    await makeBridges();
+  };
+  const kill = async () => {
+    down = true;
+    await vpp.kill();
+  };
+  return {
+    run,
+    apiSocket: vpp.apiSocket,
+    withVpp,
+    forgive: () => {
+      vpp.violations.length = 0;
+    },
+    bridges: BRIDGES,
+    socketDirectory,
+    lacks: ["transmitRetries", "receiveQueueCores", "externalIds", "security"],
+    lacksVlanModes: ["native-tagged"],
+    forgets: true,
+    open(node = "node-a") {
+      const ownersOf = (port: string) => owners.filter((one) => one.port === port).map(({ owner }) => owner);
+      const dataplane = openVppDataplane({ apiSocket: vpp.apiSocket, node, ownersOf, logger: silentLogger });
+      return {
+        ...dataplane,
+        ensurePort(request, signal) {
+          owners.push({ port: request.name, owner: request.owner });
+          return dataplane.ensurePort(request, signal);
+        },
+      };
+    },
+    makeForeignPort: (name, socketPath) =>
+      withVpp(async (connection) => {
+        const values = {
+          is_server: false,
+          sock_filename: socketPath,
+          renumber: false,
+          disable_mrg_rxbuf: false,
+          disable_indirect_desc: false,
+          enable_gso: false,
+          enable_packed: false,
+          enable_event_idx: false,
+          custom_dev_instance: 0,
+          use_custom_mac: false,
+          mac_address: Buffer.alloc(6),
+          tag: name,
+        };
+        await connection.request(createVhostUser, values, soon());
+      }),
+    portNames: () => withVpp(async (_, view) => view.ports.map(({ name }) => name).sort()),
+    belongings: () => withVpp(async (_, view) => view.policers.map(({ details }) => details.name).sort()),
+    removeBehindOurBack: (port) =>
+      withVpp(async (connection, view) => {
+        const { index } = view.ports.find(({ name }) => name === port) ?? {};
+        if (index !== undefined) await connection.request(deleteVhostUser, { sw_if_index: index }, soon());
+      }),
+    async reset() {
+      if (down) await start();
+      if (vpp.violations.length > 0) throw new Error(vpp.violations.join("; "));
+      owners.length = 0;
+      await withVpp(async (connection, view) => {
+        await Promise.all([
+          ...view.ports.map(({ index }) =>
+            connection.request(deleteVhostUser, { sw_if_index: index }, soon()),
+          ),
+          ...view.policers.map(({ details }) =>
+            connection.request(addPolicer, { ...details, is_add: false }, soon()),
+          ),
+          ...view.bridges
+            .filter((bridge) => !BRIDGES.some((name) => name === bridgeName(bridge)))
+            .map((bridge) => connection.request(addBridgeDomain, { ...bridge, is_add: false }, soon())),
+        ]);
+      });
+      await makeBridges();
+    },
+    killSwitch: kill,
+    startSwitch: start,
+    killControl: kill,
+    startControl: start,
+    close: () => run.close(),
+  };
+}

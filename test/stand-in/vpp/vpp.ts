@@ -1,0 +1,187 @@
+import { once } from "node:events";
+import { unlinkSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { flagsOf, HANDLERS } from "./handlers.ts";
+import { type Interface, SwitchState } from "./state.ts";
+import { answers, type Definition, printFields, readFields, requests } from "./wire-format.ts";
+
+const HEADER_BYTES = 16;
+const HELLO_ID = 15;
+const WELCOME_ID = 16;
+const HELLO_BYTES = 70;
+
+/** What the stand-in is to be like. */
+export interface VppStandInOptions {
+  /** Path of its API socket. */
+  readonly path: string;
+  /** Names of messages that it does not have, as if a plugin were not loaded or the release were older. */
+  readonly lacks?: readonly string[];
+  /** Other checksums than the usual, by name of message. */
+  readonly checksums?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Stands in for VPP's control plane: it speaks the binary API as VPP does and keeps interfaces, bridge domains and
+ * policers, but no packet ever passes. What a real VPP drops without a word it drops too, and notes; what would do a
+ * real VPP harm it notes as well.
+ */
+export class VppStandIn {
+  /** What clients did that they must not do, one sentence each. */
+  readonly violations: string[] = [];
+  readonly #options: VppStandInOptions;
+  #state = new SwitchState();
+  #server: Server | undefined;
+  #clients = new Map<Socket, { index: number; eventPid: number | undefined }>();
+  #ids = new Map<number, Definition>();
+  #starts = 0;
+
+  constructor(options: VppStandInOptions) {
+    this.#options = options;
+  }
+
+  /** Starts with nothing configured, and with other message numbers than the last time. */
+  async start(): Promise<void> {
+    this.#starts += 1;
+    this.#state = new SwitchState();
+    this.#ids = this.#number();
+    try {
+      unlinkSync(this.#options.path); // as VPP does: its socket file outlives it
+    } catch {
+      // There was none.
+    }
+    this.#server = createServer((socket) => this.#accept(socket));
+    await once(this.#server.listen(this.#options.path), "listening");
+  }
+
+  /** Ends as by SIGKILL. */
+  async kill(): Promise<void> {
+    this.#state.close();
+    for (const socket of this.#clients.keys()) socket.destroy();
+    this.#clients.clear();
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    server.close();
+    await once(server, "close");
+  }
+
+  /** Plays a guest that comes up behind a socket, or goes. */
+  setGuest(path: string, up: boolean): void {
+    const found = [...this.#state.interfaces.values()].find(({ vhost }) => vhost?.path === path);
+    if (found === undefined) throw new Error(`no interface has the socket ${path}`);
+    found.guest = up;
+    this.#tell(found.index, false);
+  }
+
+  /** The members of a bridge domain, with what VPP does not tell of them over its API. */
+  members(bridge: number): readonly (Pick<Interface, "vlan" | "rewrite" | "filtered"> & {
+    /** Directions in which a policer is applied. */
+    readonly policed: readonly string[];
+  })[] {
+    return this.#state.membersOf(bridge).map(({ vlan, rewrite, filtered, index }) => ({
+      vlan,
+      rewrite,
+      filtered,
+      policed: ["in", "out"].filter((direction) => this.#state.applied.has(`${direction} ${index}`)),
+    }));
+  }
+
+  #number(): Map<number, Definition> {
+    const { lacks = [], checksums = {} } = this.#options;
+    const known = [...requests.values(), ...answers.values()].filter(({ name }) => !lacks.includes(name));
+    const from = 40 + this.#starts * 100;
+    return new Map(
+      known.map((one, at) => [from + at, { ...one, checksum: checksums[one.name] ?? one.checksum }]),
+    );
+  }
+
+  #accept(socket: Socket): void {
+    let pending: Buffer = Buffer.alloc(0);
+    socket.on("error", () => undefined);
+    socket.once("close", () => this.#clients.delete(socket));
+    this.#clients.set(socket, { index: -1, eventPid: undefined });
+    socket.on("data", (chunk) => {
+      pending = Buffer.concat([pending, chunk]);
+      while (pending.length >= HEADER_BYTES) {
+        const end = HEADER_BYTES + pending.readUInt32BE(8);
+        if (pending.length < end) return;
+        const message = pending.subarray(HEADER_BYTES, end);
+        pending = pending.subarray(end);
+        try {
+          this.#take(socket, message);
+        } catch (error) {
+          this.violations.push(error instanceof Error ? error.message : String(error));
+        }
+      }
+    });
+  }
+
+  #take(socket: Socket, message: Buffer): void {
+    const client = this.#clients.get(socket);
+    if (client === undefined) return;
+    const id = message.readUInt16BE(0);
+    if (id === HELLO_ID) {
+      client.index = this.#welcome(socket, message);
+      return;
+    }
+    const definition = this.#ids.get(id);
+    const handler = HANDLERS.get(definition?.name ?? "");
+    if (definition === undefined || handler === undefined) throw new Error(`no handler for message ${id}`);
+    const [index, context] = [message.readUInt32BE(2), message.readUInt32BE(6)];
+    if (index !== client.index)
+      throw new Error(`${definition.name} comes from client ${index}, not ${client.index}`);
+    if (context === 0) throw new Error(`${definition.name} has no context`);
+    const ask = readFields(definition, message.subarray(10));
+    if (definition.name === "want_interface_events") {
+      client.eventPid = ask.enable_disable === 1 ? Number(ask.pid) : undefined;
+    }
+    const { says, changed = [] } = handler(this.#state, ask);
+    for (const { index: touched, deleted } of changed) this.#tell(touched, deleted);
+    for (const [name, fields] of says) {
+      const answer = name.startsWith("control_ping") ? { ...fields, client_index: index } : fields;
+      this.#say(socket, name, context, answer);
+    }
+  }
+
+  #welcome(socket: Socket, message: Buffer): number {
+    if (message.length !== HELLO_BYTES) throw new Error(`sockclnt_create has ${message.length} bytes`);
+    if (message.at(-1) !== 0) throw new Error("the client's name is not ended by a NUL");
+    const index = 0x100 + this.#starts * 16 + this.#clients.size;
+    const table = [...this.#ids].map(([id, { name, checksum }]) => {
+      const entry = Buffer.alloc(66);
+      entry.writeUInt16BE(id);
+      entry.write(`${name}_${checksum}`, 2);
+      return entry;
+    });
+    const head = Buffer.alloc(20);
+    head.writeUInt16BE(WELCOME_ID, 0);
+    message.copy(head, 6, 2, 6);
+    head.writeUInt32BE(index, 14);
+    head.writeUInt16BE(table.length, 18);
+    this.#send(socket, Buffer.concat([head, ...table]));
+    return index;
+  }
+
+  #tell(index: number, deleted: boolean): void {
+    const flags = flagsOf(this.#state.interfaces.get(index));
+    for (const [socket, { index: client, eventPid }] of this.#clients) {
+      if (eventPid === undefined) continue;
+      this.#say(socket, "sw_interface_event", client, { pid: eventPid, sw_if_index: index, flags, deleted });
+    }
+  }
+
+  #say(socket: Socket, name: string, context: number, fields: Readonly<Record<string, unknown>>): void {
+    const [id, definition] = [...this.#ids].find(([, one]) => one.name === name) ?? [];
+    if (id === undefined || definition === undefined) throw new Error(`${name} cannot be said`);
+    const head = Buffer.alloc(6);
+    head.writeUInt16BE(id, 0);
+    head.writeUInt32BE(context, 2);
+    this.#send(socket, Buffer.concat([head, printFields(definition, fields)]));
+  }
+
+  #send(socket: Socket, message: Buffer): void {
+    const head = Buffer.alloc(HEADER_BYTES, 0xa5); // VPP sends what is in its memory there
+    head.writeUInt32BE(message.length, 8);
+    socket.write(Buffer.concat([head, message]));
+  }
+}
