@@ -4,6 +4,7 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
 import type { NodeContext } from "./node-context.ts";
+import { ensureServedPort } from "./serve-socket.ts";
 
 /** The port that a record asks for. */
 export function portRequest(context: NodeContext, record: PortRecord): PortRequest {
@@ -49,5 +50,8 @@ export async function ensureAttachment(
       fix: "put the pool back until its pods are gone",
     });
   }
-  return pool.dataplane.ensurePort(portRequest(context, record), signal);
+  const request = portRequest(context, record);
+  return record.settings.socketServer === "switch"
+    ? ensureServedPort(context, pool, request, allocation, signal)
+    : pool.dataplane.ensurePort(request, signal);
 }

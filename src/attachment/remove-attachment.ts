@@ -1,6 +1,8 @@
+import { removeDeviceInfo } from "../device-info/device-info-file.ts";
 import { toFailure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import { distinctDataplanes, type NodeContext } from "./node-context.ts";
+import { withdrawSocket } from "./publish-socket.ts";
 
 /**
  * Removes a port wherever it is. Without a record, or with one whose pool is gone, every switch is asked, for
@@ -31,21 +33,18 @@ export async function removePortAnywhere(
 
 /**
  * Notes that a port is to go, so that the reconciler removes it whatever happens; without a record it does nothing.
- * With a disk that takes nothing the note is in memory only: DEL must go on, for it may never be repeated.
  */
-export async function markDetaching(context: NodeContext, name: string): Promise<void> {
-  const { ports } = context.records;
-  try {
-    await ports.update(name, (record) => record && { ...record, state: "detaching" });
-  } catch {
-    ports.updateInMemory(name, (record) => ({ ...record, state: "detaching" }));
-  }
+export function markDetaching(context: NodeContext, name: string): Promise<void> {
+  return note(context, name, (record) =>
+    record.state === "releasing" ? record : { ...record, state: "detaching" },
+  );
 }
 
 /**
  * Takes an attachment away: first its record says so, then the port goes, then the record. When the switch
  * cannot be reached, or the record not be removed, it stays as `detaching` and the reconciler goes on with it.
- * @returns undefined when all is gone, else why not
+ * Addresses of an IPAM plugin are not given back here: while there are any the record stays, as `releasing`.
+ * @returns undefined when the port is gone, else why not
  */
 export async function removeAttachment(
   context: NodeContext,
@@ -53,16 +52,48 @@ export async function removeAttachment(
   signal: AbortSignal,
 ): Promise<Error | undefined> {
   const name = portRecordName(record.containerId, record.interfaceName);
+  if (record.state === "releasing") return undefined;
   if (record.state !== "detaching") await markDetaching(context, name);
   try {
     await removePortAnywhere(context, record.portName, record.pool, signal);
-  } catch (error) {
-    return toFailure(error);
-  }
-  try {
-    await context.records.ports.remove(name);
+    if (record.settings.socketServer === "switch") {
+      withdrawSocket({ root: context.config.root, ...record });
+    }
+    // Multus removes it too, unless its DEL was lost.
+    if (record.deviceInfoFile !== undefined) await removeDeviceInfo(record.deviceInfoFile);
+    await forgetPort(context, name);
   } catch (error) {
     return toFailure(error);
   }
   return undefined;
+}
+
+/** Notes that an attachment's addresses were given back; its record goes when the port has gone already. */
+export async function forgetAddresses(context: NodeContext, name: string): Promise<void> {
+  const { ports } = context.records;
+  if (ports.get(name)?.state === "releasing") await ports.remove(name);
+  else await note(context, name, ({ ipam: _, ...record }) => record);
+}
+
+async function forgetPort(context: NodeContext, name: string): Promise<void> {
+  const { ports } = context.records;
+  if (ports.get(name)?.ipam === undefined) await ports.remove(name);
+  else await note(context, name, (record) => ({ ...record, state: "releasing" }));
+}
+
+/**
+ * Changes a record where there is one. With a disk that takes nothing the change is in memory only: what removes
+ * things must go on, for it may never be repeated.
+ */
+async function note(
+  context: NodeContext,
+  name: string,
+  change: (record: PortRecord) => PortRecord,
+): Promise<void> {
+  const { ports } = context.records;
+  try {
+    await ports.update(name, (record) => record && change(record));
+  } catch {
+    ports.updateInMemory(name, change);
+  }
 }

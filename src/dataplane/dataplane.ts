@@ -16,7 +16,9 @@ export interface Dataplane {
    * applied it. On failure nothing that this call made is left, as far as the switch can be reached; a port that
    * was there before stays, because a VM may be using it.
    * @throws Failure bridge-missing, dataplane-unfit, port-conflict, port-failed, dataplane-unavailable,
-   *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request
+   *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request,
+   *   invalid-network-config (settings that the switch would not honour), setting-unsupported (a setting that this
+   *   kind of switch does not have): both before anything is changed
    */
   ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState>;
 
@@ -34,6 +36,15 @@ export interface Dataplane {
 
   /** All ports that carry this node's mark. */
   listPorts(signal: AbortSignal): Promise<readonly PortState[]>;
+
+  /**
+   * Removes what carries this node's mark and serves no port, of the things that a switch keeps beside its ports.
+   * @returns how many there were
+   */
+  removeStrays(signal: AbortSignal): Promise<number>;
+
+  /** All ports that are to be there are as asked: a bridge that was held back until then may carry traffic. */
+  portsSettled(signal: AbortSignal): Promise<void>;
 
   close(): Promise<void>;
 }

@@ -1,21 +1,48 @@
 import type { Logger } from "../logging/logger.ts";
 import type { Dataplane } from "./dataplane.ts";
 import { openOvsDataplane } from "./ovs/ovs-dataplane.ts";
+import type { PortOwner } from "./port.ts";
+import { openVppDataplane } from "./vpp/vpp-dataplane.ts";
 
 /** Which switch a pool has, and where; a further kind is a further member. */
-export interface DataplaneConfig {
-  readonly type: "ovs-dpdk";
-  /** Path of ovsdb-server's unix socket. */
-  readonly database: string;
+export type DataplaneConfig =
+  | {
+      readonly type: "ovs-dpdk";
+      /** Path of ovsdb-server's unix socket. */
+      readonly database: string;
+      /** Directory of the bridges' OpenFlow sockets; default that of the database's socket. */
+      readonly runDirectory?: string | undefined;
+    }
+  | {
+      readonly type: "vpp";
+      /** Path of the binary API's unix socket. */
+      readonly apiSocket: string;
+    };
+
+/** What a switch is opened with, whatever its kind. */
+export interface OpenDataplaneOptions {
+  readonly node: string;
+  readonly logger: Logger;
+  /** Owners for which a port of this name was ever asked and is not given up. */
+  readonly ownersOf: (port: string) => readonly PortOwner[];
+  /** Hears of every connection that is made to a switch of this kind. */
+  readonly onConnected?: (kind: DataplaneConfig["type"]) => void;
 }
 
 /** Opens the dataplane of a pool: the only place that knows the kinds of switches. */
 export function openDataplane(
   config: DataplaneConfig,
-  options: { readonly node: string; readonly logger: Logger; readonly onConnected?: () => void },
+  { node, logger, ownersOf, onConnected }: OpenDataplaneOptions,
 ): Dataplane {
+  const options = { node, logger, onConnected: () => onConnected?.(config.type) };
   switch (config.type) {
     case "ovs-dpdk":
-      return openOvsDataplane({ databaseSocket: config.database, ...options });
+      return openOvsDataplane({
+        databaseSocket: config.database,
+        runDirectory: config.runDirectory,
+        ...options,
+      });
+    case "vpp":
+      return openVppDataplane({ apiSocket: config.apiSocket, ownersOf, ...options });
   }
 }

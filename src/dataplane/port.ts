@@ -41,6 +41,8 @@ export interface PortState {
   readonly link: "up" | "down";
   /** Whether a vhost-user peer (QEMU, testpmd) is connected to the socket. */
   readonly connected: boolean;
+  /** Where the switch is the socket's server: name of the file that it makes in its own directory of sockets. */
+  readonly socketFile?: string;
   /** The switch's own words where it could not make the port. */
   readonly error?: string;
 }

@@ -4,6 +4,7 @@ import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { Failure } from "../../src/failure/failure.ts";
 import { switchAwayContract } from "./dataplane-away.ts";
+import { settingsContract } from "./dataplane-settings.ts";
 import { listenOnSocket } from "./socket-listener.ts";
 import { failureOf, portRequest, type SwitchUnderTest, soon } from "./switch-under-test.ts";
 
@@ -247,6 +248,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
       });
     });
 
+    settingsContract(() => ({ rig, dataplane }));
     switchAwayContract(() => ({ rig, dataplane }));
   });
 }

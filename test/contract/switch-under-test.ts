@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { Failure } from "../../src/failure/failure.ts";
+import type { PortSettings } from "../../src/port-settings/port-settings.ts";
 
 /** A running switch, and the few things that the suite does behind the back of the {@link Dataplane}. */
 export interface SwitchUnderTest {
@@ -15,7 +16,17 @@ export interface SwitchUnderTest {
   makeForeignPort(name: string, socketPath: string): Promise<void>;
   /** Names of all ports in the switch but the bridges' own, ours or not, sorted. */
   portNames(): Promise<readonly string[]>;
-  /** Removes every port but the bridges' own, and heals what a test broke. */
+  /** Settings that this kind of switch does not have. */
+  readonly lacks: readonly (keyof PortSettings)[];
+  /** VLAN modes that it does not have, though it has others. */
+  readonly lacksVlanModes?: readonly NonNullable<PortSettings["vlan"]>["mode"][];
+  /** Whether switch and configuration are one process, which forgets everything when it ends. */
+  readonly forgets?: boolean;
+  /** Names of what the switch keeps for ports of ours beside them, such as limits. */
+  belongings(): Promise<readonly string[]>;
+  /** Removes a port as somebody else would, who knows nothing of what belongs to it. */
+  removeBehindOurBack(port: string): Promise<void>;
+  /** Removes every port but the bridges' own, bridges that a test made, and heals what a test broke. */
   reset(): Promise<void>;
   /** Kills what applies changes; the configuration can still be written where the switch has one. */
   killSwitch(): Promise<void>;

@@ -1,4 +1,4 @@
 import { dataplaneContract } from "../contract/dataplane.ts";
 import { startOvsRig } from "./ovs-rig.ts";
 
-dataplaneContract("OVS-DPDK", startOvsRig);
+dataplaneContract("OVS-DPDK", () => startOvsRig());

@@ -14,12 +14,20 @@ export interface OvsRig extends SwitchUnderTest {
   readonly run: LabRun;
 }
 
-/** Starts OVS-DPDK with the bridges br-a and br-b. */
-export async function startOvsRig(): Promise<OvsRig> {
+/** For tunnels; and for cores, of which the switch has one only, so that no queue may have it for itself. */
+const WHAT_SETTINGS_NEED = [
+  "other_config:vlan-limit=2",
+  "other_config:pmd-rxq-assign=group",
+  "other_config:pmd-rxq-isolate=false",
+];
+
+/** Starts OVS-DPDK with the bridges br-a and br-b, and hugepages for so many testpmds. */
+export async function startOvsRig(testpmds = 1): Promise<OvsRig> {
   const run = await openLabRun();
   try {
-    await reserveHugepages(run, 2048, TESTPMD_HUGEPAGES);
+    await reserveHugepages(run, 2048, testpmds * TESTPMD_HUGEPAGES);
     const ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br-a", "br-b"] });
+    await ovs.vsctl("set", "Open_vSwitch", ".", ...WHAT_SETTINGS_NEED);
     const socketDirectory = join(run.directory, "sockets");
     await mkdir(socketDirectory);
     return rigOf(run, ovs, socketDirectory);
@@ -35,7 +43,7 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
   const bridges = ["br-a", "br-b"] as const;
   const portNames = async () => {
     const names = await Promise.all(bridges.map((bridge) => ovs.vsctl("--no-wait", "list-ports", bridge)));
-    return names.flatMap((text) => text.split("\n").filter(Boolean)).sort();
+    return names.flatMap(lines).sort();
   };
   const startSwitch = async () => {
     await ovs.restartVswitchd();
@@ -60,10 +68,18 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
       await ovs.vsctl("add-port", bridges[0], name, "--", "set", "Interface", name, type, path);
     },
     portNames,
+    lacks: [],
+    belongings: async () => lines(await ovs.vsctl("--bare", "--columns=_uuid", "list", "QoS")),
+    removeBehindOurBack: async (port) => {
+      await ovs.vsctl("del-port", port);
+    },
     reset: async () => {
       if (controlDown) await startControl();
       if (switchDown) await startSwitch();
       for (const name of await portNames()) await ovs.vsctl("del-port", name);
+      const made = lines(await ovs.vsctl("list-br")).filter((name) => !bridges.some((one) => one === name));
+      for (const name of made) await ovs.vsctl("del-br", name);
+      await ovs.vsctl("--all", "destroy", "QoS");
     },
     killSwitch: async () => {
       switchDown = true;
@@ -77,4 +93,8 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
     startControl,
     close: () => run.close(),
   };
+}
+
+function lines(text: string): string[] {
+  return text.split("\n").filter(Boolean);
 }

@@ -20,8 +20,10 @@ export type ForwardMode = "rxonly" | "txonly" | "flowgen" | "icmpecho" | "macswa
 
 /** What to run. */
 export interface TestpmdOptions {
-  /** The vhost-user socket as the container sees it. testpmd is the server and makes it. */
+  /** The vhost-user socket as the container sees it. */
   readonly socketPath: string;
+  /** Default true: testpmd makes the socket; else it connects to the switch's, which has to be there. */
+  readonly server?: boolean;
   /** MAC address of the port: source of what it sends. */
   readonly mac: string;
   /** Destination of what it sends; testpmd's own default is 02:00:00:00:00:00. */
@@ -40,10 +42,10 @@ export interface Testpmd {
   /** Waits until the switch has connected and the port is started. */
   waitForSwitch(): Promise<void>;
   /**
-   * Sends exactly `bursts` times 32 packets of 64 bytes (UDP, 198.18.0.1 to 198.18.0.2), then only receives.
-   * Resolves when they are sent.
+   * Sends exactly `bursts` times 32 packets of 64 bytes (UDP, 198.18.0.1 to 198.18.0.2), or as long as `bytes` says
+   * without their checksum, then only receives. Resolves when they are sent.
    */
-  sendBursts(bursts: number): Promise<PacketCounts>;
+  sendBursts(bursts: number, bytes?: number): Promise<PacketCounts>;
   /** Starts an engine; it runs as fast as a core can until {@link pause}. */
   forward(mode: ForwardMode): Promise<void>;
   /** Ends forwarding; the port stays up. */
@@ -68,7 +70,12 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
     });
   }
   const queues = options.queues ?? 1;
-  const device = ["net_virtio_user0", `mac=${options.mac}`, `path=${options.socketPath}`, "server=1"];
+  const device = [
+    "net_virtio_user0",
+    `mac=${options.mac}`,
+    `path=${options.socketPath}`,
+    `server=${options.server === false ? 0 : 1}`,
+  ];
   const container = await pod.startContainer({
     name: "testpmd",
     // To a file, testpmd would print in blocks of 4 KiB.
@@ -110,8 +117,9 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
   return {
     container,
     waitForSwitch: () => prompt.waitFor(/testpmd> $/, connectLimitMs, "the switch connects to testpmd"),
-    sendBursts: async (bursts) => {
+    sendBursts: async (bursts, bytes = 64) => {
       const before = await pause();
+      await prompt.ask(`set txpkts ${bytes}`, /testpmd> /);
       await start("rxonly", `start tx_first ${bursts}`);
       return waitUntil(
         async () => {

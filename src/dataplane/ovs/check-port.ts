@@ -1,8 +1,12 @@
 import type { PortRequest } from "../port.ts";
 import type { OvsContext } from "./context.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment } from "./marks.ts";
+import { socketColumns } from "./port-rows.ts";
 import { errorOf, mtuOf } from "./port-state.ts";
-import { SERVER_PATH, VHOST_CLIENT } from "./rows.ts";
+import { SERVER_PATH } from "./rows.ts";
+import { settingDifferences } from "./setting-differences.ts";
+import { whySettingUnfit } from "./setting-fitness.ts";
+import { securedPort } from "./settle-security.ts";
 import { readView, type View } from "./view.ts";
 
 /** {@link Dataplane.checkPort}. */
@@ -11,7 +15,11 @@ export async function checkPort(
   request: PortRequest,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  return differences(await readView(context.client, request.name, request.socketPath, signal), request);
+  const found = differences(await readView(context.client, request, signal), request);
+  const secured = securedPort(request);
+  // Of a port that is not there its flows are no news.
+  if (secured === undefined || found.length > 0) return found;
+  return context.security.check(request.bridge, secured, signal);
 }
 
 /** Pure: what of the view is not as asked. */
@@ -28,13 +36,19 @@ export function differences(view: View, request: PortRequest): string[] {
     if (is !== asked) found.push(`${name} has ${what} ${is ?? "none"}, asked was ${asked ?? "none"}`);
   };
   compare("bridge", view.bridge?.name, request.bridge);
-  compare("type", row.type, VHOST_CLIENT);
-  compare("socket", row.options.get(SERVER_PATH), request.socketPath);
+  const socket = socketColumns(request);
+  compare("type", row.type, socket.type);
+  compare("socket", row.options.get(SERVER_PATH), socket.options[SERVER_PATH]);
   if (request.mtu !== undefined) compare("MTU", mtuOf(row), request.mtu);
-  if (!hasMarks(row.external_ids, interfaceMarks(request.owner))) {
+  for (const { what, is, asked } of settingDifferences(request.settings, port, row, view.qos)) {
+    compare(what, is, asked);
+  }
+  if (!hasMarks(row.external_ids, interfaceMarks(request))) {
     found.push(`${name} has other external_ids than its owner's`);
   }
   for (const rival of view.rivals) found.push(`${name} shares its socket with port ${rival.name}`);
+  const unfit = whySettingUnfit(view.switch, request);
+  if (unfit !== undefined) found.push(unfit.message);
   const error = errorOf(row);
   if (error !== undefined) found.push(`${name} failed: ${error}`);
   return found;

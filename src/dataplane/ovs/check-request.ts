@@ -1,6 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
 import { checkUnixPath } from "../../names/unix-path.ts";
 import type { PortRequest } from "../port.ts";
+import { checkSettings } from "./check-settings.ts";
 
 /** netdev-dpdk takes frames of at most 9728 bytes, of which 26 are Ethernet header, two VLAN tags and checksum. */
 const MTU_MIN = 68;
@@ -9,7 +10,7 @@ const MTU_MAX = 9702;
 /**
  * Refuses what the switch would take without a word and then not do: it ignores an MTU out of range, cuts a socket
  * path at 107 bytes, and cuts a port name at 15 characters in OpenFlow.
- * @throws Failure invalid-request, path-too-long, directory-unsafe, port-failed
+ * @throws Failure invalid-request, path-too-long, directory-unsafe, port-failed, invalid-network-config
  */
 export function checkRequest(request: PortRequest, node: string): void {
   const { name, mtu, owner } = request;
@@ -34,4 +35,5 @@ export function checkRequest(request: PortRequest, node: string): void {
       fix: "change the MTU in the network configuration",
     });
   }
+  checkSettings(request);
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "../../logging/logger.ts";
 import type { OvsdbClient } from "../../ovsdb/client.ts";
+import type { PortSecurity } from "./port-security/port-security.ts";
 
 /** What every verb works with. */
 export interface OvsContext {
@@ -9,4 +10,6 @@ export interface OvsContext {
   /** This node's name, part of the mark on its ports. */
   readonly node: string;
   readonly logger: Logger;
+  /** Holds guests to their addresses, by flows. */
+  readonly security: PortSecurity;
 }

@@ -5,12 +5,15 @@ import { readApplied, requestConfiguration, requestedConfiguration } from "./app
 import { checkRequest } from "./check-request.ts";
 import type { OvsContext } from "./context.ts";
 import { whyUnfit } from "./fitness.ts";
-import { isOurs, isSameAttachment } from "./marks.ts";
+import { isOurs, isSameAttachment, settingsBefore } from "./marks.ts";
 import { nextStep, type Step } from "./next-step.ts";
 import { errorOf, readPortState } from "./port-state.ts";
 import { deleteFromDatabase, removePort } from "./remove-port.ts";
-import { interfaceTable, portTable } from "./rows.ts";
-import { readView } from "./view.ts";
+import { removeStrays } from "./remove-strays.ts";
+import { type InterfaceRow, interfaceTable, type PortRow, portTable } from "./rows.ts";
+import { whySettingUnfit } from "./setting-fitness.ts";
+import { settleSecurity } from "./settle-security.ts";
+import { readView, type View } from "./view.ts";
 
 /** Each attempt that another client's change makes void; more in a row means that somebody fights over the port. */
 const ATTEMPTS = 10;
@@ -26,8 +29,11 @@ export async function ensurePort(
   let inserted = false;
   try {
     for (let attempt = 1; ; attempt += 1) {
-      const view = await readView(context.client, request.name, request.socketPath, signal);
-      const unfit = whyUnfit(view, request.bridge);
+      const view = await readView(context.client, request, signal);
+      const unfit =
+        whyUnfit(view, request.bridge, {
+          missing: request.settings.createBridge === true ? "made" : "unfit",
+        }) ?? whySettingUnfit(view.switch, request);
       if (unfit !== undefined) throw unfit;
       const older = view.rivals.find(({ external_ids }) => isOurs(external_ids, context.node));
       if (older !== undefined && attempt < ATTEMPTS) {
@@ -35,7 +41,7 @@ export async function ensurePort(
         continue;
       }
       const step = nextStep(view, request);
-      if (step.kind === "none") return await readMade(context, request, view.switch.next_cfg, signal);
+      if (step.kind === "none") return await finish(context, request, view, view.switch.next_cfg, signal);
       inserted = step.kind === "insert"; // from here on: when no answer comes it may be committed
       const number = await take(context, step, attempt, signal);
       if (number === undefined) {
@@ -43,7 +49,7 @@ export async function ensurePort(
         continue;
       }
       if (step.kind === "delete") await readApplied(context, number, [], signal);
-      else return await readMade(context, request, number, signal);
+      else return await finish(context, request, view, number, signal);
     }
   } catch (failure) {
     if (inserted) await undo(context, request, failure);
@@ -68,6 +74,34 @@ async function removeOlder(
   await removePort(context, name, signal);
 }
 
+/** What is left to do for a port that is in the database as asked, once the switch has made it. */
+async function finish(
+  context: OvsContext,
+  request: PortRequest,
+  before: View,
+  number: number,
+  signal: AbortSignal,
+): Promise<PortState> {
+  const { port, row } = await readMade(context, request, number, signal);
+  await settleSecurity(context, request, settingsBefore(before.port?.external_ids ?? new Map()), signal);
+  if (request.settings.toGuest === undefined && before.qos.length > 0) {
+    await dropLimit(context, request, signal);
+  }
+  return readPortState(request.bridge, port, row);
+}
+
+/** Deletes the QoS row that the port does not refer to any more. The port itself is made, whatever becomes of this. */
+async function dropLimit(context: OvsContext, request: PortRequest, signal: AbortSignal): Promise<void> {
+  try {
+    await removeStrays(context, request.name, signal);
+  } catch (thrown) {
+    context.logger.warn(
+      { port: request.name, reason: describeThrown(thrown) },
+      "a QoS row that is not used any more stays until the next pass",
+    );
+  }
+}
+
 /** The configuration number of the committed step, or undefined where it is to be thought over. */
 async function take(
   context: OvsContext,
@@ -81,12 +115,13 @@ async function take(
   return requestedConfiguration(requireCommitted(operations, outcome));
 }
 
+/** The port's rows once the switch has applied them: from here on it has its OpenFlow port number. */
 async function readMade(
   context: OvsContext,
   request: PortRequest,
   number: number,
   signal: AbortSignal,
-): Promise<PortState> {
+): Promise<{ readonly port: PortRow; readonly row: InterfaceRow }> {
   const reads = [
     portTable.select([["name", "==", request.name]]),
     interfaceTable.select([["name", "==", request.name]]),
@@ -96,7 +131,7 @@ async function readMade(
   const row = interfaceTable.read(results[1])[0];
   const gone = port === undefined || row === undefined || !isSameAttachment(port.external_ids, request.owner);
   const error = gone ? "somebody removed it at the same time" : whyNotMade(row);
-  if (!gone && error === undefined) return readPortState(request.bridge, port, row);
+  if (!gone && error === undefined) return { port, row };
   throw new Failure({
     code: "port-failed",
     what: `the switch could not make port ${JSON.stringify(request.name)}: ${error}`,
@@ -105,7 +140,7 @@ async function readMade(
   });
 }
 
-function whyNotMade(row: Parameters<typeof errorOf>[0]): string | undefined {
+function whyNotMade(row: InterfaceRow): string | undefined {
   const error = errorOf(row);
   if (error !== undefined) return error;
   return row.ofport === undefined ? "it has no OpenFlow port number, so its bridge does not work" : undefined;

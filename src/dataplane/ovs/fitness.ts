@@ -4,10 +4,17 @@ import type { View } from "./view.ts";
 
 const VSCTL = "ovs-vsctl";
 
-/** Why the bridge cannot take vhost-user ports as switch and bridge are configured, or undefined where it can. */
-export function whyUnfit(view: Pick<View, "switch" | "bridges">, name: string): Failure | undefined {
+/**
+ * Why the bridge cannot take vhost-user ports as switch and bridge are configured, or undefined where it can.
+ * @param missing whether a bridge that is missing is unfit (default), or is going to be made
+ */
+export function whyUnfit(
+  view: Pick<View, "switch" | "bridges">,
+  name: string,
+  { missing }: { readonly missing: "unfit" | "made" } = { missing: "unfit" },
+): Failure | undefined {
   const bridge = view.bridges.find((candidate) => candidate.name === name);
-  if (bridge === undefined) {
+  if (bridge === undefined && missing === "unfit") {
     const others = view.bridges.map((candidate) => JSON.stringify(candidate.name)).sort();
     return new Failure({
       code: "bridge-missing",
@@ -16,7 +23,7 @@ export function whyUnfit(view: Pick<View, "switch" | "bridges">, name: string): 
       fix: `${VSCTL} add-br ${name} -- set Bridge ${name} datapath_type=netdev`,
     });
   }
-  if (bridge.datapath_type !== "netdev") {
+  if (bridge !== undefined && bridge.datapath_type !== "netdev") {
     return new Failure({
       code: "dataplane-unfit",
       what: `bridge ${JSON.stringify(name)} has datapath_type ${JSON.stringify(bridge.datapath_type)}, vhost-user needs "netdev"`,

@@ -1,12 +1,15 @@
-import type { PortOwner } from "../port.ts";
+import type { PortOwner, PortRequest } from "../port.ts";
+import { settingNames } from "./setting-cells.ts";
 
 /** Value of `external_ids:owner` on everything that is ours. */
 export const OWNER = "kube-vhostuser";
 
 type Marks = Readonly<Record<string, string>>;
 
-/** `external_ids` of the Port row: enough to know whose it is. */
-export function portMarks(owner: PortOwner): Marks {
+/** Key in `external_ids` of the Port row that names the settings which we have set, and may reset. */
+const SETTINGS_KEY = "port-settings";
+
+function attachmentMarks(owner: PortOwner): Marks {
   return {
     owner: OWNER,
     node: owner.node,
@@ -15,21 +18,37 @@ export function portMarks(owner: PortOwner): Marks {
   };
 }
 
+/** `external_ids` of the Port row: enough to know whose it is, and what we have set of it. */
+export function portMarks({ owner, settings }: Pick<PortRequest, "owner" | "settings">): Marks {
+  const names = settingNames(settings).join(" ");
+  return { ...attachmentMarks(owner), ...(names === "" ? {} : { [SETTINGS_KEY]: names }) };
+}
+
+/** The settings that we have set on a port: names of {@link settingNames}. */
+export function settingsBefore(portIds: ReadonlyMap<string, string>): ReadonlySet<string> {
+  return new Set((portIds.get(SETTINGS_KEY) ?? "").split(" ").filter((name) => name !== ""));
+}
+
+/** Key in `external_ids` of the Interface row of a port whose socket the switch serves: where guests find it. */
+export const SOCKET_KEY = "socket";
+
 /** `external_ids` of the Interface row: all that is known of the owner. `attached-mac` is OVS' own convention. */
-export function interfaceMarks(owner: PortOwner): Marks {
+export function interfaceMarks(request: PortRequest): Marks {
+  const { owner } = request;
   const marks = {
-    ...portMarks(owner),
+    ...attachmentMarks(owner),
     "pod-namespace": owner.podNamespace,
     "pod-name": owner.podName,
     "pod-uid": owner.podUid,
     network: owner.network,
     "allocation-id": owner.allocationId,
     "attached-mac": owner.mac,
+    [SOCKET_KEY]: isServedBySwitch(request) ? request.socketPath : "",
   };
   return Object.fromEntries(Object.entries(marks).filter(([, value]) => value !== ""));
 }
 
-/** Keys of {@link interfaceMarks}; other keys in `external_ids` belong to others and stay as they are. */
+/** Keys of {@link portMarks} and {@link interfaceMarks}; other keys in `external_ids` belong to others and stay as they are. */
 export const MARK_KEYS = [
   "owner",
   "node",
@@ -41,7 +60,14 @@ export const MARK_KEYS = [
   "network",
   "allocation-id",
   "attached-mac",
+  SOCKET_KEY,
+  SETTINGS_KEY,
 ] as const;
+
+/** Whether the switch is to make the socket. */
+export function isServedBySwitch({ settings }: Pick<PortRequest, "settings">): boolean {
+  return settings.socketServer === "switch";
+}
 
 /** Whether a Port row is this node's, by its `external_ids`. */
 export function isOurs(portIds: ReadonlyMap<string, string>, node: string): boolean {

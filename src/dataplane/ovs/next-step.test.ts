@@ -36,7 +36,14 @@ const port: PortRow = {
   _uuid: "uuid-port",
   name: "vhu1",
   interfaces: ["uuid-interface"],
-  external_ids: mapOf(portMarks(request.owner)),
+  vlan_mode: undefined,
+  tag: undefined,
+  trunks: [],
+  cvlans: [],
+  protected: false,
+  qos: undefined,
+  other_config: new Map(),
+  external_ids: mapOf(portMarks(request)),
 };
 const row: InterfaceRow = {
   _uuid: "uuid-interface",
@@ -49,16 +56,26 @@ const row: InterfaceRow = {
   error: undefined,
   link_state: "down",
   status: new Map(),
-  external_ids: mapOf(interfaceMarks(request.owner)),
+  ingress_policing_rate: 0,
+  ingress_policing_burst: 0,
+  other_config: new Map(),
+  external_ids: mapOf(interfaceMarks(request)),
 };
 const holder = bridge("br-a", ["uuid-port"]);
 const empty: View = {
-  switch: { next_cfg: 4, cur_cfg: 4, dpdk_initialized: true, iface_types: ["dpdkvhostuserclient"] },
+  switch: {
+    next_cfg: 4,
+    cur_cfg: 4,
+    dpdk_initialized: true,
+    iface_types: ["dpdkvhostuserclient"],
+    other_config: new Map(),
+  },
   bridges: [holder, bridge("br-b")],
   port: undefined,
   bridge: undefined,
   interface: undefined,
   rivals: [],
+  qos: [],
 };
 const made: View = { ...empty, port, bridge: holder, interface: row };
 
@@ -129,6 +146,12 @@ describe("why a bridge is unfit", () => {
     ["without vhost", { ...empty, switch: { ...empty.switch, iface_types: ["dpdk"] } }, "no interface type"],
   ])("is told for one that is %s", (_what, view, words) => {
     expect(whyUnfit(view, "br-a")?.message).toContain(words);
+  });
+
+  it("is not that it is missing where it is to be made, and what else there is still counts", () => {
+    expect(whyUnfit(empty, "br-z", { missing: "made" })).toBeUndefined();
+    const withoutDpdk = { ...empty, switch: { ...empty.switch, dpdk_initialized: false } };
+    expect(whyUnfit(withoutDpdk, "br-z", { missing: "made" })?.message).toContain("dpdk-init=true");
   });
 
   it("is nothing for a good one", () => {

@@ -2,9 +2,10 @@ import { Failure } from "../../failure/failure.ts";
 import type { Operation } from "../../ovsdb/transaction.ts";
 import type { PortRequest } from "../port.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment, portMarks } from "./marks.ts";
-import { amendPort, deletePort, insertPort } from "./port-rows.ts";
+import { amendPort, deletePort, insertPort, socketColumns } from "./port-rows.ts";
 import { errorOf } from "./port-state.ts";
-import { SERVER_PATH, VHOST_CLIENT } from "./rows.ts";
+import { SERVER_PATH } from "./rows.ts";
+import { settingDifferences } from "./setting-differences.ts";
 import type { View } from "./view.ts";
 
 /** The one transaction that brings a port nearer to what is asked; `none` when it is there. */
@@ -21,28 +22,26 @@ export type Step =
 export function nextStep(view: View, request: PortRequest): Step {
   const { port, interface: row } = view;
   refuseConflicts(view, request);
-  if (port === undefined) {
-    const bridge = view.bridges.find(({ name }) => name === request.bridge);
-    if (bridge === undefined) throw new TypeError("the bridge is checked before");
-    return { kind: "insert", operations: insertPort(request, bridge) };
-  }
+  if (port === undefined) return { kind: "insert", operations: insertPort(request, view) };
+  const socket = socketColumns(request);
   if (
     row === undefined ||
     port.interfaces.length !== 1 ||
-    row.type !== VHOST_CLIENT ||
-    row.options.get(SERVER_PATH) !== request.socketPath ||
+    row.type !== socket.type ||
+    row.options.get(SERVER_PATH) !== socket.options[SERVER_PATH] ||
     view.bridge?.name !== request.bridge
   ) {
     return { kind: "delete", operations: deletePort(port) };
   }
   const asAsked =
     row.mtu_request === request.mtu &&
-    hasMarks(port.external_ids, portMarks(request.owner)) &&
-    hasMarks(row.external_ids, interfaceMarks(request.owner));
+    hasMarks(port.external_ids, portMarks(request)) &&
+    hasMarks(row.external_ids, interfaceMarks(request)) &&
+    settingDifferences(request.settings, port, row, view.qos).length === 0;
   // Any new configuration makes the switch try its failed ports again.
   return asAsked && errorOf(row) === undefined
     ? { kind: "none" }
-    : { kind: "amend", operations: amendPort(request, port, row) };
+    : { kind: "amend", operations: amendPort(request, port, row, view.qos) };
 }
 
 function refuseConflicts(view: View, request: PortRequest): void {

@@ -12,12 +12,22 @@ const row = (name: string, type: string, options: Readonly<Record<string, string
   error: undefined,
   link_state: undefined,
   status: new Map<string, string>(),
+  ingress_policing_rate: 0,
+  ingress_policing_burst: 0,
+  other_config: new Map<string, string>(),
   external_ids: new Map<string, string>(),
 });
 const port = (name: string, ...interfaces: readonly string[]) => ({
   _uuid: `p-${name}`,
   name,
   interfaces: interfaces.map((interfaceName) => `i-${interfaceName}`),
+  vlan_mode: undefined,
+  tag: undefined,
+  trunks: [],
+  cvlans: [],
+  protected: false,
+  qos: undefined,
+  other_config: new Map<string, string>(),
   external_ids: new Map<string, string>(),
 });
 const bridge = (name: string, ...ports: readonly string[]) => ({

@@ -1,5 +1,6 @@
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
+import { defaultRunDirectory } from "../../openflow/bridge-socket.ts";
 import { createOvsdbClient } from "../../ovsdb/client.ts";
 import { OneAtATime } from "../../turns/one-at-a-time.ts";
 import type { Dataplane } from "../dataplane.ts";
@@ -8,8 +9,11 @@ import type { OvsContext } from "./context.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { listPorts } from "./list-ports.ts";
 import { numaNode } from "./numa-node.ts";
+import { PortSecurity } from "./port-security/port-security.ts";
 import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
+import { removeStrays } from "./remove-strays.ts";
+import { openHeldBridges, removeStrayFlows } from "./settle-security.ts";
 
 /** Where the switch is and who asks. */
 export interface OvsDataplaneOptions {
@@ -18,6 +22,8 @@ export interface OvsDataplaneOptions {
   /** This node's name: part of the mark on every port. */
   readonly node: string;
   readonly logger: Logger;
+  /** Directory of the bridges' OpenFlow sockets, for port security; default that of the database's socket. */
+  readonly runDirectory?: string | undefined;
   /** Hears of every connection to the database that is made. */
   readonly onConnected?: (() => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */
@@ -35,7 +41,11 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     database: "Open_vSwitch",
     onConnected: options.onConnected,
   });
-  const context: OvsContext = { client, databaseSocket, node, logger };
+  const security = new PortSecurity({
+    runDirectory: options.runDirectory ?? defaultRunDirectory(databaseSocket),
+    logger,
+  });
+  const context: OvsContext = { client, databaseSocket, node, logger, security };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
     ports.run({ key: name, what, signal }, task, (running) => {
@@ -50,7 +60,13 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     checkPort: (request, signal) => checkPort(context, request, signal),
     numaNode: (bridge, signal) => numaNode(context, bridge, options.sysfs ?? "/sys", signal),
     listPorts: (signal) => listPorts(context, signal),
-    close: async () => client.close(),
+    removeStrays: async (signal) =>
+      (await removeStrays(context, undefined, signal)) + (await removeStrayFlows(context, signal)),
+    portsSettled: (signal) => openHeldBridges(context, signal),
+    close: async () => {
+      security.close();
+      client.close();
+    },
   };
 }
 

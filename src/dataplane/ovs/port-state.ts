@@ -1,6 +1,6 @@
 import type { PortState } from "../port.ts";
-import { readOwner } from "./marks.ts";
-import { type InterfaceRow, type PortRow, SERVER_PATH } from "./rows.ts";
+import { readOwner, SOCKET_KEY } from "./marks.ts";
+import { type InterfaceRow, type PortRow, SERVER_PATH, VHOST_SERVER } from "./rows.ts";
 
 /** What the rows of a port say about it; without its Interface row there is little to say. */
 export function readPortState(
@@ -13,11 +13,12 @@ export function readPortState(
   return {
     name: port.name,
     bridge,
-    socketPath: interfaceRow?.options.get(SERVER_PATH) ?? "",
+    socketPath: interfaceRow?.options.get(SERVER_PATH) ?? interfaceRow?.external_ids.get(SOCKET_KEY) ?? "",
     owner: readOwner(port.external_ids, interfaceRow?.external_ids ?? new Map()),
     link: interfaceRow?.link_state === "up" ? "up" : "down",
     connected: interfaceRow?.status.get("status") === "connected",
     ...(mtu === undefined ? {} : { mtu }),
+    ...(interfaceRow?.type === VHOST_SERVER ? { socketFile: port.name } : {}),
     ...(error === undefined ? {} : { error }),
   };
 }

@@ -1,10 +1,14 @@
 import { describeThrown } from "../../failure/failure.ts";
-import { lostRace, requireCommitted } from "../../ovsdb/transaction.ts";
+import { lostRace, type Operation, requireCommitted } from "../../ovsdb/transaction.ts";
+import { mapValue } from "../../ovsdb/values.ts";
 import { isVswitchdRunning, readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
 import type { OvsContext } from "./context.ts";
 import { isOurs } from "./marks.ts";
 import { deletePort } from "./port-rows.ts";
-import { portTable } from "./rows.ts";
+import { deleteUnusedQos, qosMarks, releaseQos } from "./qos.ts";
+import { removeStrays } from "./remove-strays.ts";
+import { portTable, qosTable } from "./rows.ts";
+import { dropSecurity } from "./settle-security.ts";
 
 const ATTEMPTS = 10;
 
@@ -14,6 +18,7 @@ const ATTEMPTS = 10;
  */
 export async function removePort(context: OvsContext, name: string, signal: AbortSignal): Promise<boolean> {
   const number = await deleteFromDatabase(context, name, (ids) => isOurs(ids, context.node), signal);
+  await dropSecurity(context, name, signal);
   if (number === undefined) return false;
   try {
     if (await isVswitchdRunning(context, signal)) await readApplied(context, number, [], signal);
@@ -26,21 +31,39 @@ export async function removePort(context: OvsContext, name: string, signal: Abor
   return true;
 }
 
-/** Deletes the port of that name if it is still `mine`; gives the configuration number to wait for. */
+/**
+ * Deletes the port of that name if it is still `mine`, with the QoS row that we made for it; gives the configuration
+ * number to wait for. A QoS row that a port of somebody else uses too stays, and is a stray once it does not.
+ */
 export async function deleteFromDatabase(
   context: OvsContext,
   name: string,
   mine: (portIds: ReadonlyMap<string, string>) => boolean,
   signal: AbortSignal,
 ): Promise<number | undefined> {
+  const look = [
+    portTable.select([["name", "==", name]]),
+    qosTable.select([["external_ids", "includes", mapValue(qosMarks(context.node, name))]]),
+  ];
+  let shared = false;
   for (let attempt = 1; ; attempt += 1) {
-    const look = [portTable.select([["name", "==", name]])];
-    const [found] = requireCommitted(look, await context.client.transact(look, signal));
-    const port = portTable.read(found)[0];
-    if (port === undefined || !mine(port.external_ids)) return undefined;
-    const operations = [...deletePort(port), ...requestConfiguration];
+    const found = requireCommitted(look, await context.client.transact(look, signal));
+    const port = portTable.read(found[0])[0];
+    const rows = qosTable.read(found[1]);
+    if (port === undefined || !mine(port.external_ids)) {
+      // Somebody else removed the port.
+      if (rows.length > 0) await removeStrays(context, name, signal);
+      return undefined;
+    }
+    const ofPort = deletePort(port);
+    const ofLimit: readonly Operation[] =
+      shared || rows.length === 0 ? [] : [releaseQos(port), ...rows.flatMap(deleteUnusedQos)];
+    const operations = [...ofPort, ...ofLimit, ...requestConfiguration];
     const outcome = await context.client.transact(operations, signal);
-    if (lostRace(operations, outcome) && attempt < ATTEMPTS) continue;
+    if (!outcome.committed && lostRace(operations, outcome) && attempt < ATTEMPTS) {
+      shared = outcome.failedAt >= ofPort.length && outcome.failedAt < ofPort.length + ofLimit.length;
+      continue;
+    }
     return requestedConfiguration(requireCommitted(operations, outcome));
   }
 }

@@ -5,6 +5,13 @@ const port = {
   _uuid: ["uuid", "2b30e0d1-d551-4ae5-aca7-6f32177eb294"],
   name: "vhu1",
   interfaces: ["uuid", "c4bfb4f2-80b0-46b7-8634-8aefdee209a0"],
+  vlan_mode: ["set", []],
+  tag: 7,
+  trunks: ["set", [1, 2]],
+  cvlans: 3,
+  protected: false,
+  qos: ["uuid", "7a9f0b56-2a3c-44a9-9f53-0f4bb0ac6ad5"],
+  other_config: ["map", []],
   external_ids: ["map", [["owner", "kube-vhostuser"]]],
 };
 
@@ -15,6 +22,13 @@ describe("rows of the switch's database", () => {
         _uuid: "2b30e0d1-d551-4ae5-aca7-6f32177eb294",
         name: "vhu1",
         interfaces: ["c4bfb4f2-80b0-46b7-8634-8aefdee209a0"],
+        vlan_mode: undefined,
+        tag: 7,
+        trunks: [1, 2],
+        cvlans: [3],
+        protected: false,
+        qos: "7a9f0b56-2a3c-44a9-9f53-0f4bb0ac6ad5",
+        other_config: new Map(),
         external_ids: new Map([["owner", "kube-vhostuser"]]),
       },
     ]);
@@ -28,6 +42,6 @@ describe("rows of the switch's database", () => {
   });
 
   it("are asked for with exactly the columns that are read", () => {
-    expect(portTable.select([])).toMatchObject({ columns: ["_uuid", "name", "interfaces", "external_ids"] });
+    expect(portTable.select([])).toMatchObject({ columns: Object.keys(port) });
   });
 });

@@ -5,6 +5,8 @@ import { optionalShape, setShape, stringMapShape, uuidShape } from "../../ovsdb/
 
 /** Interface.type of a port whose socket QEMU serves and the switch dials. */
 export const VHOST_CLIENT = "dpdkvhostuserclient";
+/** Interface.type of a port whose socket the switch serves, by the port's name in its `vhost-sock-dir`. */
+export const VHOST_SERVER = "dpdkvhostuser";
 /** Key in Interface.options that holds the socket's path. */
 export const SERVER_PATH = "vhost-server-path";
 
@@ -48,6 +50,7 @@ export const switchTable = new Table("Open_vSwitch", {
   cur_cfg: z.number(),
   dpdk_initialized: z.boolean(),
   iface_types: setShape(z.string()),
+  other_config: stringMapShape,
 });
 
 export const bridgeTable = new Table("Bridge", {
@@ -61,6 +64,13 @@ export const portTable = new Table("Port", {
   _uuid: uuidShape,
   name: z.string(),
   interfaces: setShape(uuidShape),
+  vlan_mode: optionalShape(z.string()),
+  tag: optionalShape(z.number()),
+  trunks: setShape(z.number()),
+  cvlans: setShape(z.number()),
+  protected: z.boolean(),
+  qos: optionalShape(uuidShape),
+  other_config: stringMapShape,
   external_ids: stringMapShape,
 });
 
@@ -75,10 +85,21 @@ export const interfaceTable = new Table("Interface", {
   error: optionalShape(z.string()),
   link_state: optionalShape(z.string()),
   status: stringMapShape,
+  ingress_policing_rate: z.number(),
+  ingress_policing_burst: z.number(),
+  other_config: stringMapShape,
   external_ids: stringMapShape,
+});
+
+/** A root table: its rows stay until somebody deletes them, also when no port refers to them. */
+export const qosTable = new Table("QoS", {
+  _uuid: uuidShape,
+  type: z.string(),
+  other_config: stringMapShape,
 });
 
 export type SwitchRow = ReturnType<typeof switchTable.read>[number];
 export type BridgeRow = ReturnType<typeof bridgeTable.read>[number];
 export type PortRow = ReturnType<typeof portTable.read>[number];
 export type InterfaceRow = ReturnType<typeof interfaceTable.read>[number];
+export type QosRow = ReturnType<typeof qosTable.read>[number];

@@ -2,6 +2,8 @@ import { Failure } from "../../failure/failure.ts";
 import type { OvsdbClient } from "../../ovsdb/client.ts";
 import { requireCommitted } from "../../ovsdb/transaction.ts";
 import { mapValue } from "../../ovsdb/values.ts";
+import type { PortRequest } from "../port.ts";
+import { qosMarks } from "./qos.ts";
 import {
   type BridgeRow,
   bridgeTable,
@@ -9,6 +11,8 @@ import {
   interfaceTable,
   type PortRow,
   portTable,
+  type QosRow,
+  qosTable,
   SERVER_PATH,
   type SwitchRow,
   switchTable,
@@ -24,13 +28,14 @@ export interface View {
   readonly interface: InterfaceRow | undefined;
   /** Interfaces on the same socket under another name. */
   readonly rivals: readonly InterfaceRow[];
+  /** QoS rows that we made for a port of that name, whether one refers to them or not. */
+  readonly qos: readonly QosRow[];
 }
 
-/** Reads the view of one port name; without a socket path there are no rivals. */
+/** Reads the view of the port that is asked for. */
 export async function readView(
   client: OvsdbClient,
-  name: string,
-  socketPath: string | undefined,
+  { name, socketPath, owner }: PortRequest,
   signal: AbortSignal,
 ): Promise<View> {
   const operations = [
@@ -38,9 +43,8 @@ export async function readView(
     bridgeTable.select([]),
     portTable.select([["name", "==", name]]),
     interfaceTable.select([["name", "==", name]]),
-    ...(socketPath === undefined
-      ? []
-      : [interfaceTable.select([["options", "includes", mapValue({ [SERVER_PATH]: socketPath })]])]),
+    interfaceTable.select([["options", "includes", mapValue({ [SERVER_PATH]: socketPath })]]),
+    qosTable.select([["external_ids", "includes", mapValue(qosMarks(owner.node, name))]]),
   ];
   const results = requireCommitted(operations, await client.transact(operations, signal));
   const bridges = bridgeTable.read(results[1]);
@@ -52,6 +56,7 @@ export async function readView(
     bridge: port && bridges.find((bridge) => bridge.ports.includes(port._uuid)),
     interface: interfaceTable.read(results[3]).find((row) => port?.interfaces.includes(row._uuid)),
     rivals: interfaceTable.read(results[4]).filter((row) => row.name !== name),
+    qos: qosTable.read(results[5]),
   };
 }
 

@@ -20,6 +20,8 @@ export class MemoryDataplane implements Dataplane {
   portError: string | undefined;
   /** NUMA node of each bridge's uplinks; none for a bridge that is not in it. */
   readonly numaNodes = new Map<string, number>();
+  /** What {@link removeStrays} finds. */
+  strays = 0;
   closed = false;
 
   #called = Promise.withResolvers<void>();
@@ -77,6 +79,18 @@ export class MemoryDataplane implements Dataplane {
   async listPorts(signal: AbortSignal): Promise<readonly PortState[]> {
     await this.#reach(signal);
     return [...this.ports.values()];
+  }
+
+  /** Nothing is held back here. */
+  async portsSettled(signal: AbortSignal): Promise<void> {
+    await this.#reach(signal);
+  }
+
+  async removeStrays(signal: AbortSignal): Promise<number> {
+    await this.#reach(signal);
+    const removed = this.strays;
+    this.strays = 0;
+    return removed;
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,110 @@
+import { chmodSync, chownSync, lstatSync, renameSync, type Stats, unlinkSync } from "node:fs";
+import { Failure, systemCode } from "../failure/failure.ts";
+import type { DirectoryOwnership } from "../names/directory-ownership.ts";
+import { SOCKET_FILE } from "../socket-directory/layout.ts";
+import { type OpenDirectory, openDirectory } from "../socket-directory/open-directory.ts";
+
+/** The switch's socket, and where a pod is to find it. */
+export interface SwitchSocket {
+  /** Where the switch makes its sockets; no pod can write in it. */
+  readonly directory: string;
+  /** Its name there. */
+  readonly file: string;
+  readonly root: string;
+  readonly allocationId: string;
+  readonly interfaceName: string;
+  readonly ownership: DirectoryOwnership;
+}
+
+/** Permissions of a socket: to connect is to write. */
+const SOCKET_MODE = 0o666;
+
+/**
+ * Moves a socket that the switch has made to where the pod looks for it, in place of what an earlier run of the
+ * switch left there. Moved and not linked: a killed switch could not make it again while its old file is there.
+ * The pod owns the directory, so nothing in it is followed or trusted; it cannot swap the directory itself.
+ * @returns whether the pod has a socket now; it may also have it from before, or have removed it
+ * @throws Failure directory-unsafe, invalid-config
+ */
+export function publishSocket(socket: SwitchSocket): boolean {
+  using made = openSwitchDirectory(socket.directory);
+  using target = openInterface(socket);
+  const to = target.entry(SOCKET_FILE);
+  const from = made.entry(socket.file);
+  const status = lookAt(from);
+  if (status === undefined) return lookAt(to)?.isSocket() === true;
+  if (!status.isSocket()) throw unsafe(`${socket.directory}/${socket.file} is not a socket`);
+  const { owner, group, mode } = socket.ownership;
+  chownSync(from, owner, group);
+  chmodSync(from, mode & SOCKET_MODE);
+  try {
+    renameSync(from, to);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "EXDEV") {
+      throw new Failure({
+        code: "invalid-config",
+        what: "the switch makes its sockets on another mount than that of the pods' directories",
+        where: `switchSockets: ${socket.directory}, root: ${socket.root}`,
+        fix: "give the switch a directory below root as its vhost-sock-dir",
+        cause: error,
+      });
+    }
+    if (code === "EISDIR") throw unsafe(`${target.path}/${SOCKET_FILE} is a directory`, error);
+    throw error;
+  }
+  return true;
+}
+
+/** Removes a socket that the switch could not remove when it was killed, and for which it makes no new one. */
+export function removeStaleSocket({ directory, file }: Pick<SwitchSocket, "directory" | "file">): void {
+  using made = openSwitchDirectory(directory);
+  removeFile(made.entry(file));
+}
+
+/** Takes the socket of a port that is gone out of the pod's directory, where there still is one. */
+export function withdrawSocket(socket: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): void {
+  using root = openDirectory(socket.root);
+  using allocation = root.openEntry(socket.allocationId);
+  using target = allocation?.openEntry(socket.interfaceName);
+  if (target === undefined) return;
+  const path = target.entry(SOCKET_FILE);
+  if (lookAt(path)?.isSocket() === true) removeFile(path);
+}
+
+function openInterface({ root, allocationId, interfaceName }: SwitchSocket): OpenDirectory {
+  using top = openDirectory(root);
+  using allocation = top.openEntry(allocationId);
+  const target = allocation?.openEntry(interfaceName);
+  if (target === undefined) throw unsafe(`the directory of interface ${interfaceName} is gone`);
+  return target;
+}
+
+function openSwitchDirectory(directory: string): OpenDirectory {
+  try {
+    return openDirectory(directory);
+  } catch (cause) {
+    throw new Failure({
+      code: "invalid-config",
+      what: `the directory where the switch makes its sockets cannot be opened: ${systemCode(cause)}`,
+      where: `switchSockets: ${directory}`,
+      cause,
+    });
+  }
+}
+
+function removeFile(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT") throw error;
+  }
+}
+
+function lookAt(path: string): Stats | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}
+
+function unsafe(what: string, cause?: unknown): Failure {
+  return new Failure({ code: "directory-unsafe", what, cause });
+}

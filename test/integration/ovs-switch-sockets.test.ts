@@ -1,0 +1,180 @@
+import { lstat, mkdir, readdir, readlink, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { NodeContext, Pool } from "../../src/attachment/node-context.ts";
+import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
+import { ensureServedPort } from "../../src/attachment/serve-socket.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import type { Dataplane } from "../../src/dataplane/dataplane.ts";
+import type { PortRequest, PortState } from "../../src/dataplane/port.ts";
+import { newAllocationId } from "../../src/names/allocation-id.ts";
+import type { AllocationRecord } from "../../src/records/allocation-record.ts";
+import { openRecords } from "../../src/records/records.ts";
+import { ensureSocketDirectories } from "../../src/socket-directory/ensure.ts";
+import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
+import { startPod } from "../lab/pod.ts";
+import { startTestpmd } from "../lab/testpmd.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
+
+describe("a socket that OVS-DPDK serves", () => {
+  const name = "vhu0123456789ab";
+  const interfaceName = "net1";
+  let rig: OvsRig;
+  let dataplane: Dataplane;
+  let context: NodeContext;
+  let root: string;
+  let switchSockets: string;
+  let allocation: AllocationRecord;
+  let inPod: string;
+
+  beforeAll(async () => {
+    rig = await startOvsRig();
+    dataplane = rig.open();
+    root = rig.socketDirectory;
+    switchSockets = join(root, "switch");
+    await mkdir(switchSockets);
+    await symlink(switchSockets, join(rig.ovs.directory, "vhu"));
+    await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:vhost-sock-dir=vhu");
+    await rig.ovs.restartVswitchd();
+  });
+  beforeEach(async () => {
+    context = await contextWith({ switchSockets });
+    const id = newAllocationId();
+    const ownership = { owner: 107, group: 108, mode: 0o2770 };
+    allocation = { id, ownership } as AllocationRecord;
+    await ensureSocketDirectories({ root, allocationId: id, names: [interfaceName], ownership });
+    inPod = join(root, id, interfaceName, "vhost.sock");
+  });
+  afterEach(async () => {
+    await rig.reset();
+    await rm(join(root, allocation.id), { recursive: true });
+  });
+  afterAll(async () => {
+    await dataplane?.close();
+    await rig?.close();
+  });
+
+  async function contextWith(keys: object): Promise<NodeContext> {
+    const switchConfig = { type: "ovs-dpdk", bridge: "br-a", database: rig.ovs.databaseSocket };
+    const pool = { name: "dpdk", capacity: 1, dataplane: switchConfig, ...keys };
+    const config = parseConfig(JSON.stringify({ node: "node-a", root, pools: [pool] }), "test");
+    const pools = new Map<string, Pool>();
+    for (const one of config.pools) pools.set(one.name, { config: one, dataplane });
+    return { config, pools, records: await openRecords(join(rig.run.directory, "records")) };
+  }
+  const request = (): PortRequest =>
+    portRequest(rig, {
+      socketPath: inPod,
+      settings: { socketServer: "switch" },
+      owner: { interfaceName, allocationId: allocation.id },
+    });
+  const ensure = (): Promise<PortState> => {
+    const pool = context.pools.get("dpdk");
+    if (pool === undefined) throw new Error("no pool");
+    return ensureServedPort(context, pool, request(), allocation, soon());
+  };
+  /** Runs a DPDK program that connects, until the switch sees it. */
+  const connect = async (pod: string) => {
+    const started = await startPod(rig.run, pod);
+    try {
+      await startTestpmd(started, {
+        socketPath: "/sockets/vhost.sock",
+        server: false,
+        mac: "02:00:00:00:00:01",
+        mounts: [{ hostPath: join(inPod, ".."), containerPath: "/sockets" }],
+      });
+      await waitUntil(async () => (await dataplane.listPorts(soon()))[0]?.link === "up", {
+        what: "the link is up",
+        limitMs: 20_000,
+      });
+    } finally {
+      await started.close();
+    }
+  };
+
+  it("is where a DPDK program looks for it, is its user's, and goes with the port", async () => {
+    const state = await ensure();
+    expect(state).toMatchObject({ name, socketPath: inPod, socketFile: name });
+    expect(await dataplane.listPorts(soon())).toEqual([state]);
+    expect(await dataplane.checkPort(request(), soon())).toEqual([]);
+    expect(await readdir(switchSockets)).toEqual([]);
+    const status = await lstat(inPod);
+    expect([status.isSocket(), status.uid, status.gid, status.mode & 0o777]).toEqual([true, 107, 108, 0o660]);
+    await connect("first");
+    await dataplane.removePort(name, soon());
+    withdrawSocket({ root, allocationId: allocation.id, interfaceName });
+    expect(await readdir(join(inPod, ".."))).toEqual([]);
+    expect(await readdir(switchSockets)).toEqual([]);
+  });
+
+  it("may be asked for again, and is the same", async () => {
+    await ensure();
+    const { ino } = await lstat(inPod);
+    await ensure();
+    expect((await lstat(inPod)).ino).toBe(ino);
+  });
+
+  it("is there again after the switch was killed", async () => {
+    await ensure();
+    const { ino } = await lstat(inPod);
+    await rig.killSwitch();
+    await rig.startSwitch();
+    await ensure();
+    expect((await lstat(inPod)).ino).not.toBe(ino);
+    await connect("second");
+  });
+
+  it("is there again after the switch was killed before anybody moved it, so that it cannot make it", async () => {
+    await dataplane.ensurePort(request(), soon());
+    await rig.killSwitch();
+    await rig.startSwitch();
+    expect((await dataplane.listPorts(soon()))[0]?.error).toContain("could not open network device");
+    await ensure();
+    expect((await lstat(inPod)).isSocket()).toBe(true);
+    expect((await dataplane.listPorts(soon()))[0]?.error).toBeUndefined();
+  });
+
+  it("is made anew when the pod has removed it", async () => {
+    await ensure();
+    await rm(inPod);
+    await ensure();
+    expect((await lstat(inPod)).isSocket()).toBe(true);
+  });
+
+  it("takes the place of a link that the pod made, and leaves alone where that leads", async () => {
+    const outside = join(root, "outside");
+    await writeFile(outside, "precious");
+    const before = await lstat(outside);
+    await symlink(outside, inPod);
+    await ensure();
+    expect((await lstat(inPod)).isSocket()).toBe(true);
+    expect(await lstat(outside)).toMatchObject({ uid: before.uid, mode: before.mode, size: 8 });
+    await rm(outside);
+  });
+
+  it("is refused a place where the pod put a directory, and a link stays when it is withdrawn", async () => {
+    await mkdir(inPod);
+    expect((await failureOf(ensure())).code).toBe("directory-unsafe");
+    await rm(inPod, { recursive: true });
+    await symlink("/etc/passwd", inPod);
+    withdrawSocket({ root, allocationId: allocation.id, interfaceName });
+    expect(await readlink(inPod)).toBe("/etc/passwd");
+  });
+
+  it("is refused with what to set where the daemon does not know, or knows wrongly, where it is made", async () => {
+    context = await contextWith({});
+    expect(await failureOf(ensure())).toMatchObject({
+      code: "invalid-config",
+      message: expect.stringContaining("switchSockets"),
+    });
+    const wrong = join(root, "wrong");
+    await mkdir(wrong);
+    context = await contextWith({ switchSockets: wrong });
+    expect(await failureOf(ensure())).toMatchObject({
+      code: "port-failed",
+      message: expect.stringContaining("vhost-sock-dir"),
+    });
+    expect(await rig.portNames()).toEqual([]);
+  });
+});
