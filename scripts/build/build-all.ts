@@ -14,7 +14,8 @@ export async function buildAll(): Promise<readonly BuiltFile[]> {
     await bundleProgram("daemon"),
     await bundleProgram("mount-root"),
     await bundleProgram("sidecar"),
-    await compileShim(),
+    await compileShim({ processor: "x64" }),
+    await compileShim({ processor: "arm64" }),
   ];
   return Promise.all(files.map(async (file) => ({ file, bytes: (await stat(file)).size })));
 }

@@ -3,116 +3,87 @@
 // daemon's socket, its answer to stdout. Static and tiny, because Multus in thick mode runs it in a container
 // of 50 MiB and a tenth of a CPU, under a chroot without any runtime. See PROTOCOL.md.
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SOCKET_PATH "/run/kube-vhostuser/cni.sock"
-#define STDIN_MAX (1 << 20)
-#define ENVIRONMENT_MAX (1 << 16)
-#define BODY_MAX (1 << 20)
-#define ANSWER_SECONDS 90
-#define RETRY_MS 100
+#include "delegate.h"
+#include "frames.h"
+#include "own-answers.h"
 
-enum { TRY_AGAIN = 11, NOT_AVAILABLE = 50, IO_FAILURE = 5 };
+#define SOCKET_PATH "/run/kube-vhostuser/cni.sock"
 
 extern char **environ;
 
 static const char *command;
-static char stdin_bytes[STDIN_MAX + 1];
-static size_t stdin_size;
-static char environment[ENVIRONMENT_MAX];
-static size_t environment_size;
-static char body[BODY_MAX];
+static instant deadline;
+// Zero pages until they are used: a call of usual size touches few of them.
+static struct request request;
+static struct delegation delegation;
+static struct answer answer;
 
 static bool is_command(const char *name)
 {
 	return strcmp(command, name) == 0;
 }
 
-static bool write_all(int fd, const char *bytes, size_t size)
+static int fail(int code, const char *message)
 {
-	while (size > 0) {
-		ssize_t n = write(fd, bytes, size);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-// Reads until `size` bytes or the end; the number read, or -1.
-static ssize_t read_up_to(int fd, char *bytes, size_t size)
-{
-	size_t done = 0;
-	while (done < size) {
-		ssize_t n = read(fd, bytes + done, size - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
-// The caller's cniVersion, so that answers echo it. Only digits and dots are taken, so that it can be printed
-// as it is. Nested objects have no such key in practice, and a wrong echo harms nobody.
-static const char *cni_version(void)
-{
-	static char version[16];
-	const char *at = strstr(stdin_bytes, "\"cniVersion\"");
-	if (at != NULL) {
-		at += strlen("\"cniVersion\"");
-		at += strspn(at, " \t\r\n");
-		if (*at == ':') {
-			at += 1 + strspn(at + 1, " \t\r\n");
-			size_t length = *at == '"' ? strspn(at + 1, "0123456789.") : 0;
-			if (length > 0 && length < sizeof version && at[1 + length] == '"') {
-				memcpy(version, at + 1, length);
-				return version;
-			}
-		}
-	}
-	return "1.1.0";
-}
-
-static int answer_error(int code, const char *message)
-{
-	int size = snprintf(body, sizeof body, "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"vhostuser: %s\"}\n",
-			    cni_version(), code, message);
-	write_all(STDOUT_FILENO, body, (size_t)size);
-	return 1;
-}
-
-static int answer_version(void)
-{
-	int size = snprintf(body, sizeof body,
-			    "{\"cniVersion\":\"%s\",\"supportedVersions\":"
-			    "[\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n",
-			    cni_version());
-	return write_all(STDOUT_FILENO, body, (size_t)size) ? 0 : 1;
+	return answer_error(&request, code, message, deadline);
 }
 
 // What to say when the daemon gave no answer. A DEL succeeds, because Multus may never repeat a failed one and
 // the daemon collects what is left; everything else may be tried again.
-static int answer_without_daemon(const char *message)
+static int fail_without_daemon(const char *message)
 {
 	if (is_command("DEL"))
 		return 0;
-	return answer_error(is_command("STATUS") ? NOT_AVAILABLE : TRY_AGAIN, message);
+	return fail(is_command("STATUS") ? NOT_AVAILABLE : TRY_AGAIN, message);
+}
+
+// A caller may start us without stdin, stdout or stderr, and our first socket would then be taken for one of them.
+// What stands in fails at a read of stdin and at a write to stdout, as a closed one does.
+static void hold_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		// A chroot may have no /dev; a socket that is not connected does as well.
+		if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			socket(AF_UNIX, SOCK_STREAM, 0);
+	}
+}
+
+// What a caller may have left to us must not change how we end and how we see our children end.
+static void reset_signals(void)
+{
+	// Whoever reads from us may go away: write() then fails instead of ending us without a word.
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	alarm((CALL_MS + ALARM_AFTER_CALL_MS) / 1000);
+}
+
+// NULL, or what is wrong.
+static const char *read_stdin(void)
+{
+	ssize_t size = read_up_to(STDIN_FILENO, request.stdin_bytes, sizeof request.stdin_bytes, now_ms() + STDIN_MS);
+	if (size < 0 && errno == ETIMEDOUT)
+		return "stdin was not closed in time; a CNI plugin reads it to its end";
+	// Without a configuration the daemon still knows what it attached.
+	if (size < 0)
+		return is_command("DEL") || is_command("VERSION") ? NULL : "stdin cannot be read";
+	if (size > STDIN_MAX) {
+		// Only as text, for the version to echo.
+		request.stdin_bytes[STDIN_MAX] = '\0';
+		return "stdin is larger than 1 MiB";
+	}
+	request.stdin_size = (size_t)size;
+	return NULL;
 }
 
 static bool collect_environment(void)
@@ -121,93 +92,88 @@ static bool collect_environment(void)
 		size_t size = strlen(*entry) + 1;
 		if (strncmp(*entry, "CNI_", 4) != 0)
 			continue;
-		if (size > sizeof environment - environment_size)
+		if (size > sizeof request.environment - request.environment_size)
 			return false;
-		memcpy(environment + environment_size, *entry, size);
-		environment_size += size;
+		memcpy(request.environment + request.environment_size, *entry, size);
+		request.environment_size += size;
 	}
 	return true;
 }
 
-static int connect_to_daemon(const char *path, int wait_ms)
+// How long a listener is waited for. Who asks for STATUS asks again.
+static int listen_patience_ms(bool is_repeated)
+{
+	if (is_command("DEL"))
+		return is_repeated ? RETURN_DEL_MS : LISTEN_DEL_MS;
+	return is_repeated && !is_command("STATUS") ? RETURN_MS : LISTEN_MS;
+}
+
+static int connect_to_daemon(const char *path, instant end)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof address.sun_path)
 		return -1;
 	strcpy(address.sun_path, path);
-	for (;; wait_ms -= RETRY_MS) {
-		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (;;) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd < 0)
 			return -1;
+		// A unix socket connects at once or not at all.
 		if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
 			return fd;
 		close(fd);
-		if (wait_ms <= 0)
+		if (now_ms() >= end)
 			return -1;
-		nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
+		sleep_ms(LISTEN_RETRY_MS);
 	}
 }
 
-static bool send_request(int fd)
+// One request; runs what the daemon delegates until it has answered.
+static enum message ask(int daemon)
 {
-	char header[80];
-	int size = snprintf(header, sizeof header, "kube-vhostuser-cni 1 %zu %zu\n", environment_size, stdin_size);
-	return write_all(fd, header, (size_t)size) && write_all(fd, environment, environment_size) &&
-	       write_all(fd, stdin_bytes, stdin_size);
-}
-
-// Reads "<exit code> <body bytes>\n" and the body; false when the answer is not whole.
-static bool receive_answer(int fd, int *exit_code, size_t *body_size)
-{
-	char header[24];
-	size_t used = 0;
+	if (!send_request(daemon, &request, deadline))
+		return MESSAGE_BROKEN;
 	for (;;) {
-		if (used == sizeof header - 1 || read_up_to(fd, header + used, 1) != 1)
-			return false;
-		if (header[used++] == '\n')
-			break;
+		enum message received = receive_message(daemon, &answer, &delegation, deadline);
+		if (received != MESSAGE_DELEGATION)
+			return received;
+		if (!run_delegate(&delegation, daemon, deadline, &answer) ||
+		    !send_delegate_end(daemon, &answer, deadline))
+			return MESSAGE_BROKEN;
 	}
-	header[used] = '\0';
-	char *end;
-	if ((header[0] != '0' && header[0] != '1') || header[1] != ' ' || header[2] < '0' || header[2] > '9')
-		return false;
-	unsigned long size = strtoul(header + 2, &end, 10);
-	if (*end != '\n' || size > sizeof body)
-		return false;
-	*exit_code = header[0] - '0';
-	*body_size = size;
-	return read_up_to(fd, body, size) == (ssize_t)size;
 }
 
 int main(void)
 {
-	// Whoever reads from us may go away: write() then fails instead of ending us without a word.
-	signal(SIGPIPE, SIG_IGN);
+	deadline = now_ms() + CALL_MS;
+	hold_standard_descriptors();
+	reset_signals();
 	command = getenv("CNI_COMMAND");
 	if (command == NULL)
 		command = "";
-	ssize_t size = read_up_to(STDIN_FILENO, stdin_bytes, sizeof stdin_bytes);
-	if (size < 0)
-		return answer_error(IO_FAILURE, "stdin cannot be read");
-	if (size > STDIN_MAX)
-		return answer_error(IO_FAILURE, "stdin is larger than 1 MiB");
-	stdin_size = (size_t)size;
-	// The last byte stays zero, so that the text can be searched.
+	const char *wrong = read_stdin();
+	if (wrong != NULL)
+		return fail(IO_FAILURE, wrong);
 	if (is_command("VERSION"))
-		return answer_version();
+		return answer_version(&request, deadline);
 	if (!collect_environment())
-		return answer_error(IO_FAILURE, "the CNI_ environment is larger than 64 KiB");
+		return fail(IO_FAILURE, "the CNI_ environment is larger than 64 KiB");
 
 	const char *path = getenv("KUBE_VHOSTUSER_CNI_SOCKET");
-	int fd = connect_to_daemon(path != NULL ? path : SOCKET_PATH, is_command("DEL") ? 1000 : 5000);
-	if (fd < 0)
-		return answer_without_daemon("the node daemon does not listen; is its DaemonSet running on this node?");
-	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	int exit_code;
-	size_t body_size;
-	if (!send_request(fd) || !receive_answer(fd, &exit_code, &body_size))
-		return answer_without_daemon("the node daemon went away before it had answered");
-	return write_all(STDOUT_FILENO, body, body_size) ? exit_code : 1;
+	for (int repetition = 0; repetition <= REPETITIONS && now_ms() < deadline; repetition++) {
+		// The daemon is being restarted or upgraded; every verb may be repeated.
+		if (repetition > 0)
+			sleep_ms(REPEAT_AFTER_MS);
+		instant patience = now_ms() + listen_patience_ms(repetition > 0);
+		int daemon = connect_to_daemon(path != NULL ? path : SOCKET_PATH, earlier(patience, deadline));
+		if (daemon < 0)
+			return fail_without_daemon("the node daemon does not listen; is its DaemonSet running on this node?");
+		enum message received = ask(daemon);
+		close(daemon);
+		if (received == MESSAGE_MALFORMED)
+			return fail_without_daemon("the node daemon answered with something else than this executable's protocol");
+		if (received == MESSAGE_ANSWER)
+			return write_all(STDOUT_FILENO, answer.body, answer.body_size, deadline) ? answer.exit_code : 1;
+	}
+	return fail_without_daemon("the node daemon went away, or its time was over, before it had answered");
 }

@@ -1,0 +1,15 @@
+import type { ShimCommand } from "../shim/run-shim.ts";
+
+/** Two builds of the CNI executable for the same processor. */
+export interface ShimUnderTest {
+  /** Times as shipped, but for those of waiting for a daemon. */
+  readonly usual: ShimCommand;
+  /** Its times for stdin, for a delegate and for the whole call are over at once. */
+  readonly hasty: ShimCommand;
+}
+
+/** Macros of shim/bounds.h for the two builds, in milliseconds. */
+export const SHIM_TIMES = {
+  usual: { LISTEN_MS: 1500, LISTEN_DEL_MS: 300, RETURN_MS: 3000, RETURN_DEL_MS: 1000, REPEAT_AFTER_MS: 20 },
+  hasty: { STDIN_MS: 300, DELEGATE_MS: 300, DELEGATE_GRACE_MS: 200, CALL_MS: 3000 },
+} as const;

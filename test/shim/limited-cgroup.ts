@@ -1,0 +1,73 @@
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { systemCode } from "../../src/failure/failure.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+
+const ROOT = "/sys/fs/cgroup";
+const PERIOD_US = 100_000;
+
+/** A control group with bounds, of version 2 or 1, whichever the machine has. */
+export interface LimitedCgroup extends AsyncDisposable {
+  /** A shell line with which a shell puts itself in. */
+  readonly enter: string;
+  /** The most memory that it held at once, page cache and kernel included. */
+  peakBytes(): Promise<number>;
+  /** What it holds now: memory of its processes' own, and pages of files that were first read in it. */
+  memoryNow(): Promise<{ readonly anonymousBytes: number; readonly fileBytes: number }>;
+  /** How often the kernel killed in it for want of memory. */
+  oomKills(): Promise<number>;
+  /** How often it had used up its processor time. */
+  throttled(): Promise<number>;
+}
+
+/** Makes one; needs root. `cpuMillis` 100 is a tenth of a processor. */
+export async function limitedCgroup(
+  name: string,
+  limits: { readonly memoryBytes: number; readonly cpuMillis: number },
+): Promise<LimitedCgroup> {
+  const quota = (limits.cpuMillis * PERIOD_US) / 1000;
+  const isUnified = existsSync(join(ROOT, "cgroup.controllers"));
+  const memory = isUnified ? join(ROOT, name) : join(ROOT, "memory", name);
+  const cpu = isUnified ? memory : join(ROOT, "cpu", name);
+  const folders = [...new Set([memory, cpu])];
+  for (const folder of folders) await mkdir(folder);
+  if (isUnified) {
+    await writeFile(join(ROOT, "cgroup.subtree_control"), "+memory +cpu");
+    await writeFile(join(memory, "memory.max"), String(limits.memoryBytes));
+    await writeFile(join(cpu, "cpu.max"), `${quota} ${PERIOD_US}`);
+  } else {
+    await writeFile(join(memory, "memory.limit_in_bytes"), String(limits.memoryBytes));
+    await writeFile(join(cpu, "cpu.cfs_period_us"), String(PERIOD_US));
+    await writeFile(join(cpu, "cpu.cfs_quota_us"), String(quota));
+  }
+  const counter = async (file: string, key: string) =>
+    Number(new RegExp(`^${key} (\\d+)$`, "m").exec(await readFile(file, "utf8"))?.[1]);
+  return {
+    enter: folders.map((folder) => `echo $$ > ${folder}/cgroup.procs`).join(" && "),
+    peakBytes: async () =>
+      Number(await readFile(join(memory, isUnified ? "memory.peak" : "memory.max_usage_in_bytes"), "utf8")),
+    memoryNow: async () => ({
+      anonymousBytes: await counter(join(memory, "memory.stat"), isUnified ? "anon" : "rss"),
+      fileBytes: await counter(join(memory, "memory.stat"), isUnified ? "file" : "cache"),
+    }),
+    oomKills: () => counter(join(memory, isUnified ? "memory.events" : "memory.oom_control"), "oom_kill"),
+    throttled: () => counter(join(cpu, "cpu.stat"), "nr_throttled"),
+    [Symbol.asyncDispose]: async () => {
+      for (const folder of folders) {
+        await waitUntil(() => isRemoved(folder), { what: `${folder} is empty`, limitMs: 10_000 });
+      }
+    },
+  };
+}
+
+/** The kernel keeps a group busy for a moment after its last process has ended. */
+async function isRemoved(folder: string): Promise<boolean> {
+  try {
+    await rmdir(folder);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EBUSY") return false;
+    throw error;
+  }
+}
