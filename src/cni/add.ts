@@ -1,13 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import { vhostUserServerDeviceInfo } from "../device-info/device-info.ts";
-import { checkCniFile, removeDeviceInfo, writeDeviceInfo } from "../device-info/device-info-file.ts";
+import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../device-info/device-info.ts";
+import { writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import { findDevice } from "./find-device.ts";
+import { releaseForAnother, withAddressesHeld } from "./ipam/hold-addresses.ts";
+import { releaseNowOrLater } from "./ipam/release-addresses.ts";
+import { removeOlderSandboxes } from "./older-sandboxes.ts";
 import { type AttachmentPlan, planAttachment } from "./plan-attachment.ts";
 import type { AttachmentRequest } from "./request.ts";
 import { addResult } from "./result.ts";
@@ -42,36 +45,43 @@ async function attach(
   signal: AbortSignal,
 ): Promise<PortRecord> {
   const { node } = context;
-  const deviceInfoFile = cniDeviceInfoFile(request, context);
   const earlier = node.records.ports.get(portRecordName(request.containerId, request.interfaceName));
   refuseConflict(plan.record, earlier);
-  await removeOlderSandboxes(plan.record, context, signal);
+  await removeOlderSandboxes(plan.record, request, context, signal);
+  const repeated = earlier?.state === "attached";
+  // An IPAM plugin gives one interface addresses once; what a crash has left of an earlier ADD goes first.
+  if (!repeated && earlier !== undefined) await releaseForAnother(earlier, request, context);
 
   await using undo = new AsyncDisposableStack();
-  const repeated = earlier?.state === "attached";
-  const record = repeated ? { ...plan.record, createdAt: earlier.createdAt } : plan.record;
+  const planned = repeated ? repeatedRecord(plan.record, earlier) : plan.record;
   if (!repeated) {
-    await node.records.ports.put(record);
-    undo.defer(() => rollBack(record, context));
+    await node.records.ports.put(planned);
+    undo.defer(() => rollBack(planned, request, context));
   }
+  const record = await withAddressesHeld(planned, request, context);
   await ensureAttachment(node, record, plan.allocation, signal);
-  if (deviceInfoFile !== undefined) {
-    if (!repeated) undo.defer(() => removeDeviceInfo(deviceInfoFile).catch(() => undefined));
-    await writeDeviceInfo(deviceInfoFile, vhostUserServerDeviceInfo(record.podSocketPath));
-  }
+  if (record.deviceInfoFile !== undefined) writeDeviceInfo(record.deviceInfoFile, deviceInfoOf(record));
   await noteAttached(record, context);
+  notePod(record, context);
   undo.move();
   return record;
 }
 
+/** As it is asked for now, with what the first ADD has settled for good. */
+function repeatedRecord({ ipam: _, ...wanted }: PortRecord, { createdAt, ipam }: PortRecord): PortRecord {
+  return { ...wanted, createdAt, ...(ipam === undefined ? {} : { ipam }) };
+}
+
 /** Never throws: the caller is to hear why ADD failed, not why its roll-back did. */
-async function rollBack(record: PortRecord, context: CniContext): Promise<void> {
+async function rollBack(record: PortRecord, { raw }: AttachmentRequest, context: CniContext): Promise<void> {
   const left = await removeAttachment(context.node, record, AbortSignal.timeout(ROLLBACK_MS));
-  if (left === undefined) return;
-  context.logger.error(
-    { ...attachmentFields(record), err: left },
-    "the reconciler goes on with the roll-back",
-  );
+  if (left !== undefined) {
+    context.logger.error(
+      { ...attachmentFields(record), err: left },
+      "the reconciler goes on with the roll-back",
+    );
+  }
+  await releaseNowOrLater(record, context, raw.delegate);
 }
 
 /** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
@@ -81,7 +91,7 @@ async function noteAttached(record: PortRecord, { node }: CniContext): Promise<v
   // A repeated ADD changes nothing, and then nothing is written.
   if (isDeepStrictEqual(node.records.ports.get(name), attached)) return;
   const noted = await node.records.ports.update(name, (now) =>
-    now === undefined || now.state === "detaching" ? undefined : attached,
+    now === undefined || isGoing(now) ? undefined : attached,
   );
   if (noted?.state === "attached") return;
   throw new Failure({
@@ -92,18 +102,22 @@ async function noteAttached(record: PortRecord, { node }: CniContext): Promise<v
   });
 }
 
+/** Allocate is not told for which pod it is; from now on it is known. */
+function notePod(record: PortRecord, { node }: CniContext): void {
+  const { allocationId, podNamespace: namespace, podName: name, podUid: uid } = record;
+  if (name === "") return;
+  node.records.allocations.updateInMemory(allocationId, (now) => ({ ...now, pod: { namespace, name, uid } }));
+}
+
 /** Time for taking back a half-made port when the request's own time is used up. */
 const ROLLBACK_MS = 5_000;
 
-function cniDeviceInfoFile(request: AttachmentRequest, context: CniContext): string | undefined {
-  const file = request.config.runtimeConfig?.CNIDeviceInfoFile;
-  return file === undefined || file === ""
-    ? undefined
-    : checkCniFile(context.node.config.deviceInfoDirectory, file);
+function deviceInfoOf({ podSocketPath, settings }: PortRecord): VhostUserDeviceInfo {
+  return vhostUserDeviceInfo(podSocketPath, settings.socketServer);
 }
 
 function refuseConflict(wanted: PortRecord, earlier: PortRecord | undefined): void {
-  if (earlier === undefined || earlier.state === "detaching") return;
+  if (earlier === undefined || isGoing(earlier)) return;
   if (earlier.device === wanted.device && earlier.allocationId === wanted.allocationId) return;
   throw new Failure({
     code: "attachment-conflict",
@@ -111,35 +125,4 @@ function refuseConflict(wanted: PortRecord, earlier: PortRecord | undefined): vo
     where: `container ${wanted.containerId}`,
     fix: "the runtime must DEL it first",
   });
-}
-
-/**
- * Kubelet makes a new sandbox when one dies, with the same devices; the old one's DEL comes later or never. Its
- * port has the same socket, and a switch takes one port per socket, so it must go first. Another pod's never does.
- */
-async function removeOlderSandboxes(
-  wanted: PortRecord,
-  context: CniContext,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const other of context.node.records.ports.list()) {
-    if (other.containerId === wanted.containerId || other.allocationId !== wanted.allocationId) continue;
-    if (!isSamePod(other, wanted)) {
-      throw new Failure({
-        code: "attachment-conflict",
-        what: `device ${wanted.device} belongs to pod ${other.podNamespace}/${other.podName}`,
-        where: `pod ${wanted.podNamespace}/${wanted.podName}, interface ${wanted.interfaceName}`,
-        fix: "leave deviceID out of the pod's network annotation; Multus finds the device itself",
-      });
-    }
-    if (other.switchSocketPath !== wanted.switchSocketPath) continue;
-    context.logger.warn(attachmentFields(other), "removing an older sandbox's port");
-    const left = await removeAttachment(context.node, other, signal);
-    if (left !== undefined) throw left;
-  }
-}
-
-function isSamePod(one: PortRecord, other: PortRecord): boolean {
-  const sameUid = one.podUid === "" || other.podUid === "" || one.podUid === other.podUid;
-  return one.podNamespace === other.podNamespace && one.podName === other.podName && sameUid;
 }

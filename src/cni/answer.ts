@@ -7,6 +7,7 @@ import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "./cni-version.ts";
 import { del, delLater } from "./del.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { gc } from "./gc.ts";
+import { carryReleases } from "./ipam/carry-releases.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 import {
   type AttachmentTarget,
@@ -29,7 +30,10 @@ export interface Answer {
 export async function answer(raw: RawRequest, context: CniContext, signal: AbortSignal): Promise<Answer> {
   const command = raw.env["CNI_COMMAND"] ?? "";
   try {
-    const result = await carryOut(command, raw, context, signal);
+    const startedAt = context.clock.now();
+    const result = await carryOut(command, raw, context, signal).finally(() =>
+      CARRIERS.has(command) ? carryReleases(context, raw.delegate, startedAt) : undefined,
+    );
     return { exitCode: 0, stdout: result === undefined ? "" : `${JSON.stringify(result)}\n` };
   } catch (error) {
     const failure = toFailure(error);
@@ -50,6 +54,9 @@ export async function answer(raw: RawRequest, context: CniContext, signal: Abort
   }
 }
 
+/** Verbs that take addresses along which are to be given back; a runtime asks the others many times an hour. */
+const CARRIERS: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK", "GC"]);
+
 async function carryOut(
   command: string,
   raw: RawRequest,
@@ -67,12 +74,12 @@ async function carryOut(
       return context.turns.run(turn(request), () => add(request, context, signal));
     }
     case "DEL": {
-      // Deliberately without looking at stdin: a configuration that is gone or broken must not keep a port.
-      const { containerId, interfaceName } = parseAttachmentTarget(raw.env);
+      // Deliberately without parsing stdin: a configuration that is gone or broken must not keep a port.
+      const target = parseAttachmentTarget(raw.env);
       await context.turns.run(
-        turn({ containerId, interfaceName }),
-        () => del(containerId, interfaceName, context, signal),
-        (busy) => delLater(containerId, interfaceName, context, busy),
+        turn(target),
+        () => del(target, raw, context, signal),
+        (busy) => delLater(target, context, busy),
       );
       return undefined;
     }
@@ -86,7 +93,7 @@ async function carryOut(
     case "GC": {
       const config = parseNetworkConfig(raw.stdin);
       requireVersion(config, "1.1.0", command);
-      await (command === "GC" ? gc : status)(config, context, signal);
+      await (command === "GC" ? gc : status)(config, raw, context, signal);
       return undefined;
     }
     case "VERSION":

@@ -5,9 +5,14 @@ import { Failure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import { allocationDirectory } from "../socket-directory/layout.ts";
 import type { CniContext } from "./cni-context.ts";
+import { runIpam } from "./ipam/run-ipam.ts";
+import { ipamType } from "./network-config.ts";
 import type { AttachmentRequest } from "./request.ts";
 
-/** CHECK: record, directory, port and prevResult are as ADD left them. @throws Failure `check-failed` with all that differs */
+/**
+ * CHECK: record, directory, port and prevResult are as ADD left them, and the IPAM plugin is content.
+ * @throws Failure `check-failed` with all that differs, or what the IPAM plugin answered
+ */
 export async function check(
   request: AttachmentRequest,
   context: CniContext,
@@ -23,13 +28,18 @@ export async function check(
           ...(await portProblems(record, context, signal)),
           ...resultProblems(record, request),
         ];
-  if (problems.length === 0) return;
-  throw new Failure({
-    code: "check-failed",
-    what: problems.join("; "),
-    where: `container ${request.containerId}, interface ${request.interfaceName}`,
-    fix: "the daemon's log says what it repaired and what it could not",
-  });
+  if (problems.length > 0) {
+    throw new Failure({
+      code: "check-failed",
+      what: problems.join("; "),
+      where: `container ${request.containerId}, interface ${request.interfaceName}`,
+      fix: "the daemon's log says what it repaired and what it could not",
+    });
+  }
+  const type = ipamType(request.config);
+  if (type === undefined) return;
+  const { env, stdin, delegate } = request.raw;
+  await runIpam({ type, verb: "CHECK", env, stdin }, delegate);
 }
 
 async function directoryProblems(record: PortRecord, context: CniContext): Promise<readonly string[]> {
@@ -59,10 +69,14 @@ async function portProblems(
 
 function resultProblems(record: PortRecord, request: AttachmentRequest): readonly string[] {
   const { prevResult } = request.config;
-  if (prevResult === undefined) return ["CHECK came without prevResult"];
-  const ours = prevResult.interfaces?.find(
+  if (!prevResult) return ["CHECK came without prevResult"];
+  // Another plugin of the chain may have one of the same name.
+  const named = (prevResult.interfaces ?? []).filter(
     ({ name, sandbox }) => name === record.interfaceName && sandbox === record.netns,
   );
-  if (ours === undefined) return [`prevResult has no interface ${record.interfaceName} in ${record.netns}`];
-  return ours.mac === record.mac ? [] : [`prevResult says MAC ${ours.mac}, attached is ${record.mac}`];
+  if (named.length === 0) return [`prevResult has no interface ${record.interfaceName} in ${record.netns}`];
+  const macs = named.map(({ mac }) => mac?.toLowerCase());
+  return macs.includes(record.mac)
+    ? []
+    : [`prevResult says MAC ${macs.join(", ")}, attached is ${record.mac}`];
 }

@@ -10,7 +10,7 @@ export function chooseMac(request: AttachmentRequest): string {
   const { config } = request;
   const asked: readonly (readonly [string, string | undefined])[] = [
     ["runtimeConfig.mac", config.runtimeConfig?.mac],
-    ["CNI_ARGS MAC", request.argsMac],
+    ["CNI_ARGS MAC", request.args["MAC"]],
     ["args.cni.mac", config.args?.cni?.mac],
     ["mac", config.mac],
   ];

@@ -6,7 +6,7 @@ export const SUPPORTED_CNI_VERSIONS = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.
 export type CniVersion = (typeof SUPPORTED_CNI_VERSIONS)[number];
 
 /** @throws Failure `unsupported-cni-version` */
-export function checkCniVersion(text: string): CniVersion {
+export function checkCniVersion(text: unknown): CniVersion {
   const found = SUPPORTED_CNI_VERSIONS.find((version) => version === text);
   if (found === undefined) {
     throw new Failure({

@@ -1,8 +1,9 @@
 import type { FailureCode } from "../failure/catalogue.ts";
 import { toFailure } from "../failure/failure.ts";
+import { IpamError } from "./ipam/ipam-error.ts";
 
 /** CNI error codes: below 100 by the CNI spec 1.1.0 (section 5, Error), from 100 on our own. */
-const CNI_CODE: Partial<Record<FailureCode, number>> = {
+export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "unsupported-cni-version": 1,
   "unsupported-field": 2,
   "invalid-request": 4,
@@ -25,18 +26,22 @@ const CNI_CODE: Partial<Record<FailureCode, number>> = {
   "invalid-config": 109,
   "record-unreadable": 110,
   "dataplane-unfit": 111,
+  "ipam-interrupted": 11,
+  "ipam-failed": 112,
+  "ipam-missing": 113,
+  "cni-outdated": 114,
 };
 
 /** Code for "something else", as the reference library has it. */
 const INTERNAL = 999;
 
-/** A failure as the JSON object that a CNI plugin prints. */
+/** A failure as the JSON object that a CNI plugin prints; an IPAM plugin's own code is handed on. */
 export function errorAnswer(thrown: unknown, cniVersion: string): object {
   const failure = toFailure(thrown);
   const details = [failure.where, failure.fix].filter((text) => text !== undefined).join("; ");
   return {
     cniVersion,
-    code: CNI_CODE[failure.code] ?? INTERNAL,
+    code: (failure instanceof IpamError ? failure.cniCode : undefined) ?? CNI_CODES[failure.code] ?? INTERNAL,
     msg: `vhostuser: ${failure.what}`,
     ...(details === "" ? {} : { details }),
   };

@@ -1,5 +1,6 @@
 import { Failure } from "../failure/failure.ts";
 import { parseDeviceId } from "../names/device-id.ts";
+import { isGoing } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import type { AttachmentRequest } from "./request.ts";
 
@@ -27,9 +28,8 @@ export async function findDevice(request: AttachmentRequest, context: CniContext
     if (given !== "") return given;
     throw noDevice(request, "and CNI_ARGS does not say which pod it is for");
   }
-  const held = await context.devicesOfPod(podNamespace, podName);
   if (given !== "") {
-    if (held.includes(given)) return given;
+    if (await context.holders.holds(podNamespace, podName, given)) return given;
     throw new Failure({
       code: "unknown-device",
       what: `kubelet says that the pod does not hold device ${given}`,
@@ -37,13 +37,13 @@ export async function findDevice(request: AttachmentRequest, context: CniContext
       fix: "leave deviceID out of the pod's network annotation; Multus finds the device itself",
     });
   }
-  return chooseFree(held, request, context);
+  return chooseFree(await context.holders.devicesOf(podNamespace, podName), request, context);
 }
 
 function chooseFree(held: readonly string[], request: AttachmentRequest, context: CniContext): string {
   const ofContainer = context.node.records.ports
     .list()
-    .filter(({ containerId, state }) => containerId === request.containerId && state !== "detaching");
+    .filter((port) => port.containerId === request.containerId && !isGoing(port));
   const own = ofContainer.find(({ interfaceName }) => interfaceName === request.interfaceName)?.device;
   if (own !== undefined && held.includes(own)) return own;
   const taken = ofContainer.map(({ device }) => device);

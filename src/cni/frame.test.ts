@@ -16,7 +16,7 @@ describe("frames between shim and daemon", () => {
     ["a foreign protocol", "GET / HTTP/1.1\r\n"],
     ["an endless first line", "k".repeat(100)],
     ["a size over the bound", "kube-vhostuser-cni 1 0 9999999\n"],
-    ["a newer protocol", "kube-vhostuser-cni 2 0 0\n"],
+    ["a newer protocol", "kube-vhostuser-cni 3 0 0\n"],
     ["more than announced", "kube-vhostuser-cni 1 0 0\nx"],
   ])("refuses %s", (_name, text) => {
     expect(() => parseRequestFrame(Buffer.from(text))).toThrow(/malformed/);

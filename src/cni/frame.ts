@@ -1,36 +1,81 @@
 import { Failure } from "../failure/failure.ts";
 import type { Answer } from "./answer.ts";
-import type { RawRequest } from "./request.ts";
+import type { DelegateCall, DelegateReply } from "./delegate.ts";
 
 /** Bounds of shim/PROTOCOL.md, in bytes. */
 const HEADER_MAX = 80;
 const ENVIRONMENT_MAX = 64 * 1024;
 const STDIN_MAX = 1024 * 1024;
-const HEADER = /^kube-vhostuser-cni 1 (\d{1,7}) (\d{1,7})$/;
+const REQUEST = /^kube-vhostuser-cni ([12]) (\d{1,7}) (\d{1,7})$/;
+const REPLY_MAX = 1024 * 1024;
+const REPLY = /^(\d{1,3}) (\d{1,7})$/;
+
+/** What the shim sends first. */
+export interface RequestFrame {
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: Buffer;
+  /** Whether the shim can be asked to run plugins: it speaks version 2. */
+  readonly delegates: boolean;
+}
 
 /**
  * A whole request out of the bytes received so far, or undefined while some are missing.
  * @throws Failure `invalid-request` as soon as it cannot become one
  */
-export function parseRequestFrame(bytes: Buffer): RawRequest | undefined {
-  const newline = bytes.subarray(0, HEADER_MAX).indexOf(0x0a);
-  if (newline < 0) {
-    if (bytes.length >= HEADER_MAX) throw malformed("its first line is too long");
-    return undefined;
-  }
-  const match = HEADER.exec(bytes.toString("latin1", 0, newline));
-  const environmentSize = Number(match?.[1] ?? Number.NaN);
-  const stdinSize = Number(match?.[2] ?? Number.NaN);
+export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
+  const match = firstLine(bytes, REQUEST, "a request");
+  if (match === undefined) return undefined;
+  const [line, version, ...sizes] = match;
+  const [environmentSize = Number.NaN, stdinSize = Number.NaN] = sizes.map(Number);
   if (!(environmentSize <= ENVIRONMENT_MAX && stdinSize <= STDIN_MAX))
-    throw malformed("its first line is wrong");
-  const environmentEnd = newline + 1 + environmentSize;
+    throw malformed("a request", "it is too large");
+  const environmentEnd = line.length + 1 + environmentSize;
   const end = environmentEnd + stdinSize;
   if (bytes.length < end) return undefined;
-  if (bytes.length > end) throw malformed("there is more than it announced");
+  if (bytes.length > end) throw malformed("a request", "there is more than it announced");
   return {
-    env: parseEnvironment(bytes.toString("utf8", newline + 1, environmentEnd)),
+    env: parseEnvironment(bytes.toString("utf8", line.length + 1, environmentEnd)),
     stdin: bytes.subarray(environmentEnd, end),
+    delegates: version === "2",
   };
+}
+
+/**
+ * How a delegated plugin ended, out of the bytes received since it was asked for, or undefined while some are missing.
+ * @throws Failure `invalid-request`
+ */
+export function parseDelegateReply(bytes: Buffer): DelegateReply | undefined {
+  const match = firstLine(bytes, REPLY, "a plugin's end");
+  if (match === undefined) return undefined;
+  const [line, exitCode, size] = match;
+  const end = line.length + 1 + Number(size);
+  if (Number(size) > REPLY_MAX) throw malformed("a plugin's end", "it is too large");
+  if (bytes.length < end) return undefined;
+  if (bytes.length > end) throw malformed("a plugin's end", "there is more than it announced");
+  return { exitCode: Number(exitCode), stdout: bytes.toString("utf8", line.length + 1, end) };
+}
+
+/** The bytes that ask the shim to run a plugin. */
+export function delegateFrame({ type, env, stdin }: DelegateCall): Buffer {
+  const name = Buffer.from(type);
+  const environment = Buffer.from(
+    Object.entries(env)
+      .map(([key, value]) => `${key}=${value}\0`)
+      .join(""),
+  );
+  const header = Buffer.from(`delegate ${name.length} ${environment.length} ${stdin.length}\n`);
+  return Buffer.concat([header, name, environment, stdin]);
+}
+
+function firstLine(bytes: Buffer, pattern: RegExp, what: string): RegExpExecArray | undefined {
+  const newline = bytes.subarray(0, HEADER_MAX).indexOf(0x0a);
+  if (newline < 0) {
+    if (bytes.length >= HEADER_MAX) throw malformed(what, "its first line is too long");
+    return undefined;
+  }
+  const match = pattern.exec(bytes.toString("latin1", 0, newline));
+  if (match === null) throw malformed(what, "its first line is wrong");
+  return match;
 }
 
 function parseEnvironment(block: string): Readonly<Record<string, string>> {
@@ -42,10 +87,10 @@ function parseEnvironment(block: string): Readonly<Record<string, string>> {
   return env;
 }
 
-function malformed(why: string): Failure {
+function malformed(what: string, why: string): Failure {
   return new Failure({
     code: "invalid-request",
-    what: `a request on the CNI socket is malformed: ${why}`,
+    what: `${what} on the CNI socket is malformed: ${why}`,
     fix: "install the CNI executable of the daemon's release",
   });
 }

@@ -1,6 +1,10 @@
 import { z } from "zod";
 import { Failure } from "../failure/failure.ts";
 import { type CniVersion, checkCniVersion } from "./cni-version.ts";
+import { dnsSchema } from "./ipam/ipam-result.ts";
+import { isPluginName } from "./ipam/run-ipam.ts";
+import { bandwidthSchema, portKeys } from "./port-keys.ts";
+import { refuseUnsupportedKeys } from "./unsupported-keys.ts";
 
 /** Open vSwitch' limit for a vhost port: 9728 bytes less layer 2, CRC and two VLAN tags. */
 const MTU_MAX = 9702;
@@ -11,35 +15,68 @@ const interfaceSchema = z.looseObject({
   sandbox: z.string().optional(),
 });
 
+/** A result of plugins before us; what we do not add to passes as it is. Go plugins print `null` for empty lists. */
+const resultSchema = z.looseObject({
+  interfaces: z.array(interfaceSchema).nullish(),
+  ips: z.array(z.looseObject({})).nullish(),
+  routes: z.array(z.looseObject({})).nullish(),
+  dns: dnsSchema.nullish(),
+});
+
+const attachmentsSchema = z.array(z.looseObject({ containerID: z.string(), ifname: z.string() }));
+
 /** Unknown keys pass, as the CNI specification demands; ours are checked. */
 const networkConfigSchema = z.looseObject({
   cniVersion: z.string().default("0.2.0"),
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/, "must be a network name as CNI defines it"),
+  type: z.string().optional(),
   bridge: z.string().min(1).optional(),
   mtu: z.number().int().min(68).max(MTU_MAX).optional(),
   mac: z.string().optional(),
   deviceID: z.string().optional(),
-  ipam: z.looseObject({ type: z.string().optional() }).optional(),
+  ...portKeys,
+  ipam: z
+    .looseObject({
+      type: z
+        .string()
+        .refine((type) => type === "" || isPluginName(type), {
+          error: "must be the file name of a CNI plugin",
+        })
+        .optional(),
+    })
+    .nullish(),
+  dns: dnsSchema.nullish(),
   runtimeConfig: z
     .looseObject({
       deviceID: z.string().optional(),
       CNIDeviceInfoFile: z.string().optional(),
       mac: z.string().optional(),
+      bandwidth: bandwidthSchema.optional(),
     })
-    .optional(),
-  args: z.looseObject({ cni: z.looseObject({ mac: z.string().optional() }).nullish() }).nullish(),
-  prevResult: z.looseObject({ interfaces: z.array(interfaceSchema).optional() }).optional(),
-  "cni.dev/valid-attachments": z
-    .array(z.looseObject({ containerID: z.string(), ifname: z.string() }))
-    .optional(),
-  "cni.dev/attachments": z.array(z.looseObject({ containerID: z.string(), ifname: z.string() })).optional(),
+    .nullish(),
+  args: z
+    .looseObject({
+      cni: z.looseObject({ mac: z.string().optional(), OvnPort: z.string().max(255).optional() }).nullish(),
+    })
+    .nullish(),
+  prevResult: resultSchema.nullish(),
+  "cni.dev/valid-attachments": attachmentsSchema.nullish(),
+  "cni.dev/attachments": attachmentsSchema.nullish(),
 });
 
 export type NetworkConfig = z.infer<typeof networkConfigSchema> & {
   readonly cniVersion: CniVersion;
 };
 
-/** Parses a plugin's stdin. @throws Failure `invalid-request` (no JSON), `invalid-network-config`, `unsupported-cni-version` */
+/** Every key that is looked at. */
+export function networkConfigKeys(): readonly string[] {
+  return Object.keys(networkConfigSchema.shape);
+}
+
+/**
+ * Parses a plugin's stdin. Its version is looked at first, for another version's keys may be others.
+ * @throws Failure `undecodable` (no JSON), `unsupported-cni-version`, `unsupported-field`, `invalid-network-config`
+ */
 export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
   let json: unknown;
   try {
@@ -52,25 +89,50 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
       cause: error,
     });
   }
+  if (typeof json !== "object" || json === null || Array.isArray(json)) {
+    throw new Failure({
+      code: "undecodable",
+      what: "the network configuration is no JSON object",
+      where: "stdin",
+    });
+  }
+  const { cniVersion = "0.2.0" } = json as { readonly cniVersion?: unknown };
+  const version = checkCniVersion(cniVersion);
+  refuseUnsupportedKeys(json as Readonly<Record<string, unknown>>);
   const parsed = networkConfigSchema.safeParse(json);
-  if (!parsed.success) {
-    const problems = parsed.error.issues.map(
-      (issue) => `${issue.path.join(".") || "(top)"}: ${issue.message}`,
-    );
-    throw new Failure({
-      code: "invalid-network-config",
-      what: problems.join("; "),
-      where: "network configuration",
-      fix: "correct the config of the NetworkAttachmentDefinition",
-    });
+  if (!parsed.success) throw invalid(json, parsed.error.issues);
+  const { ipam, type } = parsed.data;
+  if (ipam?.type !== undefined && ipam.type !== "" && ipam.type === type) {
+    throw invalid(json, [{ path: ["ipam", "type"], message: "must not be this very plugin" }]);
   }
-  if (parsed.data.ipam?.type !== undefined) {
-    throw new Failure({
-      code: "unsupported-field",
-      what: `ipam.type ${JSON.stringify(parsed.data.ipam.type)}: address management is not delegated yet`,
-      where: "network configuration, key ipam",
-      fix: "leave ipam out; the guest configures its addresses",
-    });
-  }
-  return { ...parsed.data, cniVersion: checkCniVersion(parsed.data.cniVersion) };
+  return { ...parsed.data, cniVersion: version };
+}
+
+/** The IPAM plugin that a network names; undefined where addresses are the guest's own business. */
+export function ipamType(config: NetworkConfig): string | undefined {
+  const type = config.ipam?.type;
+  return type === "" ? undefined : type;
+}
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** Names every key with its value. */
+function invalid(json: unknown, issues: readonly Issue[]): Failure {
+  const problems = issues.map(({ path, message }) => `${path.join(".")}: ${shown(json, path)}: ${message}`);
+  return new Failure({
+    code: "invalid-network-config",
+    what: problems.join("; "),
+    where: "network configuration",
+    fix: "correct the config of the NetworkAttachmentDefinition",
+  });
+}
+
+function shown(json: unknown, path: readonly PropertyKey[]): string {
+  let value = json;
+  for (const key of path) value = (value as Readonly<Record<PropertyKey, unknown>> | undefined)?.[key];
+  const text = JSON.stringify(value) ?? "missing";
+  return text.length <= 100 ? text : `${text.slice(0, 100)}…`;
 }

@@ -1,11 +1,16 @@
+import type { PoolConfig } from "../config/schema.ts";
+import { checkCniFile } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { portName } from "../names/port-name.ts";
+import type { PortSettings } from "../port-settings/port-settings.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import { allocationDirectory, podDirectory, socketPath } from "../socket-directory/layout.ts";
 import { chooseMac } from "./choose-mac.ts";
 import type { CniContext } from "./cni-context.ts";
+import { addressesToHold } from "./ipam/hold-addresses.ts";
+import { portSettingsOf } from "./port-settings-of.ts";
 import type { AttachmentRequest } from "./request.ts";
 
 /** What ADD is going to do. */
@@ -45,6 +50,8 @@ export function planAttachment(
   const where = `${pod}, interface ${interfaceName}`;
   const switchRoot = config.switchRoot ?? config.root;
   const { mtu } = request.config;
+  const ipam = addressesToHold(request);
+  const deviceInfoFile = cniDeviceInfoFile(request, config.deviceInfoDirectory);
   const record: PortRecord = {
     containerId,
     interfaceName,
@@ -58,7 +65,9 @@ export function planAttachment(
     podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
     mac: chooseMac(request),
     ...(mtu === undefined ? {} : { mtu }),
-    settings: {},
+    settings: settingsOf(request, pool.config),
+    ...(ipam === undefined ? {} : { ipam }),
+    ...(deviceInfoFile === undefined ? {} : { deviceInfoFile }),
     network: request.config.name,
     netns: request.netns,
     podNamespace: request.podNamespace,
@@ -67,6 +76,17 @@ export function planAttachment(
     createdAt: context.clock.now(),
   };
   return { allocation, record };
+}
+
+function cniDeviceInfoFile({ config }: AttachmentRequest, directory: string): string | undefined {
+  const file = config.runtimeConfig?.CNIDeviceInfoFile ?? "";
+  return file === "" ? undefined : checkCniFile(directory, file);
+}
+
+/** The network's own word for who makes the socket comes before the pool's. */
+function settingsOf({ config, args }: AttachmentRequest, pool: PoolConfig): PortSettings {
+  const socketServer = config.socketServer ?? pool.socketServer;
+  return { ...portSettingsOf(config, args), ...(socketServer === "switch" ? { socketServer } : {}) };
 }
 
 /** An older allocation of the device would give an interface that never connects. */

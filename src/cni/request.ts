@@ -1,11 +1,14 @@
 import { Failure } from "../failure/failure.ts";
 import { isInterfaceName } from "../names/interface-name.ts";
+import type { Delegate } from "./delegate.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 
 /** What the shim hands over: the CNI_ environment and stdin, nothing checked yet. */
 export interface RawRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
+  /** Runs IPAM plugins; undefined with a CNI executable that cannot. */
+  readonly delegate?: Delegate | undefined;
 }
 
 /** An attachment's identity. */
@@ -20,9 +23,10 @@ export interface AttachmentRequest extends AttachmentTarget {
   readonly podNamespace: string;
   readonly podName: string;
   readonly podUid: string;
-  /** MAC of CNI_ARGS, unchecked. */
-  readonly argsMac: string | undefined;
+  /** CNI_ARGS, unchecked. */
+  readonly args: Readonly<Record<string, string>>;
   readonly config: NetworkConfig;
+  readonly raw: RawRequest;
 }
 
 /** Container ids and network names (CNI spec, section 2): also what keeps them from being paths. */
@@ -60,8 +64,9 @@ export function parseAttachmentRequest(raw: RawRequest): AttachmentRequest {
     podNamespace: args["K8S_POD_NAMESPACE"] ?? "",
     podName: args["K8S_POD_NAME"] ?? "",
     podUid: args["K8S_POD_UID"] ?? "",
-    argsMac: args["MAC"],
+    args,
     config: parseNetworkConfig(raw.stdin),
+    raw,
   };
 }
 

@@ -1,22 +1,70 @@
-import type { PortRecord } from "../records/port-record.ts";
-import { isAtLeast } from "./cni-version.ts";
+import type { Addressing, PortRecord } from "../records/port-record.ts";
+import { type CniVersion, isAtLeast } from "./cni-version.ts";
+import { addressFamily } from "./ipam/ipam-result.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
+type Dns = NonNullable<NetworkConfig["dns"]>;
+
 /**
- * ADD's result (CNI spec, section 5). Exactly one interface of ours: Multus publishes device-info for none at
- * all and, for several, the same one each; and KubeVirt reads what Multus publishes.
+ * ADD's result (CNI spec, section 5): what plugins before us gave, and ours after it. Exactly one interface of ours:
+ * Multus publishes device-info for none at all and, for several, the same one each; and KubeVirt reads what Multus
+ * publishes.
  */
 export function addResult(config: NetworkConfig, record: PortRecord): object {
-  const ours = {
-    name: record.interfaceName,
-    mac: record.mac,
-    sandbox: record.netns,
-    // Keys that the result has since 1.1.0 only.
-    ...(isAtLeast(config.cniVersion, "1.1.0")
-      ? { ...(record.mtu === undefined ? {} : { mtu: record.mtu }), socketPath: record.podSocketPath }
-      : {}),
+  const { cniVersion, prevResult } = config;
+  const { ips: ipsBefore, routes: routesBefore, dns: dnsBefore, ...rest } = prevResult ?? {};
+  const interfaces = [...(prevResult?.interfaces ?? []), interfaceOf(record, cniVersion)];
+  const given = record.ipam?.given;
+  const index = interfaces.length - 1;
+  const ips = [...(ipsBefore ?? []), ...(given?.ips ?? []).map((ip) => ipOf(ip, index, cniVersion))];
+  const routes = [
+    ...(routesBefore ?? []),
+    ...(given?.routes ?? []).map((route) => routeOf(route, cniVersion)),
+  ];
+  const dns = mergeDns([config.dns, given?.dns, dnsBefore]);
+  return {
+    ...rest,
+    cniVersion,
+    interfaces,
+    ...(ips.length === 0 ? {} : { ips }),
+    ...(routes.length === 0 ? {} : { routes }),
+    ...(Object.keys(dns).length === 0 ? {} : { dns }),
   };
-  const before = config.prevResult;
-  if (before === undefined) return { cniVersion: config.cniVersion, interfaces: [ours] };
-  return { ...before, cniVersion: config.cniVersion, interfaces: [...(before.interfaces ?? []), ours] };
+}
+
+function interfaceOf(record: PortRecord, cniVersion: CniVersion) {
+  const { interfaceName: name, mac, netns: sandbox, mtu, podSocketPath: socketPath } = record;
+  const ours = { name, mac, sandbox };
+  // Keys that the result has since 1.1.0 only.
+  return isAtLeast(cniVersion, "1.1.0")
+    ? { ...ours, ...(mtu === undefined ? {} : { mtu }), socketPath }
+    : ours;
+}
+
+function ipOf(
+  { address, gateway }: Addressing["ips"][number],
+  index: number,
+  cniVersion: CniVersion,
+): object {
+  return {
+    ...(isAtLeast(cniVersion, "1.0.0") ? {} : { version: addressFamily(address) }),
+    address,
+    ...(gateway === undefined ? {} : { gateway }),
+    interface: index,
+  };
+}
+
+function routeOf(route: Addressing["routes"][number], cniVersion: CniVersion): object {
+  if (isAtLeast(cniVersion, "1.1.0")) return route;
+  return { dst: route.dst, ...(route.gw === undefined ? {} : { gw: route.gw }) };
+}
+
+/** The first to name a domain has it; of lists every entry once, the first one's first. */
+function mergeDns(sources: readonly (Partial<Dns> | null | undefined)[]): object {
+  const lists = (["nameservers", "search", "options"] as const).flatMap((key) => {
+    const entries = [...new Set(sources.flatMap((source) => source?.[key] ?? []))];
+    return entries.length === 0 ? [] : [[key, entries] as const];
+  });
+  const domain = sources.map((source) => source?.domain).find((text) => text !== undefined && text !== "");
+  return { ...Object.fromEntries(lists), ...(domain === undefined ? {} : { domain }) };
 }

@@ -1,19 +1,23 @@
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
+import { type Clock, systemClock } from "../clock/clock.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Answer } from "./answer.ts";
-import { answerFrame, parseRequestFrame } from "./frame.ts";
+import type { DelegateCall } from "./delegate.ts";
 import type { RawRequest } from "./request.ts";
+import { ShimConnection } from "./shim-connection.ts";
+import { WorkDeadline } from "./work-deadline.ts";
 
 /** What the server for the shim works with. */
 export interface CniServerOptions {
   readonly socketPath: string;
   readonly answer: (request: RawRequest, signal: AbortSignal) => Promise<Answer>;
   readonly logger: Logger;
-  /** Time for one verb; below the shim's 90 s, so that the caller hears what was wrong. */
+  /** Time for one verb's own work; below the shim's 90 s, so that the caller hears what was wrong. */
   readonly deadlineMs?: number;
+  readonly clock?: Clock;
 }
 
 /** A running CNI server. */
@@ -22,8 +26,6 @@ export interface CniServer {
   close(): Promise<void>;
 }
 
-/** Time that a caller has for sending its request. */
-const REQUEST_MS = 10_000;
 const DEADLINE_MS = 30_000;
 
 /**
@@ -67,36 +69,24 @@ function listen(server: Server, path: string): Promise<void> {
 }
 
 async function serveOne(socket: Socket, options: CniServerOptions, onReceived: () => void): Promise<void> {
+  const { clock = systemClock, deadlineMs: ms = DEADLINE_MS } = options;
+  const shim = new ShimConnection(socket, clock);
   try {
-    const request = await receive(socket).finally(onReceived);
+    const request = await shim.receiveRequest().finally(onReceived);
     // A caller that ended early made no request; acting on half of one could be wrong.
     if (request === undefined) return;
-    const result = await options.answer(request, AbortSignal.timeout(options.deadlineMs ?? DEADLINE_MS));
-    await new Promise<void>((resolve) => socket.end(answerFrame(result), () => resolve()));
+    const { env, stdin, delegates } = request;
+    const deadline = new WorkDeadline({ ms, clock });
+    const delegate = delegates
+      ? (call: DelegateCall) => deadline.pauseDuring(() => shim.delegate(call))
+      : undefined;
+    const result = await options
+      .answer({ env, stdin, delegate }, deadline.signal)
+      .finally(() => deadline.close());
+    await shim.answer(result);
   } catch (error) {
     options.logger.warn({ reason: describeThrown(error) }, "a connection on the CNI socket failed");
   } finally {
     socket.destroy();
   }
-}
-
-function receive(socket: Socket): Promise<RawRequest | undefined> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    socket.setTimeout(REQUEST_MS, () => reject(new Error(`no whole request within ${REQUEST_MS} ms`)));
-    socket.on("error", reject);
-    socket.on("end", () => resolve(undefined));
-    socket.on("close", () => resolve(undefined));
-    socket.on("data", (chunk) => {
-      chunks.push(chunk);
-      try {
-        const request = parseRequestFrame(Buffer.concat(chunks));
-        if (request === undefined) return;
-        socket.setTimeout(0);
-        resolve(request);
-      } catch (error) {
-        reject(error instanceof Error ? error : new Error(String(error)));
-      }
-    });
-  });
 }

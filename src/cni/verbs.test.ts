@@ -60,7 +60,10 @@ async function openDaemonState(): Promise<void> {
     turns: new ContainerTurns(),
     clock: systemClock,
     logger: silentLogger,
-    devicesOfPod: async () => held,
+    holders: {
+      holds: async (_namespace, _name, device) => held.includes(device),
+      devicesOf: async () => held,
+    },
   };
   const places = {
     root: config.root,
@@ -255,7 +258,12 @@ describe("ADD", () => {
     ["a bad MAC", { mac: "01:00:00:00:00:01" }, 7, /not a unicast address/],
     ["a bad MTU", { mtu: 67 }, 7, /mtu/],
     ["an unknown CNI version", { cniVersion: "9.9.9" }, 1, /cniVersion "9.9.9"/],
-    ["an IPAM section", { ipam: { type: "host-local" } }, 2, /ipam\.type "host-local"/],
+    [
+      "an IPAM section, with a CNI executable that is too old",
+      { ipam: { type: "host-local" } },
+      114,
+      /too old/,
+    ],
     [
       "a device-info file elsewhere",
       { runtimeConfig: { CNIDeviceInfoFile: "/etc/cron.d/x" } },

@@ -16,6 +16,11 @@ export const allocationRecordSchema = z.object({
   ownership: directoryOwnershipSchema,
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
+  /**
+   * The pod whose interface was attached on it last. Known in memory alone: what a restart forgets only makes
+   * reclaiming wait longer.
+   */
+  pod: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }).optional(),
   /** Grows by one with each allocation of the pool: clocks step, this does not. */
   sequence: z.number().int().nonnegative(),
 });

@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rename } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { z } from "zod";
 import { DirectorySync } from "../durable-file/directory-sync.ts";
 import { readRecord, writeRecord } from "../durable-file/record-file.ts";
@@ -29,6 +29,8 @@ export type RecordListener<Body> = (before: Body | undefined, after: Body | unde
 
 /** Added to the name of a record file that was set aside. */
 const TORN = ".torn";
+/** Reading a file is four round trips through Node's thread pool, which has four threads. */
+const READ_AT_ONCE = 16;
 
 /**
  * Records of one kind, one file each, held in memory and written through: what is on disk is the truth, and a
@@ -69,18 +71,12 @@ export class RecordStore<Body extends object> {
     await removeTemporaries(directory);
     const records = new Map<string, Body>();
     const unreadable: UnreadableRecord[] = [];
-    for (const file of (await readdir(directory)).sort()) {
-      const path = join(directory, file);
-      if (file.endsWith(TORN))
-        unreadable.push(await unreadableRecord(path, "it was torn at an earlier start"));
-      if (file.startsWith(".") || !file.endsWith(".json")) continue;
-      const read = await readRecord(path, kind.version, kind.schema);
-      if (read.kind === "good") records.set(kind.fileName(read.body), read.body);
-      if (read.kind === "newer")
-        unreadable.push(await unreadableRecord(path, `version ${read.version} is newer`));
-      if (read.kind === "torn") {
-        await rename(path, `${path}${TORN}`);
-        unreadable.push(await unreadableRecord(`${path}${TORN}`, read.reason));
+    const files = (await readdir(directory)).sort();
+    for (let from = 0; from < files.length; from += READ_AT_ONCE) {
+      const paths = files.slice(from, from + READ_AT_ONCE).map((file) => join(directory, file));
+      for (const found of await Promise.all(paths.map((path) => readOne(path, kind)))) {
+        if (found.record !== undefined) records.set(kind.fileName(found.record), found.record);
+        if (found.unreadable !== undefined) unreadable.push(found.unreadable);
       }
     }
     return new RecordStore(directory, kind, records, unreadable);
@@ -147,6 +143,32 @@ export class RecordStore<Body extends object> {
 
   #path(name: string): string {
     return join(this.#directory, `${name}.json`);
+  }
+}
+
+/** What one file of a store's directory turned out to be; neither where it is none of ours. */
+interface FoundFile<Body> {
+  readonly record?: Body;
+  readonly unreadable?: UnreadableRecord;
+}
+
+async function readOne<Body extends object>(path: string, kind: RecordKind<Body>): Promise<FoundFile<Body>> {
+  const file = basename(path);
+  if (file.endsWith(TORN)) {
+    return { unreadable: await unreadableRecord(path, "it was torn at an earlier start") };
+  }
+  if (file.startsWith(".") || !file.endsWith(".json")) return {};
+  const read = await readRecord(path, kind.version, kind.schema);
+  switch (read.kind) {
+    case "good":
+      return { record: read.body };
+    case "missing":
+      return {};
+    case "newer":
+      return { unreadable: await unreadableRecord(path, `version ${read.version} is newer`) };
+    case "torn":
+      await rename(path, `${path}${TORN}`);
+      return { unreadable: await unreadableRecord(`${path}${TORN}`, read.reason) };
   }
 }
 

@@ -22,10 +22,19 @@ export function newestAllocationOf(
   device: string,
   allocations: readonly AllocationRecord[],
 ): AllocationRecord | undefined {
-  let newest: AllocationRecord | undefined;
+  return newestAllocations(allocations.filter(({ devices }) => devices.includes(device))).get(device);
+}
+
+/** {@link newestAllocationOf} of every device that there is, in one walk. */
+export function newestAllocations(
+  allocations: readonly AllocationRecord[],
+): ReadonlyMap<string, AllocationRecord> {
+  const newest = new Map<string, AllocationRecord>();
   for (const allocation of allocations) {
-    if (!allocation.devices.includes(device)) continue;
-    if (newest === undefined || allocation.sequence > newest.sequence) newest = allocation;
+    for (const device of allocation.devices) {
+      const found = newest.get(device);
+      if (found === undefined || allocation.sequence > found.sequence) newest.set(device, allocation);
+    }
   }
   return newest;
 }

@@ -30,6 +30,8 @@ export interface StandInMultusOptions {
   readonly mode?: "thin" | "thick";
   /** The runtime's environment; default a PATH. Its CNI_PATH comes behind the executables' directory. */
   readonly runtimeEnv?: Readonly<Record<string, string>>;
+  /** What Multus' own container has in its environment beside the usual, in mode `thick`. */
+  readonly containerEnv?: Readonly<Record<string, string>>;
   /** Keep the delegates when a DEL failed, so that the next one calls them again; default false as in Multus. */
   readonly retryDeleteOnError?: boolean;
 }
@@ -181,7 +183,7 @@ export class StandInMultus {
   }
 
   #baseEnvironment(): Readonly<Record<string, string>> {
-    if (this.#options.mode === "thick") return THICK_ENVIRONMENT;
+    if (this.#options.mode === "thick") return { ...THICK_ENVIRONMENT, ...this.#options.containerEnv };
     return this.#options.runtimeEnv ?? { PATH: THICK_ENVIRONMENT.PATH };
   }
 

@@ -14,6 +14,8 @@ export interface SelectedNetwork {
   readonly mac?: string;
   readonly ips?: readonly string[];
   readonly deviceID?: string;
+  /** In bits a second and bits. */
+  readonly bandwidth?: Readonly<Record<string, number>>;
   readonly cniArgs?: Readonly<Record<string, unknown>>;
 }
 

@@ -31,6 +31,7 @@ export function pluginStdin(options: {
     CNIDeviceInfoFile: deviceId === undefined ? undefined : options.deviceInfoFile,
     mac: network.mac,
     ips: network.ips,
+    bandwidth: network.bandwidth,
   });
   return {
     ...plugin,

@@ -1,0 +1,98 @@
+import type { Clock } from "../clock/clock.ts";
+import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { parseDeviceId } from "../names/device-id.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { RecordStore } from "../records/record-store.ts";
+import { newestAllocationOf, newestAllocations } from "../records/records.ts";
+
+/**
+ * Milliseconds from Allocate to the question which pod it was for: kubelet knows by then, and ADD comes later, for a
+ * sandbox has to be made first.
+ */
+const LEARN_AFTER_MS = 100;
+
+/** What {@link DeviceHolders} looks at. */
+export interface DeviceHoldersOptions {
+  /** Kubelet's list, read after the call. @throws Failure kubelet-unavailable */
+  readonly listPods: () => Promise<readonly PodDevices[]>;
+  readonly allocations: () => readonly AllocationRecord[];
+}
+
+/**
+ * Which pod holds which of our devices, by kubelet's word. What kubelet said of a device is true as long as its
+ * newest allocation is the same: a device passes to another pod through Allocate alone, and Allocate is ours. So ADD
+ * need not wait for kubelet when somebody asked before.
+ */
+export class DeviceHolders {
+  readonly #options: DeviceHoldersOptions;
+  /** By device. Allocation ids are never used again, so an entry that is out of date matches nothing. */
+  #known: ReadonlyMap<string, { readonly allocationId: string; readonly pod: string }> = new Map();
+
+  constructor(options: DeviceHoldersOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks kubelet soon after each Allocate, once for all that come close together, so that their ADDs need not. What
+   * it does not learn, ADD asks for. Ends with the signal.
+   */
+  follow(
+    allocations: Pick<RecordStore<AllocationRecord>, "subscribe">,
+    clock: Clock,
+    signal: AbortSignal,
+  ): void {
+    let planned = false;
+    const learn = async () => {
+      await clock.sleep(LEARN_AFTER_MS, signal);
+      planned = false; // whatever is allocated from here on may not be in this list
+      await this.#read();
+    };
+    const stop = allocations.subscribe((before) => {
+      if (before !== undefined || planned) return;
+      planned = true;
+      learn().catch(() => undefined);
+    });
+    signal.addEventListener("abort", stop, { once: true });
+  }
+
+  /** Whether a pod holds a device. @throws Failure kubelet-unavailable */
+  async holds(namespace: string, name: string, device: string): Promise<boolean> {
+    const known = this.#known.get(device);
+    if (known?.pod === `${namespace}/${name}`) {
+      if (known.allocationId === newestAllocationOf(device, this.#options.allocations())?.id) return true;
+    }
+    return (await this.devicesOf(namespace, name)).includes(device);
+  }
+
+  /** Our devices that a pod holds, as kubelet says now. @throws Failure kubelet-unavailable */
+  async devicesOf(namespace: string, name: string): Promise<readonly string[]> {
+    const pods = await this.#read();
+    return pods
+      .filter((pod) => pod.podNamespace === namespace && pod.podName === name)
+      .flatMap((pod) => ourDevices(pod));
+  }
+
+  async #read(): Promise<readonly PodDevices[]> {
+    // Before the list is read: one that is allocated meanwhile may be another pod's in it.
+    const before = newestAllocations(this.#options.allocations());
+    const pods = await this.#options.listPods();
+    this.#known = new Map(
+      pods.flatMap((pod) =>
+        ourDevices(pod).flatMap((device) => {
+          const allocation = before.get(device);
+          if (allocation === undefined) return [];
+          const holder = { allocationId: allocation.id, pod: `${pod.podNamespace}/${pod.podName}` };
+          return [[device, holder] as const];
+        }),
+      ),
+    );
+    return pods;
+  }
+}
+
+/** Ids of ours name their pool; whether it is still configured does not matter here. */
+function ourDevices({ containers }: PodDevices): readonly string[] {
+  return containers
+    .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))
+    .filter((id) => parseDeviceId(id) !== undefined);
+}

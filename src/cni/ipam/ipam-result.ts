@@ -1,0 +1,84 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+import type { Addressing } from "../../records/port-record.ts";
+import { type CniVersion, SUPPORTED_CNI_VERSIONS } from "../cni-version.ts";
+import { IpamError } from "./ipam-error.ts";
+
+const ip = z.string().refine((text) => isIP(text) !== 0, { error: "must be an IP address" });
+
+/** An address, or a network, with its prefix length. */
+const cidr = z.string().refine(isCidr, { error: "must be an IP address with a prefix length" });
+
+/** Go plugins print `null` for lists that are not there. */
+function listOf<Item extends z.ZodType>(item: Item) {
+  return z
+    .array(item)
+    .nullish()
+    .transform((list) => list ?? []);
+}
+
+export const dnsSchema = z.looseObject({
+  nameservers: listOf(z.string()),
+  domain: z.string().optional(),
+  search: listOf(z.string()),
+  options: listOf(z.string()),
+});
+
+/** A result as IPAM plugins print it (CNI spec 1.1.0, section 4, "Delegated plugins"). */
+const resultSchema = z.looseObject({
+  cniVersion: z.enum(SUPPORTED_CNI_VERSIONS).optional(),
+  ips: z
+    .array(z.looseObject({ version: z.enum(["4", "6"]).optional(), address: cidr, gateway: ip.nullish() }))
+    .min(1, "must hold an address"),
+  routes: listOf(z.looseObject({ dst: cidr, gw: ip.nullish() })),
+  dns: dnsSchema.nullish(),
+});
+
+/**
+ * What an IPAM plugin's ADD printed, whichever of our versions it is in.
+ * @throws Failure `ipam-failed` when it gave no address, or something that is none
+ */
+export function parseIpamResult(output: unknown, type: string, cniVersion: CniVersion): Addressing {
+  const parsed = resultSchema.safeParse(output ?? {});
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
+    throw badResult(type, cniVersion, problems);
+  }
+  const { ips, routes, dns } = parsed.data;
+  const wrong = ips.flatMap(({ version, address }, index) =>
+    version === undefined || version === addressFamily(address)
+      ? []
+      : [`ips.${index}: ${address} is not of version ${version}`],
+  );
+  if (wrong.length > 0) throw badResult(type, cniVersion, wrong);
+  return {
+    ips: ips.map(({ address, gateway }) => ({ address, ...(gateway ? { gateway } : {}) })),
+    routes: routes.map(({ gw, ...route }) => ({ ...route, ...(gw ? { gw } : {}) })),
+    dns: {
+      nameservers: dns?.nameservers ?? [],
+      ...(dns?.domain ? { domain: dns.domain } : {}),
+      search: dns?.search ?? [],
+      options: dns?.options ?? [],
+    },
+  };
+}
+
+/** `version` of an entry in `ips`, as results before CNI 1.0 have it. */
+export function addressFamily(address: string): "4" | "6" {
+  return isIP(address.split("/")[0] ?? "") === 6 ? "6" : "4";
+}
+
+function isCidr(text: string): boolean {
+  const [address = "", prefix = "", ...rest] = text.split("/");
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+}
+
+function badResult(type: string, cniVersion: CniVersion, problems: readonly string[]): IpamError {
+  return new IpamError({
+    code: "ipam-failed",
+    what: `IPAM plugin ${JSON.stringify(type)} gave a result that is none of CNI ${cniVersion}: ${problems.join("; ")}`,
+    where: "CNI ADD",
+    fix: "use a release of the plugin that speaks the network's cniVersion",
+  });
+}

@@ -1,0 +1,150 @@
+import { Failure } from "../failure/failure.ts";
+import type { PortSettings, Rate, VlanSettings } from "../port-settings/port-settings.ts";
+import type { NetworkConfig } from "./network-config.ts";
+import { type Bandwidth, expandVlans } from "./port-keys.ts";
+
+/**
+ * What a network asks of its port, in the switch's terms.
+ * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's own and wins over the network's `ifaceId`
+ * @throws Failure `invalid-network-config` for keys that contradict each other
+ */
+export function portSettingsOf(
+  config: NetworkConfig,
+  args: Readonly<Record<string, string>> = {},
+): PortSettings {
+  const vlan = vlanOf(config);
+  const externalIds = externalIdsOf(config, args);
+  const { txRetriesMax, rxqAffinity, createBridge } = config;
+  return {
+    ...(vlan === undefined ? {} : { vlan }),
+    ...limitsOf(config),
+    ...(txRetriesMax === undefined ? {} : { transmitRetries: txRetriesMax }),
+    ...(rxqAffinity === undefined ? {} : { receiveQueueCores: rxqAffinity }),
+    ...(config.protected === true ? { isolated: true } : {}),
+    ...(externalIds === undefined ? {} : { externalIds }),
+    ...(config.portSecurity === true ? { security: { addresses: [] } } : {}),
+    ...(createBridge === true ? { createBridge } : {}),
+  };
+}
+
+/** The same with the addresses that IPAM gave, which is what port security lets through. */
+export function withAddresses(
+  settings: PortSettings,
+  ips: readonly { readonly address: string }[],
+): PortSettings {
+  if (settings.security === undefined) return settings;
+  const addresses = ips.map(({ address }) => address.replace(/\/.*$/, ""));
+  return { ...settings, security: { addresses } };
+}
+
+/** Which keys a mode needs beside itself, and which it can have; it must have no others. */
+const KEYS_OF_MODE = {
+  access: { needs: ["vlan"], may: [] },
+  trunk: { needs: [], may: ["trunk"] },
+  "native-tagged": { needs: ["vlan"], may: ["trunk"] },
+  "native-untagged": { needs: ["vlan"], may: ["trunk"] },
+  "dot1q-tunnel": { needs: ["vlan"], may: ["customerVlans", "qinqEthertype"] },
+} as const;
+
+const VLAN_KEYS = ["vlan", "trunk", "customerVlans", "qinqEthertype"] as const;
+type VlanKey = (typeof VLAN_KEYS)[number];
+
+function vlanOf(config: NetworkConfig): VlanSettings | undefined {
+  const given = VLAN_KEYS.filter((key) => config[key] !== undefined);
+  const mode = config.vlanMode ?? impliedMode(config, given);
+  if (mode === undefined) return undefined;
+  const { needs, may }: { readonly needs: readonly VlanKey[]; readonly may: readonly VlanKey[] } =
+    KEYS_OF_MODE[mode];
+  for (const key of needs) {
+    if (config[key] === undefined) throw contradiction("vlanMode", mode, `needs ${key}`);
+  }
+  for (const key of given) {
+    if (!needs.includes(key) && !may.includes(key)) {
+      throw contradiction(key, config[key], `cannot stand beside vlanMode ${JSON.stringify(mode)}`);
+    }
+  }
+  return {
+    mode,
+    ...(config.vlan === undefined ? {} : { tag: config.vlan }),
+    trunks: expandVlans(config.trunk),
+    customerVlans: expandVlans(config.customerVlans),
+    ...(config.qinqEthertype === undefined ? {} : { tunnelEthertype: config.qinqEthertype }),
+  };
+}
+
+function impliedMode(config: NetworkConfig, given: readonly VlanKey[]): VlanSettings["mode"] | undefined {
+  for (const key of ["customerVlans", "qinqEthertype"] as const) {
+    if (given.includes(key)) throw contradiction(key, config[key], 'needs vlanMode "dot1q-tunnel"');
+  }
+  if (given.length === 2) {
+    throw contradiction(
+      "vlan",
+      config.vlan,
+      'stands beside trunk, so vlanMode must be "native-tagged" or "native-untagged"',
+    );
+  }
+  if (given.includes("vlan")) return "access";
+  return given.includes("trunk") ? "trunk" : undefined;
+}
+
+/** CNI's ingress is what goes into the pod. A runtime's bandwidth takes the place of the network's as a whole. */
+function limitsOf(config: NetworkConfig): Pick<PortSettings, "fromGuest" | "toGuest"> {
+  const ofRuntime = config.runtimeConfig?.bandwidth;
+  const where = ofRuntime === undefined ? "bandwidth" : "runtimeConfig.bandwidth";
+  const bandwidth = ofRuntime ?? config.bandwidth ?? {};
+  const toGuest = rateOf(bandwidth, "ingress", where);
+  const fromGuest = rateOf(bandwidth, "egress", where);
+  const { excessBandwidth: excess } = config;
+  if (excess !== undefined && toGuest === undefined) {
+    throw contradiction(
+      "excessBandwidth",
+      excess,
+      "comes on top of bandwidth.ingressRate, which is not given",
+    );
+  }
+  return {
+    ...(fromGuest === undefined ? {} : { fromGuest }),
+    ...(toGuest === undefined
+      ? {}
+      : { toGuest: { ...toGuest, ...(excess === undefined ? {} : { excess }) } }),
+  };
+}
+
+/** Rate and burst come together, as the reference plugin for bandwidth demands; a runtime sends 0 for none. */
+function rateOf(bandwidth: Bandwidth, direction: "ingress" | "egress", where: string): Rate | undefined {
+  const { [`${direction}Rate`]: rate = 0, [`${direction}Burst`]: burst = 0 } = bandwidth as Record<
+    string,
+    number
+  >;
+  if (rate === 0 && burst === 0) return undefined;
+  if (rate === 0) throw contradiction(`${where}.${direction}Burst`, burst, `needs ${direction}Rate`);
+  if (burst === 0) throw contradiction(`${where}.${direction}Rate`, rate, `needs ${direction}Burst`);
+  return { rate, burst };
+}
+
+function externalIdsOf(
+  config: NetworkConfig,
+  args: Readonly<Record<string, string>>,
+): Record<string, string> | undefined {
+  const ofPod = args["OvnPort"] || config.args?.cni?.OvnPort;
+  const ifaceId = ofPod || config.ifaceId;
+  if (ifaceId === undefined || ifaceId === "") return config.externalIds;
+  const beside = config.externalIds?.["iface-id"];
+  if (beside !== undefined && beside !== ifaceId) {
+    throw contradiction(
+      "externalIds.iface-id",
+      beside,
+      `stands beside ${JSON.stringify(ifaceId)} of ifaceId or OvnPort`,
+    );
+  }
+  return { ...config.externalIds, "iface-id": ifaceId };
+}
+
+function contradiction(key: string, value: unknown, why: string): Failure {
+  return new Failure({
+    code: "invalid-network-config",
+    what: `${key}: ${JSON.stringify(value)} ${why}`,
+    where: "network configuration",
+    fix: "correct the config of the NetworkAttachmentDefinition; docs/cni.md tells what goes together",
+  });
+}

@@ -1,0 +1,101 @@
+import type { Socket } from "node:net";
+import type { Clock } from "../clock/clock.ts";
+import { orAborted } from "../clock/or-aborted.ts";
+import { describeThrown, Failure } from "../failure/failure.ts";
+import type { Answer } from "./answer.ts";
+import type { DelegateCall, DelegateReply } from "./delegate.ts";
+import {
+  answerFrame,
+  delegateFrame,
+  parseDelegateReply,
+  parseRequestFrame,
+  type RequestFrame,
+} from "./frame.ts";
+
+/** Time that a caller has for sending its request. */
+const REQUEST_MS = 10_000;
+/** Time for a plugin, which the shim ends itself after 60 s. */
+const DELEGATE_MS = 70_000;
+
+/** One shim, from its request to the answer (shim/PROTOCOL.md). */
+export class ShimConnection {
+  readonly #socket: Socket;
+  readonly #clock: Clock;
+  #bytes = Buffer.alloc(0);
+  /** Set when nothing more can come; undefined inside where the peer ended it orderly. */
+  #ended: { readonly error: Error | undefined } | undefined;
+  #arrived: () => void = () => undefined;
+  /** Why no plugin can be asked for any more. */
+  #broken: unknown;
+
+  constructor(socket: Socket, clock: Clock) {
+    this.#socket = socket;
+    this.#clock = clock;
+    socket.on("data", (chunk) => {
+      this.#bytes = Buffer.concat([this.#bytes, chunk]);
+      this.#arrived();
+    });
+    const end = (error?: Error) => {
+      this.#ended ??= { error };
+      this.#arrived();
+    };
+    socket.on("error", end);
+    socket.on("end", () => end());
+    socket.on("close", () => end());
+  }
+
+  /** The request, or undefined when the shim ended before it had sent it whole. @throws Failure invalid-request */
+  receiveRequest(): Promise<RequestFrame | undefined> {
+    return this.#within(REQUEST_MS, () => this.#receive(parseRequestFrame));
+  }
+
+  /** Has the shim run a plugin. @throws Failure `ipam-interrupted`, which it does from then on */
+  async delegate(call: DelegateCall): Promise<DelegateReply> {
+    try {
+      if (this.#broken !== undefined) throw this.#broken;
+      this.#socket.write(delegateFrame(call));
+      const reply = await this.#within(DELEGATE_MS, () => this.#receive(parseDelegateReply));
+      if (reply === undefined) throw new Error("the CNI executable ended");
+      return reply;
+    } catch (cause) {
+      // Its late reply would be taken for that of the next plugin.
+      this.#broken = cause;
+      throw new Failure({
+        code: "ipam-interrupted",
+        what: `IPAM plugin ${call.type} was asked for ${call.env["CNI_COMMAND"]}, and its end was not heard: ${describeThrown(cause)}`,
+        where: `container ${call.env["CNI_CONTAINERID"]}, interface ${call.env["CNI_IFNAME"]}`,
+        cause,
+      });
+    }
+  }
+
+  /** Sends the answer; resolves when the kernel has it. */
+  answer(answer: Answer): Promise<void> {
+    return new Promise((resolve) => this.#socket.end(answerFrame(answer), () => resolve()));
+  }
+
+  async #receive<Frame>(parse: (bytes: Buffer) => Frame | undefined): Promise<Frame | undefined> {
+    for (;;) {
+      const frame = parse(this.#bytes);
+      if (frame !== undefined) {
+        this.#bytes = Buffer.alloc(0);
+        return frame;
+      }
+      if (this.#ended?.error !== undefined) throw this.#ended.error;
+      if (this.#ended !== undefined) return undefined;
+      const arrival = Promise.withResolvers<void>();
+      this.#arrived = arrival.resolve;
+      await arrival.promise;
+    }
+  }
+
+  async #within<Value>(ms: number, work: () => Promise<Value>): Promise<Value> {
+    const done = new AbortController();
+    const late = new AbortController();
+    this.#clock.sleep(ms, done.signal).then(
+      () => late.abort(new Error(`nothing whole came within ${ms} ms`)),
+      () => undefined,
+    );
+    return orAborted(work(), late.signal).finally(() => done.abort());
+  }
+}

@@ -1,0 +1,33 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { CniRig, DEVICE } from "../../test/stand-in/cni/cni-rig.ts";
+
+let rig: CniRig;
+afterEach(() => rig.close());
+
+describe("who makes the socket", () => {
+  it.each([
+    [undefined, undefined, undefined],
+    ["switch", undefined, "switch"],
+    [undefined, "switch", "switch"],
+    ["switch", "guest", undefined],
+  ])("pool %j, network %j: the port is asked for with %j", async (ofPool, ofNetwork, expected) => {
+    rig = await CniRig.open({ pool: ofPool === undefined ? {} : { socketServer: ofPool } });
+    await rig.allocate(DEVICE);
+    // The switch is away: what the port would be is in what the daemon notes first.
+    const noted: unknown[] = [];
+    rig.records.ports.subscribe((_, after) => after && noted.push(after.settings.socketServer));
+    rig.dataplane.dead = true;
+    await rig.call("ADD", { config: { socketServer: ofNetwork } });
+    expect(noted[0]).toBe(expected);
+  });
+
+  it("is told in the device-info: with the guest as server its side is the server", async () => {
+    rig = await CniRig.open();
+    await rig.allocate(DEVICE);
+    const file = join(rig.top, "devinfo/cni/ns-net-c1_net1");
+    await rig.call("ADD", { config: { runtimeConfig: { CNIDeviceInfoFile: file } } });
+    expect(JSON.parse(await readFile(file, "utf8"))).toMatchObject({ "vhost-user": { mode: "server" } });
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { isGoing, portRecordKind } from "./port-record.ts";
+
+/** As the first release wrote it, before settings and addresses. */
+const OLD = {
+  containerId: "c1",
+  interfaceName: "net1",
+  state: "attached",
+  allocationId: "0123456789abcdef",
+  device: "sockets-00001",
+  pool: "sockets",
+  portName: "vhu0123456789ab",
+  bridge: "br0",
+  switchSocketPath: "/var/run/vhostuser/0123456789abcdef/net1/vhost.sock",
+  podSocketPath: "/var/run/vhostuser/sockets/net1/vhost.sock",
+  mac: "02:00:00:00:00:01",
+  network: "net",
+  netns: "/var/run/netns/x",
+  podNamespace: "ns",
+  podName: "pod",
+  podUid: "u-1",
+  createdAt: 1,
+};
+
+describe("the record of an attachment", () => {
+  it("of an earlier release is taken, without settings and without addresses", () => {
+    expect(portRecordKind.schema.parse(OLD)).toEqual({ ...OLD, settings: {} });
+  });
+
+  it("keeps the keys of routes that it does not know", () => {
+    const routes = [{ dst: "0.0.0.0/0", gw: "10.0.0.1", mtu: 1400, scope: 0 }];
+    const given = { ips: [], routes, dns: { nameservers: [], search: [], options: [] } };
+    const ipam = { type: "host-local", stdin: "{}", env: { CNI_IFNAME: "net1" }, given };
+    expect(portRecordKind.schema.parse({ ...OLD, ipam }).ipam).toEqual(ipam);
+  });
+
+  it.each([
+    ["attaching", false],
+    ["attached", false],
+    ["detaching", true],
+    ["releasing", true],
+  ] as const)("%s: is it over? %j", (state, going) => {
+    expect(isGoing({ state })).toBe(going);
+  });
+});

@@ -1,0 +1,28 @@
+import { SUPPORTED_CNI_VERSIONS } from "../../src/cni/cni-version.ts";
+import { caseName, SITUATIONS, VERBS } from "./cni-conformance.ts";
+
+const INTRODUCTION = `# What CNI answers, verb by verb
+
+Written and checked by \`src/cni/conformance.test.ts\`, on a network with an IPAM plugin. Each case also compares the
+attachments that the records, the switch and the IPAM plugin hold afterwards. *After a crash*: the daemon was killed
+in the middle of the same verb. *Concurrent*: four times at once, beside another container's ADD. *Garbage input*: no
+JSON, wrong versions, names and values, missing or hostile environment; the table has the error codes that these end
+in, each its own; DEL succeeds with any stdin. *Repeated* and *concurrent* calls all get the same answer. What the codes
+mean is in [cni.md](cni.md).
+
+| verb | situation | ${SUPPORTED_CNI_VERSIONS.join(" | ")} |
+| --- | --- |${" --- |".repeat(SUPPORTED_CNI_VERSIONS.length)}
+`;
+
+/** The table for people, from outcomes in the order of {@link conformanceCases}. */
+export function conformanceTable(outcomes: ReadonlyMap<string, string>): string {
+  const rows = VERBS.flatMap((verb) =>
+    SITUATIONS.map((situation) => {
+      const cells = SUPPORTED_CNI_VERSIONS.map((version) =>
+        outcomes.get(caseName({ verb, version, situation })),
+      );
+      return `| ${verb} | ${situation} | ${cells.join(" | ")} |`;
+    }),
+  );
+  return `${INTRODUCTION}${rows.join("\n")}\n`;
+}
