@@ -16,6 +16,9 @@ function nic(name: string, extra: Partial<VmiInterface> = {}): VmiInterface {
     acpiIndex: undefined,
     pciAddress: undefined,
     linkDown: false,
+    claim: undefined,
+    queues: undefined,
+    settings: {},
     ...extra,
   };
 }
@@ -24,7 +27,7 @@ function vmi(interfaces: readonly VmiInterface[], extra: Partial<Vmi> = {}): Vmi
   const order = interfaces.map((one) => one.name);
   const rest = {
     name: "tests/router",
-    queues: undefined,
+    iommu: undefined,
     launchSecurity: false,
     romTuning: true,
     migrating: false,
@@ -63,8 +66,9 @@ describe("the interface", () => {
       acpiIndex: 7,
       linkDown: true,
       pciAddress: { domain: "0000", bus: "81", slot: "01", function: "0" },
+      queues: 4,
     });
-    const guest = vmi([one], { queues: 4, launchSecurity: true });
+    const guest = vmi([one], { launchSecurity: true });
     expect(interfaceLines(define(EMPTY, guest, { mac: "02:00:00:00:00:02", mtu: 9000 }))).toEqual([
       '<interface type="vhostuser">',
       '<mac address="02:00:00:00:00:01"></mac>',
@@ -100,6 +104,23 @@ describe("the interface", () => {
     );
     expect(lines).toContain('<mac address="02:00:00:00:00:02"></mac>');
     expect(lines.join()).not.toContain("rom");
+  });
+
+  it("has what the annotation asks for", () => {
+    const one = nic("blue", {
+      queues: 2,
+      settings: { rxQueueSize: 256, txQueueSize: 512, packed: true },
+    });
+    expect(interfaceLines(define(EMPTY, vmi([one])))).toContain(
+      '<driver name="vhost" queues="2" rx_queue_size="256" tx_queue_size="512" packed="on"></driver>',
+    );
+    const off = nic("blue", { settings: { packed: false } });
+    expect(interfaceLines(define(EMPTY, vmi([off]))).join()).toContain('packed="off"');
+  });
+
+  it("is there for each of several, also in <devices/>", () => {
+    const answer = define("<domain><devices/></domain>", vmi([nic("blue"), nic("red")]));
+    expect([...answer.matchAll(/ua-(\w+)/g)].map(([, name]) => name)).toEqual(["blue", "red"]);
   });
 
   it("escapes what it writes", () => {
@@ -225,6 +246,11 @@ describe("the guest's memory", () => {
 
   it.each([
     ["private backing", "<memoryBacking><access mode='private'/></memoryBacking>", 'mode="private"'],
+    [
+      "memory that has no file descriptor",
+      "<memoryBacking><source type='anonymous'/></memoryBacking>",
+      'type="anonymous"',
+    ],
     ["a private cell", "<cpu><numa><cell id='0' memAccess='private'/></numa></cpu>", "cell 0"],
   ])("is refused with %s", (_name, parts, words) => {
     expect(() => memory(parts)).toThrow(
@@ -233,6 +259,51 @@ describe("the guest's memory", () => {
         message: expect.stringContaining(words),
         fix: expect.stringContaining("remove"),
       }),
+    );
+  });
+});
+
+it("refuses a memory module that is private", () => {
+  const xml = "<domain><devices><memory model='dimm' access='private'/></devices></domain>";
+  expect(() => define(xml, vmi([nic("blue")]))).toThrow(
+    expect.objectContaining({ code: "invalid-domain", message: expect.stringContaining('access="private"') }),
+  );
+});
+
+describe("the virtual IOMMU", () => {
+  const guest = (iommu: "intel" | "smmuv3") =>
+    vmi([nic("blue", { settings: { iommu: true } }), nic("red")], { iommu });
+  const IOMMU = '<iommu model="intel"><driver intremap="on" iotlb="on"></driver></iommu>';
+  const IOAPIC = '<ioapic driver="qemu"></ioapic>';
+
+  it("is a device with interrupt remapping, and the NIC that asks for it is behind it", () => {
+    const answer = define(`<domain><features><acpi/></features><devices/></domain>`, guest("intel"));
+    expect(answer).toContain(`<features><acpi/>${IOAPIC}</features>`);
+    expect(answer).toContain(`${IOMMU}</devices>`);
+    expect(answer.match(/iommu="on" ats="on"/g)).toHaveLength(1);
+  });
+
+  it("makes <features> where there is none", () => {
+    const answer = define(`<domain>\n  ${BACKING}\n  <devices/>\n</domain>`, guest("intel"));
+    expect(answer).toContain(`<features>\n    ${IOAPIC}\n  </features>\n  <memoryBacking>`);
+  });
+
+  it("is Arm's on arm64", () => {
+    const answer = define("<domain><devices/></domain>", guest("smmuv3"));
+    expect(answer).toContain('<iommu model="smmuv3"></iommu></devices>');
+    expect(answer).not.toContain("ioapic");
+  });
+
+  it("stays as it is where the domain has one", () => {
+    const answer = define("<domain><devices><iommu model='virtio'/></devices></domain>", guest("intel"));
+    expect(answer.match(/<iommu/g)).toHaveLength(1);
+    expect(answer).not.toContain("ioapic");
+  });
+
+  it("is refused with the I/O APIC in the kernel", () => {
+    const xml = "<domain><features><ioapic driver='kvm'/></features><devices/></domain>";
+    expect(() => define(xml, guest("intel"))).toThrow(
+      expect.objectContaining({ code: "invalid-domain", message: expect.stringContaining('driver="kvm"') }),
     );
   });
 });
@@ -282,5 +353,16 @@ describe("the guest's MTU", () => {
     expect(ofQemu(define(xml, vmi([nic("blue")]), { mtu: 9000 }))).toBe(
       `<qemu:override>${after}</qemu:override>`,
     );
+  });
+
+  it("is added to an override that a plugin printed with the namespace instead of the prefix", () => {
+    const open = '<override xmlns="http://libvirt.org/schemas/domain/qemu/1.0">';
+    const answer = define(withOverride(`${open}<device alias="x"/></override>`), vmi([nic("blue")]), {
+      mtu: 9000,
+    });
+    expect(answer).toContain(
+      '<device alias="x"/><device alias="ua-blue"><frontend><property name="host_mtu" type="unsigned" value="9000">',
+    );
+    expect(answer).not.toContain("qemu:override");
   });
 });

@@ -3,6 +3,7 @@ import { parseDomain } from "./domain-xml/document.ts";
 import { applyEdits } from "./domain-xml/edits.ts";
 import { editGuestMtu } from "./domain-xml/guest-mtu.ts";
 import { editInterfaces, type VhostUserNic } from "./domain-xml/interface.ts";
+import { editIommu } from "./domain-xml/iommu.ts";
 import { editMemory } from "./domain-xml/memory.ts";
 import type { Vmi, VmiInterface } from "./vmi.ts";
 
@@ -28,11 +29,13 @@ export function defineDomain(xml: string, vmi: Vmi, sockets: ReadonlyMap<string,
     const mtu = sockets.get(name)?.mtu;
     return mtu === undefined ? [] : [{ name, mtu }];
   });
-  return applyEdits(xml, [
+  const edited = applyEdits(xml, [
     ...editInterfaces(document, nics, vmi.order),
     ...editMemory(document),
     ...editGuestMtu(document, mtus),
   ]);
+  if (vmi.iommu === undefined) return edited;
+  return applyEdits(edited, editIommu(parseDomain(edited), vmi.iommu));
 }
 
 function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket): VhostUserNic {
@@ -42,8 +45,12 @@ function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket): VhostUserNic {
     targetDevice: one.podInterfaceName,
     model: one.model,
     mac: one.mac ?? socket.mac,
-    queues: vmi.queues,
-    iommu: vmi.launchSecurity,
+    queues: one.queues,
+    rxQueueSize: one.settings.rxQueueSize,
+    txQueueSize: one.settings.txQueueSize,
+    packed: one.settings.packed,
+    iommu: vmi.launchSecurity || one.settings.iommu === true,
+    ats: one.settings.iommu,
     linkDown: one.linkDown,
     bootOrder: one.bootOrder,
     acpiIndex: one.acpiIndex,

@@ -1,16 +1,18 @@
 import { createHash } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { serveUnix } from "../grpc/unix-server.ts";
-import type { ServedService } from "./hooks-v1alpha3.ts";
+import type { ServedService } from "./hook-callbacks.ts";
 
-/** Where the hook socket goes. */
+/** Where a socket goes that virt-launcher looks for. */
 export interface HookSocketOptions {
-  /** The hooks directory as the sidecar sees it. */
-  readonly directory: string;
-  /** What makes the socket's name unique in the pod: the container's name, else the pod's host name. */
-  readonly owner: string;
+  /** The socket as virt-launcher shall find it. */
+  readonly path: string;
+  /** Where it is bound before it can answer: on the same file system, and where virt-launcher doesn't look. */
+  readonly bindDirectory: string;
   readonly services: readonly ServedService[];
+  /** Calls the bound socket once: what virt-launcher's first call runs through is then loaded. */
+  readonly tryOut?: (socketPath: string) => Promise<void>;
 }
 
 /** A served hook socket. */
@@ -24,23 +26,41 @@ export interface HookSocket {
 export const INNER_DIRECTORY = "vhostuser";
 
 /**
- * Serves the hook socket. virt-launcher dials every entry of the hooks directory that is no directory, and counts
- * sockets by their base name over all sidecars of the pod; so ours is bound in a sub-directory and renamed into
- * place, over one that a killed predecessor left, when it can answer.
+ * The place of a hook sidecar's socket. virt-launcher dials every entry of the hooks directory that is no directory,
+ * and counts sockets by their base name over all sidecars of the pod.
+ * @param directory the hooks directory as the sidecar sees it
+ * @param owner unique in the pod: the container's name, else the pod's host name
+ */
+export function hookSocketPlace(
+  directory: string,
+  owner: string,
+): Pick<HookSocketOptions, "path" | "bindDirectory"> {
+  const path = join(directory, `${owner}-vhostuser.sock`);
+  return { path, bindDirectory: join(directory, INNER_DIRECTORY) };
+}
+
+/** The place of a structured plugin's socket, which has one name and a directory of the plugin's own. */
+export function pluginSocketPlace(path: string): Pick<HookSocketOptions, "path" | "bindDirectory"> {
+  return { path, bindDirectory: join(dirname(path), INNER_DIRECTORY) };
+}
+
+/**
+ * Serves on a socket that is bound elsewhere and renamed into place, over one that a killed predecessor left, when it
+ * can answer: virt-launcher dials what it sees, and gives Info one second.
  */
 export async function serveHookSocket(options: HookSocketOptions): Promise<HookSocket> {
-  const inner = join(options.directory, INNER_DIRECTORY);
-  await mkdir(inner, { recursive: true });
+  const { path, bindDirectory, services, tryOut } = options;
+  await mkdir(bindDirectory, { recursive: true });
   // A digest, because a pod's host name has up to 63 characters and a socket's path 107. One that a predecessor
   // left behind has the same name, and serveUnix removes it.
-  const digest = createHash("sha256").update(options.owner).digest("hex").slice(0, 12);
+  const digest = createHash("sha256").update(path).digest("hex").slice(0, 12);
   const server = await serveUnix({
-    socketPath: join(inner, `bind-${digest}`),
-    services: options.services,
+    socketPath: join(bindDirectory, `bind-${digest}`),
+    services,
     // virt-launcher has the pod's group, and in old releases another user.
     mode: 0o660,
   });
-  const path = join(options.directory, `${options.owner}-vhostuser.sock`);
+  await tryOut?.(server.socketPath);
   await rename(server.socketPath, path);
   return {
     path,

@@ -1,6 +1,7 @@
 import type { ServerUnaryCall, sendUnaryData, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { loadService } from "../grpc/load-service.ts";
-import type { ServedService } from "./hooks-v1alpha3.ts";
+import { dialUnix } from "../grpc/unix-client.ts";
+import { HOOK_VERSIONS, type ServedService } from "./hook-callbacks.ts";
 
 /** What virt-launcher is told of us. PreCloudInitIso is served but not announced: it would change nothing. */
 const ANSWER = {
@@ -9,16 +10,27 @@ const ANSWER = {
     { name: "OnDefineDomain", priority: 0 },
     { name: "Shutdown", priority: 0 },
   ],
-  versions: ["v1alpha3"],
+  versions: HOOK_VERSIONS,
 };
+
+const TRY_MS = 30_000;
+
+const service = () => loadService("kubevirt/hooks-info.proto", "kubevirt.hooks.info.Info");
 
 /** The Info service. It is a constant: virt-launcher gives it one second, and an error ends the VM's start. */
 export function infoService(): ServedService {
   const implementation: UntypedServiceImplementation = {
     Info: (_call: ServerUnaryCall<object, object>, answer: sendUnaryData<object>) => answer(null, ANSWER),
   };
-  return {
-    definition: loadService("kubevirt/hooks-info.proto", "kubevirt.hooks.info.Info").definition,
-    implementation,
-  };
+  return { definition: service().definition, implementation };
+}
+
+/** A first call of a process takes ten times as long as the next, and on a busy node more than virt-launcher's second. */
+export async function tryInfo(socketPath: string): Promise<void> {
+  const client = dialUnix(service(), socketPath);
+  try {
+    await client.call("Info", {}, TRY_MS);
+  } finally {
+    client.close();
+  }
 }

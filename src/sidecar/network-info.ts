@@ -2,12 +2,11 @@ import { z } from "zod";
 import { vhostUserDeviceInfoSchema } from "../device-info/device-info.ts";
 import { Failure } from "../failure/failure.ts";
 import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
-import { checkUnixPath } from "../names/unix-path.ts";
 import { readJson } from "./read-json.ts";
 
-/** What KubeVirt's downward API says of one of the pod's networks. */
+/** What KubeVirt's downward API, or a DRA driver, says of one of the pod's networks. */
 export interface NetworkEntry {
-  /** Socket as the compute container sees it; undefined where the entry has no device-info. */
+  /** Socket as the compute container sees it, unchecked; undefined where the entry has no device-info. */
   readonly socketPath: string | undefined;
   readonly mac: string | undefined;
   readonly mtu: number | undefined;
@@ -88,26 +87,28 @@ function socketPath(deviceInfo: { readonly type: string }, where: string): strin
       fix: 'let the switch be the client (OVS: dpdkvhostuserclient) and the device-info say "server"',
     });
   }
-  return checkUnixPath(path, where);
+  return path;
 }
 
-function checkMac(text: string, where: string): string {
+/** @throws Failure `invalid-network-info` */
+export function checkMac(text: string, where: string): string {
   const parsed = parseMacAddress(text);
   if (parsed !== undefined && isUnicastMac(parsed)) return parsed;
   throw new Failure({
     code: "invalid-network-info",
     what: `mac ${JSON.stringify(text)} is no unicast MAC address`,
     where,
-    fix: "correct the CNI result of this network",
+    fix: "correct what the CNI plugin or DRA driver of this network says",
   });
 }
 
-function checkMtu(mtu: number, where: string): number {
+/** @throws Failure `invalid-network-info` */
+export function checkMtu(mtu: number, where: string): number {
   if (mtu >= SMALLEST_MTU && mtu <= LARGEST_MTU) return mtu;
   throw new Failure({
     code: "invalid-network-info",
     what: `mtu ${mtu} is not between ${SMALLEST_MTU} and ${LARGEST_MTU}`,
     where,
-    fix: "correct the mtu of the NetworkAttachmentDefinition",
+    fix: "correct the MTU of the network or of the switch's bridge",
   });
 }

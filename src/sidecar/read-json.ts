@@ -12,29 +12,55 @@ export interface JsonContract<Shape> {
 }
 
 /**
+ * Values, and levels of nesting, that a text may have: parsing takes some hundred bytes for each value, and the
+ * sidecar has 64 MB. A VM with a hundred disks has about 2 000 values.
+ */
+const MOST_VALUES = 50_000;
+const DEEPEST = 100;
+
+/**
  * Reads a JSON text of somebody else: what it holds beyond the schema is dropped.
  * @throws Failure with the contract's code, naming the first key that is wrong
  */
 export function readJson<Shape>(text: string, contract: JsonContract<Shape>): Shape {
+  const { code, where, fix } = contract;
+  const excess = findExcess(text);
+  if (excess !== undefined) throw new Failure({ code, what: excess, where, fix });
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch (error) {
-    throw new Failure({
-      code: contract.code,
-      what: `it is not JSON: ${describeThrown(error)}`,
-      where: contract.where,
-      fix: contract.fix,
-      cause: error,
-    });
+  } catch (cause) {
+    throw new Failure({ code, what: `it is not JSON: ${describeThrown(cause)}`, where, fix, cause });
   }
   const result = contract.schema.safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  throw new Failure({
-    code: contract.code,
-    what: `${issue?.path.length ? issue.path.join(".") : "the document"}: ${issue?.message ?? "wrong"}`,
-    where: contract.where,
-    fix: contract.fix,
-  });
+  const key = issue?.path.length ? issue.path.join(".") : "the document";
+  throw new Failure({ code, what: `${key}: ${issue?.message ?? "wrong"}`, where, fix });
+}
+
+/** Says what of a text is too much to be parsed. Counts without parsing, in one pass. */
+function findExcess(text: string): string | undefined {
+  let values = 0;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at);
+    else if (character === "," || character === ":") values++;
+    else if (character === "{" || character === "[") {
+      values++;
+      depth++;
+    } else if (character === "}" || character === "]") depth--;
+    if (values > MOST_VALUES) return `it has more than ${MOST_VALUES} values`;
+    if (depth > DEEPEST) return `it is nested more than ${DEEPEST} levels deep`;
+  }
+  return undefined;
+}
+
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === "\\") at++;
+    else if (text[at] === '"') return at;
+  }
+  return text.length;
 }

@@ -39,13 +39,18 @@ async function start(owner = "hook-sidecar-0", options: Partial<SidecarOptions> 
   const hooksDirectory = join(root, "hooks", owner);
   await mkdir(hooksDirectory, { recursive: true });
   const logger = pino({ level: "info" }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const inner = {
+    here: join(hooksDirectory, "vhostuser"),
+    inCompute: `/var/run/kubevirt-hooks/${owner}/vhostuser`,
+  };
   const sidecar = await startSidecar(
     {
-      hooksDirectory,
-      hooksDirectoryInCompute: `/var/run/kubevirt-hooks/${owner}`,
-      owner,
+      serves: { kind: "hook-sidecar", directory: hooksDirectory, owner },
+      links: [inner],
       binding: undefined,
-      networkInfoFile: file,
+      networkInfo: { file },
+      metadataRoot: join(root, "metadata"),
+      socketRoots: ["/var/run", "/run"],
       logger,
       ...options,
     },
@@ -113,6 +118,8 @@ describe("on the wire", () => {
         field(3, Buffer.concat([field(1, "OnDefineDomain"), priorityZero])),
         field(3, Buffer.concat([field(1, "Shutdown"), priorityZero])),
         field(4, "v1alpha3"),
+        field(4, "v1alpha2"),
+        field(4, "v1alpha1"),
       ]),
     );
   });
@@ -146,7 +153,8 @@ describe("the hooks directory", () => {
 
   it("is taken over from a predecessor that was killed", async () => {
     const hooks = join(root, "hooks/hook-sidecar-0");
-    const digest = createHash("sha256").update("hook-sidecar-0").digest("hex").slice(0, 12);
+    const path = join(hooks, "hook-sidecar-0-vhostuser.sock");
+    const digest = createHash("sha256").update(path).digest("hex").slice(0, 12);
     await mkdir(join(hooks, "vhostuser"), { recursive: true });
     await writeFile(join(hooks, "hook-sidecar-0-vhostuser.sock"), "");
     await writeFile(join(hooks, `vhostuser/bind-${digest}`), "");
@@ -158,7 +166,9 @@ describe("the hooks directory", () => {
   it("takes the longest name that a pod can have, at the place where KubeVirt mounts it", async () => {
     const hooksDirectory = `${root}/`.padEnd("/var/run/kubevirt-hooks".length, "h");
     await mkdir(hooksDirectory, { recursive: true });
-    const { socketPath } = await start("p".repeat(63), { hooksDirectory });
+    const { socketPath } = await start("p".repeat(63), {
+      serves: { kind: "hook-sidecar", directory: hooksDirectory, owner: "p".repeat(63) },
+    });
     expect(await rawCall(socketPath, "/kubevirt.hooks.info.Info/Info", Buffer.alloc(0))).not.toHaveLength(0);
   });
 
@@ -270,6 +280,16 @@ describe("OnDefineDomain", () => {
     const guest = await prepare();
     await expect((await collect()).onDefineDomain(xml, guest)).rejects.toMatchObject({
       details: expect.stringContaining(words),
+    });
+  });
+
+  it("keeps an error short, whatever it quotes, and its end", async () => {
+    await start();
+    const guest = vmi();
+    const [nic] = guest.spec.domain.devices.interfaces ?? [];
+    Object.assign(nic ?? {}, { model: "m".repeat(100_000) });
+    await expect((await collect()).onDefineDomain(DOMAIN, guest)).rejects.toMatchObject({
+      details: expect.stringMatching(/^invalid-vmi: model "m{400,600} \.\.\. m+.*set it to virtio$/),
     });
   });
 

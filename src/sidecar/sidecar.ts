@@ -1,23 +1,26 @@
 import { once } from "node:events";
-import { join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
-import type { Logger } from "../logging/logger.ts";
 import { answerDomain, type DomainHookOptions } from "./domain-hook.ts";
-import { type HookSocket, INNER_DIRECTORY, serveHookSocket } from "./hook-socket.ts";
-import { infoService } from "./hooks-info.ts";
-import { callbacksV1alpha3 } from "./hooks-v1alpha3.ts";
+import { domainHookService } from "./domain-hook-service.ts";
+import { callbacksService, HOOK_VERSIONS, type HookCallbacks } from "./hook-callbacks.ts";
+import { type HookSocket, hookSocketPlace, pluginSocketPlace, serveHookSocket } from "./hook-socket.ts";
+import { infoService, tryInfo } from "./hooks-info.ts";
 
 /** What {@link startSidecar} needs; all of it comes from the container's environment. */
-export interface SidecarOptions {
-  readonly hooksDirectory: string;
-  /** The same directory as the compute container sees it. */
-  readonly hooksDirectoryInCompute: string;
-  /** Unique in the pod. */
-  readonly owner: string;
-  readonly binding: string | undefined;
-  readonly networkInfoFile: string;
-  readonly logger: Logger;
+export interface SidecarOptions extends DomainHookOptions {
+  readonly serves: ServedHook;
+  /**
+   * Gives memory back that nobody uses, some time after the last call: a sidecar is asked three times in its VM's life
+   * and would hold what it needed for that until the end.
+   */
+  readonly collectGarbage?: (() => void) | undefined;
 }
+
+/** What virt-launcher calls: the sidecar of a network binding, or of a structured plugin (KubeVirt 1.9). */
+export type ServedHook =
+  /** `owner` is unique in the pod. */
+  | { readonly kind: "hook-sidecar"; readonly directory: string; readonly owner: string }
+  | { readonly kind: "plugin"; readonly socket: string };
 
 /** A running sidecar. */
 export interface Sidecar {
@@ -29,41 +32,50 @@ export interface Sidecar {
 /** Long enough for an answer on its way, far below the 30 s that a pod has to end. */
 const STOP_GRACE_MS = 2_000;
 
-/** Serves the hook socket until virt-launcher calls Shutdown or the signal fires, whichever comes first. */
+const IDLE_MS = 1_000;
+
+/** Serves the hook until virt-launcher calls Shutdown or the signal fires, whichever comes first. */
 export async function startSidecar(options: SidecarOptions, signal: AbortSignal): Promise<Sidecar> {
-  const { logger } = options;
+  const { logger, serves, binding } = options;
   const shutdown = new AbortController();
   const ending = AbortSignal.any([signal, shutdown.signal]);
-  const hook: DomainHookOptions = {
-    binding: options.binding,
-    links: {
-      here: join(options.hooksDirectory, INNER_DIRECTORY),
-      inCompute: join(options.hooksDirectoryInCompute, INNER_DIRECTORY),
-    },
-    networkInfo: { file: options.networkInfoFile },
-    logger,
-  };
-  const callbacks = callbacksV1alpha3({
-    defineDomain: async (request, caller) => {
+  let idle: NodeJS.Timeout | undefined;
+  const callbacks: HookCallbacks = {
+    defineDomain: async (request, call) => {
+      clearTimeout(idle);
       try {
-        return await answerDomain(request, hook, AbortSignal.any([caller, ending]));
+        return await answerDomain(request, options, {
+          ...call,
+          signal: AbortSignal.any([call.signal, ending]),
+        });
       } catch (error) {
-        logger.error({ err: error }, "OnDefineDomain failed");
+        logger.error({ err: error }, "the domain was not defined");
         throw error;
+      } finally {
+        clearTimeout(idle);
+        idle = setTimeout(() => options.collectGarbage?.(), IDLE_MS).unref();
       }
     },
     shutdown: () => shutdown.abort(new Error("virt-launcher said that the VM is gone")),
-  });
-  const socket = await serveHookSocket({
-    directory: options.hooksDirectory,
-    owner: options.owner,
-    services: [infoService(), callbacks],
-  });
-  logger.info({ socket: socket.path, binding: options.binding }, "serving");
-  return { socketPath: socket.path, stopped: closeOn(ending, socket, logger) };
+  };
+  const socket = await serveHookSocket(
+    serves.kind === "plugin"
+      ? { ...pluginSocketPlace(serves.socket), services: [domainHookService(callbacks)] }
+      : {
+          ...hookSocketPlace(serves.directory, serves.owner),
+          services: [infoService(), ...HOOK_VERSIONS.map((version) => callbacksService(version, callbacks))],
+          tryOut: tryInfo,
+        },
+  );
+  logger.info({ socket: socket.path, binding }, "serving");
+  return { socketPath: socket.path, stopped: closeOn(ending, socket, options) };
 }
 
-async function closeOn(ending: AbortSignal, socket: HookSocket, logger: Logger): Promise<void> {
+async function closeOn(
+  ending: AbortSignal,
+  socket: HookSocket,
+  { logger }: Pick<SidecarOptions, "logger">,
+): Promise<void> {
   if (!ending.aborted) await once(ending, "abort");
   logger.info({ reason: describeThrown(ending.reason) }, "stopping");
   await socket.close(STOP_GRACE_MS);

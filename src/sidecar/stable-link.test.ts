@@ -12,10 +12,12 @@ const IN_COMPUTE = "/var/run/kubevirt-hooks/hook-sidecar-0/vhostuser";
 
 let root: string;
 let shared: SharedDirectory;
+let all: [SharedDirectory];
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), "stable-link-"));
   shared = { here: join(root, "vhostuser"), inCompute: IN_COMPUTE };
+  all = [shared];
 });
 afterEach(() => rm(root, { recursive: true }));
 
@@ -31,13 +33,13 @@ describe("stableSocketPath", () => {
     ["ordinal", "net1"],
   ])("uses a path as it is whose directory has the %s name of the pod interface", async (_name, name) => {
     const path = `/var/run/vhostuser/sockets/${name}/vhost.sock`;
-    expect(await stableSocketPath(nic(path, name), shared)).toBe(path);
+    expect(await stableSocketPath(nic(path, name), all)).toBe(path);
     await expect(stat(shared.here)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
   it("links the directory of any other path under a name that is the same in every pod", async () => {
     for (const podInterfaceName of [POD_INTERFACE, "net1"]) {
-      const path = await stableSocketPath(nic("/var/run/foreign/x1/sock.1", podInterfaceName), shared);
+      const path = await stableSocketPath(nic("/var/run/foreign/x1/sock.1", podInterfaceName), all);
       expect(path).toBe(`${IN_COMPUTE}/${POD_INTERFACE}/sock.1`);
       expect(await readlink(join(shared.here, POD_INTERFACE))).toBe("/var/run/foreign/x1");
     }
@@ -47,7 +49,7 @@ describe("stableSocketPath", () => {
     const foreign = join(root, "foreign");
     await mkdir(foreign);
     const here = { here: shared.here, inCompute: shared.here };
-    const server = createServer().listen(await stableSocketPath(nic(join(foreign, "vhost.sock")), here));
+    const server = createServer().listen(await stableSocketPath(nic(join(foreign, "vhost.sock")), [here]));
     await once(server, "listening");
     expect(await readdir(foreign)).toEqual(["vhost.sock"]);
     server.close();
@@ -55,15 +57,15 @@ describe("stableSocketPath", () => {
   });
 
   it("turns the link when the target changes, leaves nothing beside it, and survives many callers", async () => {
-    await stableSocketPath(nic("/old/x/vhost.sock"), shared);
-    await Promise.all([...Array(20)].map(() => stableSocketPath(nic("/new/x/vhost.sock"), shared)));
+    await stableSocketPath(nic("/old/x/vhost.sock"), all);
+    await Promise.all([...Array(20)].map(() => stableSocketPath(nic("/new/x/vhost.sock"), all)));
     expect(await readlink(join(shared.here, POD_INTERFACE))).toBe("/new/x");
     expect(await readdir(shared.here)).toEqual([POD_INTERFACE]);
   });
 
   it("refuses a directory in the link's place and leaves it alone", async () => {
     await mkdir(join(shared.here, POD_INTERFACE, "inner"), { recursive: true });
-    await expect(stableSocketPath(nic("/a/x/vhost.sock"), shared)).rejects.toMatchObject({
+    await expect(stableSocketPath(nic("/a/x/vhost.sock"), all)).rejects.toMatchObject({
       code: "directory-unsafe",
       where: join(shared.here, POD_INTERFACE),
     });
@@ -72,7 +74,24 @@ describe("stableSocketPath", () => {
 
   it("refuses a path that doesn't fit into a socket address, before it makes anything", async () => {
     const long = nic(`/a/${"d".repeat(20)}/${"s".repeat(60)}`);
-    await expect(stableSocketPath(long, shared)).rejects.toMatchObject({ code: "path-too-long" });
+    await expect(stableSocketPath(long, all)).rejects.toMatchObject({ code: "path-too-long" });
     await expect(stat(dirname(join(shared.here, POD_INTERFACE)))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+
+  it("uses a path as it is that the pod's names of claim and request make", async () => {
+    const claim = { claim: "fast-net", request: "port" };
+    const path = "/var/run/ovsdpdk/fast-net/port/vhost.sock";
+    expect(await stableSocketPath({ ...nic(path), claim }, all)).toBe(path);
+    const other = "/var/run/ovsdpdk/7f3a/port/vhost.sock";
+    expect(await stableSocketPath({ ...nic(other), claim }, all)).toContain(IN_COMPUTE);
+  });
+
+  it("makes the link in every shared directory, for a VM that comes from a pod without the first", async () => {
+    const first = { here: join(root, "links"), inCompute: "/var/run/vhostuser-links" };
+    const path = await stableSocketPath(nic("/var/run/foreign/x1/vhost.sock"), [first, shared]);
+    expect(path).toBe(`/var/run/vhostuser-links/${POD_INTERFACE}/vhost.sock`);
+    for (const { here } of [first, shared]) {
+      expect(await readlink(join(here, POD_INTERFACE))).toBe("/var/run/foreign/x1");
+    }
   });
 });

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
+import type { ClaimRequest } from "./dra-metadata.ts";
 
 /** A directory that the sidecar and the compute container share, by both its names. */
 export interface SharedDirectory {
@@ -17,27 +18,41 @@ export interface LinkedInterface {
   readonly podInterfaceName: string;
   /** The socket as the compute container sees it. */
   readonly socketPath: string;
+  /** The DRA claim that the socket belongs to. */
+  readonly claim?: Pick<ClaimRequest, "claim" | "request"> | undefined;
 }
 
 /**
  * The path that goes into the domain XML. libvirt starts the source's XML on the target of a live migration, so the
  * path must mean the right socket in both pods:
- * - a socket whose directory is named after the pod interface has such a path already (constant mount);
+ * - a socket whose directory is named after the pod interface has such a path already (constant mount), and so has
+ *   one whose directories are named after the pod's claim and its request (OVS-DPDK's DRA driver);
  * - any other one is reached through a link to its directory, named after the network alone. It links the
  *   directory because bind(2) doesn't follow a link in the last component.
  *
- * Makes the link, or turns an old one; to be called in the target's pod too.
+ * Makes the links, or turns old ones; to be called in the target's pod too.
+ * @param shared the directories that get a link; the path goes through the first. The others are for a VM that comes
+ *   from a pod that had not the first one.
  * @throws Failure `directory-unsafe`, `path-too-long`
  */
-export async function stableSocketPath(nic: LinkedInterface, shared: SharedDirectory): Promise<string> {
-  const directory = dirname(nic.socketPath);
+export async function stableSocketPath(
+  nic: LinkedInterface,
+  shared: readonly [SharedDirectory, ...SharedDirectory[]],
+): Promise<string> {
+  if (isConstant(nic)) return nic.socketPath;
   // Not the pod interface's name: that one changes when KubeVirt moves a VM from ordinal to hashed names.
   const link = hashedPodInterfaceName(nic.network);
-  if ([nic.podInterfaceName, link].includes(basename(directory))) return nic.socketPath;
-  const path = join(shared.inCompute, link, basename(nic.socketPath));
-  checkUnixPath(path, `network ${nic.network}, its link in the hooks directory`);
-  await ensureDirectoryLink(join(shared.here, link), directory);
+  const path = join(shared[0].inCompute, link, basename(nic.socketPath));
+  checkUnixPath(path, `network ${nic.network}, its link in the directory shared with compute`);
+  for (const { here } of shared) await ensureDirectoryLink(join(here, link), dirname(nic.socketPath));
   return path;
+}
+
+function isConstant({ network, podInterfaceName, socketPath, claim }: LinkedInterface): boolean {
+  const directory = dirname(socketPath);
+  const name = basename(directory);
+  if ([podInterfaceName, hashedPodInterfaceName(network)].includes(name)) return true;
+  return name === claim?.request && basename(dirname(directory)) === claim.claim;
 }
 
 /** Makes `link` point to `target`; whoever opens it sees the old target or the new one, never none. */

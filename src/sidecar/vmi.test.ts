@@ -8,12 +8,20 @@ interface Given {
   readonly domain?: object;
   readonly devices?: object;
   readonly status?: object;
+  /** Value of the annotation for interfaces. */
+  readonly settings?: unknown;
 }
 
 /** A VMI with one interface of ours, `blue`, which the test changes. */
 function vmi(given: Given = {}): string {
   return JSON.stringify({
-    metadata: { name: "router", namespace: "tests" },
+    metadata: {
+      name: "router",
+      namespace: "tests",
+      ...(given.settings === undefined
+        ? {}
+        : { annotations: { "vhostuser/interfaces": JSON.stringify(given.settings) } }),
+    },
     spec: {
       domain: { devices: { interfaces: given.interfaces ?? [ours()], ...given.devices }, ...given.domain },
       networks: given.networks ?? [{ name: "blue", multus: { networkName: "blue-net" } }],
@@ -111,8 +119,8 @@ describe("parseVmi", () => {
 
   it("asks for queues only where the VMI does, and tells amd64 and launch security", () => {
     const cpu = { cpu: { cores: 4 } };
+    expect(first(vmi({ domain: cpu }))?.queues).toBeUndefined();
     expect(parseVmi(vmi({ domain: cpu }), "vhostuser")).toMatchObject({
-      queues: undefined,
       launchSecurity: false,
       romTuning: true,
     });
@@ -121,7 +129,8 @@ describe("parseVmi", () => {
       devices: { networkInterfaceMultiqueue: true },
       spec: { architecture: "arm64" },
     });
-    expect(parseVmi(json, "vhostuser")).toMatchObject({ queues: 4, launchSecurity: true, romTuning: false });
+    expect(parseVmi(json, "vhostuser")).toMatchObject({ launchSecurity: true, romTuning: false });
+    expect(first(json)?.queues).toBe(4);
   });
 
   it.each<[string, string, string]>([
@@ -141,6 +150,88 @@ describe("parseVmi", () => {
   ])("refuses %s", (_name, json, words) => {
     expect(() => parseVmi(json, "vhostuser")).toThrow(
       expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining(words) }),
+    );
+  });
+
+  it("takes fewer queues, ring sizes, packed rings and an IOMMU from the annotation", () => {
+    const settings = { blue: { queues: 2, rxQueueSize: 256, txQueueSize: 512, packed: true, iommu: true } };
+    const json = vmi({
+      settings,
+      domain: { cpu: { cores: 4 } },
+      devices: { networkInterfaceMultiqueue: true },
+    });
+    expect(parseVmi(json, "vhostuser").iommu).toBe("intel");
+    expect(first(json)).toMatchObject({ queues: 2, settings: settings.blue });
+    const arm = vmi({ settings: { blue: { iommu: true } }, spec: { architecture: "arm64" } });
+    expect(parseVmi(arm, "vhostuser").iommu).toBe("smmuv3");
+    expect(parseVmi(vmi({ settings: { blue: { queues: 1 } } }), "vhostuser").iommu).toBeUndefined();
+  });
+
+  it.each<[string, Given, string]>([
+    [
+      "more queues than the VM has vCPUs",
+      { settings: { blue: { queues: 2 } } },
+      "networkInterfaceMultiqueue",
+    ],
+    [
+      "more queues than vCPUs",
+      {
+        settings: { blue: { queues: 5 } },
+        domain: { cpu: { cores: 4 } },
+        devices: { networkInterfaceMultiqueue: true },
+      },
+      "asks for 5 queues and can have 4",
+    ],
+    ["no queue", { settings: { blue: { queues: 0 } } }, "blue.queues"],
+    ["a ring that is no power of two", { settings: { blue: { rxQueueSize: 1000 } } }, "power of two"],
+    ["a ring that QEMU has not", { settings: { blue: { txQueueSize: 2048 } } }, "blue.txQueueSize"],
+    ["a key that is none", { settings: { blue: { rxqueuesize: 512 } } }, "rxqueuesize"],
+    ["a switch that is none", { settings: { blue: { packed: "yes" } } }, "blue.packed"],
+    ["settings of another interface", { settings: { red: {} } }, 'names "red"'],
+    ["settings that are a list", { settings: [] }, "annotation vhostuser/interfaces"],
+    [
+      "an IOMMU on another machine",
+      { settings: { blue: { iommu: true } }, domain: { machine: { type: "pc-i440fx" } } },
+      '"pc-i440fx"',
+    ],
+    [
+      "an IOMMU on s390x",
+      { settings: { blue: { iommu: true } }, spec: { architecture: "s390x" } },
+      '"s390x"',
+    ],
+  ])("refuses %s in the annotation", (_name, given, words) => {
+    expect(() => parseVmi(vmi(given), "vhostuser")).toThrow(
+      expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining(words) }),
+    );
+  });
+
+  const claimed = (resourceClaims: readonly object[], resourceClaim: object) =>
+    vmi({ networks: [{ name: "blue", resourceClaim }], spec: { resourceClaims } });
+
+  it.each([
+    ["of the VM", { resourceClaimName: "shared-port" }, { kind: "claim", claim: "shared-port" }],
+    ["from a template", { resourceClaimTemplateName: "ports" }, { kind: "template", claim: "net" }],
+  ])("finds a network's claim %s", (_name, source, expected) => {
+    const json = claimed([{ name: "net", ...source }], { claimName: "net", requestName: "port" });
+    expect(first(json)?.claim).toEqual({ ...expected, request: "port" });
+    expect(first(vmi())?.claim).toBeUndefined();
+  });
+
+  it.each([
+    ["is not in the VM", [], { claimName: "net", requestName: "port" }, 'claim "net"'],
+    ["has no request", [{ name: "net" }], { claimName: "net" }, 'request ""'],
+    ["would leave its directory", [{ name: "net" }], { claimName: "net", requestName: "../x" }, "../x"],
+    ["climbs with dots", [{ name: "net" }], { claimName: "net", requestName: "a..b" }, "a..b"],
+  ])("refuses a claim that %s", (_name, claims, network, words) => {
+    expect(() => parseVmi(claimed(claims, network), "vhostuser")).toThrow(
+      expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining(words) }),
+    );
+  });
+
+  it("refuses more interfaces than any machine has, before it looks into one", () => {
+    const interfaces = [...Array(20_000)].map(() => ({}));
+    expect(() => parseVmi(vmi({ interfaces }), "vhostuser")).toThrow(
+      expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining("256") }),
     );
   });
 });

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { Failure } from "../failure/failure.ts";
 import {
   hashedPodInterfaceName,
@@ -7,8 +6,12 @@ import {
 } from "../names/interface-name.ts";
 import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
 import type { PciAddress } from "./domain-xml/interface.ts";
+import type { IommuModel } from "./domain-xml/iommu.ts";
+import type { ClaimRequest } from "./dra-metadata.ts";
+import { type InterfaceSettings, parseInterfaceSettings, SETTINGS_ANNOTATION } from "./interface-settings.ts";
 import { queuePairs } from "./queue-pairs.ts";
 import { readJson } from "./read-json.ts";
+import { type RawInterface, type RawVmi, vmiSchema } from "./vmi-schema.ts";
 
 /** What the sidecar needs of a VirtualMachineInstance. */
 export interface Vmi {
@@ -20,8 +23,8 @@ export interface Vmi {
   readonly interfaces: readonly VmiInterface[];
   /** Whether the VM has interfaces of our binding that KubeVirt is taking away. */
   readonly unplugging: boolean;
-  /** Queue pairs of each NIC; undefined where the VMI doesn't ask for several queues. */
-  readonly queues: number | undefined;
+  /** The IOMMU that the guest gets; undefined where no interface asks for one. */
+  readonly iommu: IommuModel | undefined;
   /** Whether the guest's memory is encrypted, so that devices need the IOMMU's addresses. */
   readonly launchSecurity: boolean;
   /** Whether a NIC that is not booted from gets no option ROM, which KubeVirt does on amd64 only. */
@@ -43,58 +46,12 @@ export interface VmiInterface {
   readonly acpiIndex: number | undefined;
   readonly pciAddress: PciAddress | undefined;
   readonly linkDown: boolean;
+  /** The network's DRA claim; undefined where Multus attaches it. */
+  readonly claim: ClaimRequest | undefined;
+  /** Queue pairs; undefined where the VMI doesn't ask for several queues. */
+  readonly queues: number | undefined;
+  readonly settings: InterfaceSettings;
 }
-
-const interfaceSchema = z.object({
-  name: z.string().min(1),
-  binding: z.object({ name: z.string() }).nullish(),
-  model: z.string().nullish(),
-  macAddress: z.string().nullish(),
-  bootOrder: z.int().positive().nullish(),
-  acpiIndex: z.int().nonnegative().nullish(),
-  pciAddress: z.string().nullish(),
-  state: z.string().nullish(),
-});
-
-const quantities = z.record(z.string(), z.union([z.string(), z.number()])).nullish();
-const count = z.int().nonnegative().nullish();
-
-const vmiSchema = z.object({
-  metadata: z.object({ name: z.string(), namespace: z.string().nullish() }),
-  spec: z.object({
-    architecture: z.string().nullish(),
-    domain: z.object({
-      cpu: z.object({ cores: count, sockets: count, threads: count }).nullish(),
-      resources: z.object({ requests: quantities, limits: quantities }).nullish(),
-      launchSecurity: z.unknown().optional(),
-      devices: z.object({
-        networkInterfaceMultiqueue: z.boolean().nullish(),
-        useVirtioTransitional: z.boolean().nullish(),
-        interfaces: z.array(interfaceSchema).nullish(),
-      }),
-    }),
-    networks: z
-      .array(
-        z.object({
-          name: z.string(),
-          pod: z.unknown().optional(),
-          multus: z.object({ default: z.boolean().nullish() }).nullish(),
-        }),
-      )
-      .nullish(),
-  }),
-  status: z
-    .object({
-      interfaces: z
-        .array(z.object({ name: z.string().nullish(), podInterfaceName: z.string().nullish() }))
-        .nullish(),
-      migrationState: z.object({ completed: z.boolean().nullish(), failed: z.boolean().nullish() }).nullish(),
-    })
-    .nullish(),
-});
-
-type RawVmi = z.infer<typeof vmiSchema>;
-type RawInterface = z.infer<typeof interfaceSchema>;
 
 /**
  * Reads a VMI as virt-launcher sends it.
@@ -106,20 +63,28 @@ export function parseVmi(json: string, binding: string): Vmi {
     schema: vmiSchema,
     code: "invalid-vmi",
     where: "the VMI that virt-launcher sent",
-    fix: "check that this KubeVirt release is among those that the compatibility table names",
+    fix: "check that docs/kubevirt-versions.md names this KubeVirt release",
   });
   const name = `${raw.metadata.namespace ?? "default"}/${raw.metadata.name}`;
   const listed = raw.spec.domain.devices.interfaces ?? [];
   // KubeVirt keeps an interface that is being unplugged as `absent` and gives it no place in the domain.
   const ours = listed.filter((one) => one.binding?.name === binding);
   const wanted = ours.filter((one) => one.state !== "absent");
+  const annotation = raw.metadata.annotations?.[SETTINGS_ANNOTATION];
+  const settings = parseInterfaceSettings(
+    annotation,
+    ours.map((one) => one.name),
+    name,
+  );
+  const interfaces = wanted.map((one) =>
+    toInterface(one, settings.get(one.name) ?? {}, raw, `VMI ${name}, interface ${one.name}`),
+  );
   return {
     name,
     order: listed.map((one) => one.name),
-    interfaces: wanted.map((one) => toInterface(one, raw, `VMI ${name}, interface ${one.name}`)),
+    interfaces,
     unplugging: wanted.length < ours.length,
-    queues:
-      raw.spec.domain.devices.networkInterfaceMultiqueue === true ? queuePairs(raw.spec.domain) : undefined,
+    iommu: interfaces.some((one) => one.settings.iommu === true) ? iommuModel(raw, `VMI ${name}`) : undefined,
     launchSecurity: (raw.spec.domain.launchSecurity ?? undefined) !== undefined,
     romTuning: (raw.spec.architecture ?? "amd64") === "amd64",
     migrating: isMigrating(raw),
@@ -131,7 +96,12 @@ function isMigrating(raw: RawVmi): boolean {
   return state !== undefined && state.completed !== true && state.failed !== true;
 }
 
-function toInterface(one: RawInterface, raw: RawVmi, where: string): VmiInterface {
+function toInterface(
+  one: RawInterface,
+  settings: InterfaceSettings,
+  raw: RawVmi,
+  where: string,
+): VmiInterface {
   return {
     name: one.name,
     podInterfaceName: podInterfaceName(one.name, raw, where),
@@ -141,7 +111,69 @@ function toInterface(one: RawInterface, raw: RawVmi, where: string): VmiInterfac
     acpiIndex: one.acpiIndex || undefined,
     pciAddress: one.pciAddress ? pciAddress(one.pciAddress, where) : undefined,
     linkDown: one.state === "down",
+    claim: claim(one.name, raw, where),
+    queues: queues(settings, raw, where),
+    settings,
   };
+}
+
+function queues({ queues: asked }: InterfaceSettings, raw: RawVmi, where: string): number | undefined {
+  const isMultiqueue = raw.spec.domain.devices.networkInterfaceMultiqueue === true;
+  const most = isMultiqueue ? queuePairs(raw.spec.domain) : 1;
+  if (asked !== undefined && asked > most) {
+    throw invalid(
+      `it asks for ${asked} queues and can have ${most}`,
+      `${where}, annotation ${SETTINGS_ANNOTATION}`,
+      isMultiqueue
+        ? "a NIC has one queue for each vCPU that the guest starts with, at most 256"
+        : "set networkInterfaceMultiqueue to true: without it a NIC has one queue",
+    );
+  }
+  return isMultiqueue ? (asked ?? most) : undefined;
+}
+
+/** A claim of the VM, or one that Kubernetes makes for the pod; each is at a place of its own in a container. */
+function claim(name: string, raw: RawVmi, where: string): ClaimRequest | undefined {
+  const asked = raw.spec.networks?.find((one) => one.name === name)?.resourceClaim ?? undefined;
+  if (asked === undefined) return undefined;
+  const { claimName, requestName: request } = asked;
+  const found = raw.spec.resourceClaims?.find((one) => one.name === claimName);
+  const named = found?.resourceClaimName || undefined;
+  if (!claimName || !request || found === undefined) {
+    throw invalid(
+      `its network's resourceClaim names claim ${JSON.stringify(claimName ?? "")} and request ${JSON.stringify(request ?? "")}`,
+      where,
+      "name a claim of spec.resourceClaims, and one of that claim's requests",
+    );
+  }
+  const parts = {
+    kind: named === undefined ? "template" : "claim",
+    claim: named ?? claimName,
+    request,
+  } as const;
+  for (const part of [parts.claim, parts.request]) {
+    // They become directory names.
+    if (/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(part) && !part.includes("..")) continue;
+    throw invalid(
+      `${JSON.stringify(part)} is no name of a claim or request`,
+      where,
+      "use the name in Kubernetes",
+    );
+  }
+  return parts;
+}
+
+/** What QEMU can put a virtio NIC behind. */
+function iommuModel(raw: RawVmi, where: string): IommuModel {
+  const architecture = raw.spec.architecture ?? "amd64";
+  if (architecture === "arm64") return "smmuv3";
+  const machine = raw.spec.domain.machine?.type || "q35";
+  if (architecture === "amd64" && machine.includes("q35")) return "intel";
+  throw invalid(
+    `there is no virtual IOMMU for architecture ${JSON.stringify(architecture)} and machine ${JSON.stringify(machine)}`,
+    `${where}, annotation ${SETTINGS_ANNOTATION}`,
+    "remove iommu, or use machine type q35 on amd64, or arm64",
+  );
 }
 
 /** KubeVirt's rule: what the status says, else by the scheme that the pod's other interfaces have. */

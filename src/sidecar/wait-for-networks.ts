@@ -1,7 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { type Clock, systemClock } from "../clock/clock.ts";
-import { Failure, systemCode } from "../failure/failure.ts";
+import { Failure } from "../failure/failure.ts";
 import { type NetworkEntry, parseNetworkInfo } from "./network-info.ts";
+import { readBounded } from "./read-bounded.ts";
 
 /** How {@link waitForNetworks} waits. */
 export interface WaitOptions {
@@ -25,29 +25,16 @@ export async function waitForNetworks(
   options: WaitOptions,
 ): Promise<ReadonlyMap<string, NetworkEntry>> {
   const { file, budgetMs = 50_000, pollMs = 100, clock = systemClock, signal } = options;
+  if (networks.length === 0) return new Map();
   const deadline = clock.now() + budgetMs;
   for (;;) {
     signal?.throwIfAborted();
-    const text = await readIfThere(file);
+    const text = await readBounded(file, "invalid-network-info");
     const listed =
       text === undefined || text.trim() === "" ? new Map() : parseNetworkInfo(text, file, networks);
     if (networks.every((network) => listed.has(network))) return listed;
     if (clock.now() >= deadline) throw notListed(networks, text, [...listed.keys()], file, budgetMs);
     await clock.sleep(pollMs, signal);
-  }
-}
-
-async function readIfThere(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw new Failure({
-      code: "invalid-network-info",
-      what: `it cannot be read: ${systemCode(error) ?? String(error)}`,
-      where: file,
-      cause: error,
-    });
   }
 }
 
@@ -67,7 +54,7 @@ function notListed(
         : "others are listed";
   return new Failure({
     code: "network-info-timeout",
-    what: `KubeVirt did not list network ${missing} within ${budgetMs / 1000} s: ${state}`,
+    what: `KubeVirt did not list network ${missing} within ${Math.round(budgetMs / 1000)} s: ${state}`,
     where,
     fix:
       text === undefined

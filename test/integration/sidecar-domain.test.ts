@@ -2,6 +2,7 @@ import { chown, mkdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Container } from "../lab/pod.ts";
+import { reserveHugepages } from "../machine/hugepages.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { type NetworkStatus, podInterfaceName } from "../stand-in/virt-launcher/network-info.ts";
@@ -210,6 +211,44 @@ describe("QEMU", () => {
       { name: "red", binding: { name: "vhostuser" } },
     ]);
 
+  const mixed = (): VirtualMachineInstance => {
+    const guest = everything();
+    return {
+      ...guest,
+      spec: {
+        ...guest.spec,
+        networks: [
+          { name: "blue", multus: { networkName: "blue" } },
+          { name: "red", resourceClaim: { claimName: "net", requestName: "port" } },
+        ],
+        resourceClaims: [{ name: "net", resourceClaimTemplateName: "ports" }],
+      },
+    };
+  };
+
+  /** Starts a VM's QEMU with a switch at each socket, and gives the domain as QEMU has it. */
+  async function started(guest: VirtualMachineInstance, directories: readonly string[], numaNodes = 1) {
+    for (const one of directories) {
+      await mkdir(one, { recursive: true });
+      await chown(one, 107, 107);
+    }
+    const launcher = nested.launcher("1.9", { hostNumaNodes: numaNodes });
+    await launcher.collectHooks(1);
+    const { name } = await launcher.defineVm(guest);
+    const peers = directories.map((one) => new VhostUserPeer(join(one, "vhost.sock")));
+    try {
+      const connecting = peers.map((peer) => peer.connect());
+      await nested.libvirt.virsh("start", "--paused", name);
+      await Promise.all(connecting);
+      expect(await nested.libvirt.state(name)).toBe("paused");
+      return await nested.libvirt.virsh("dumpxml", "--migratable", name);
+    } finally {
+      for (const peer of peers) peer.close();
+      await nested.libvirt.destroy(name).catch(() => undefined);
+      await nested.libvirt.undefine(name);
+    }
+  }
+
   it.each([
     ["in the constant mount", undefined, (pod: SidecarPod) => pod.constantMount],
     ["behind a stable link", "/var/run/foreign/a1", (pod: SidecarPod) => join(pod.foreignMount, "a1")],
@@ -220,31 +259,80 @@ describe("QEMU", () => {
       const names = ["blue", "red"].map((name) =>
         directory === undefined ? podInterfaceName(guest, name) : name,
       );
-      const directories = names.map((name) => join(onMachine(nested), name));
-      for (const one of directories) {
-        await mkdir(one, { recursive: true });
-        await chown(one, 107, 107);
-      }
       await nested.publish(guest, statuses(guest, directory));
-      const launcher = nested.launcher("1.9");
-      await launcher.collectHooks(1);
-      const { name } = await launcher.defineVm(guest);
-      const peers = directories.map((one) => new VhostUserPeer(join(one, "vhost.sock")));
-      try {
-        const connecting = peers.map((peer) => peer.connect());
-        await nested.libvirt.virsh("start", "--paused", name);
-        await Promise.all(connecting);
-        expect(await nested.libvirt.state(name)).toBe("paused");
-        const migratable = await nested.libvirt.virsh("dumpxml", "--migratable", name);
-        expect(migratable.match(/name='host_mtu' type='unsigned' value='900\d'/g)).toHaveLength(2);
-      } finally {
-        for (const peer of peers) peer.close();
-        await nested.libvirt.destroy(name).catch(() => undefined);
-        await nested.libvirt.undefine(name);
-      }
+      const xml = await started(
+        guest,
+        names.map((name) => join(onMachine(nested), name)),
+      );
+      expect(xml.match(/name='host_mtu' type='unsigned' value='900\d'/g)).toHaveLength(2);
     },
   );
+
+  it("starts with one socket of our device plugin and one of a DRA driver", async () => {
+    const guest = mixed();
+    const claims = join(nested.metadata, "resourceclaimtemplates/net/port");
+    await mkdir(claims, { recursive: true });
+    const device = {
+      driver: "ovsdpdk.k8snetworkplumbingwg.io",
+      pool: "node-1",
+      name: "br0",
+      attributes: {
+        "vhost-user-path": { string: "/var/run/foreign/net/port/vhost.sock" },
+        mtu: { int: 4000 },
+      },
+    };
+    const metadata = {
+      apiVersion: "metadata.resource.k8s.io/v1alpha1",
+      kind: "DeviceMetadata",
+      requests: [{ name: "port", devices: [device] }],
+    };
+    await writeFile(join(claims, "ovsdpdk.k8snetworkplumbingwg.io-metadata.json"), JSON.stringify(metadata));
+    await nested.publish(guest, statuses(guest).slice(0, 1));
+    const xml = await started(guest, [
+      join(nested.constantMount, podInterfaceName(guest, "blue")),
+      join(nested.foreignMount, "net/port"),
+    ]);
+    expect(xml).toContain("path='/var/run/foreign/net/port/vhost.sock'");
+    expect(xml).toContain("value='4000'");
+  });
+
+  it.each(Object.keys(LAYOUTS))("starts a VM with %s", async (layout) => {
+    if (layout.includes("hugepages") || layout.includes("NUMA")) await reserveHugepages(run, 2048, 72);
+    const guest = LAYOUTS[layout] ?? vmi();
+    const alone = withInterfaces(guest, ["blue"]);
+    await nested.publish(alone, statuses(alone));
+    const xml = await started(alone, [join(nested.constantMount, podInterfaceName(alone, "blue"))]);
+    expect(xml).toContain("<access mode='shared'/>");
+  });
+
+  it("starts with fewer queues, other rings, packed ones and a virtual IOMMU", async () => {
+    const settings = { blue: { queues: 2, rxQueueSize: 256, txQueueSize: 512, packed: true, iommu: true } };
+    const guest = withAnnotation(
+      withInterfaces(vmi({ cpu: { cores: 4 } }), ["blue"]),
+      "vhostuser/interfaces",
+      JSON.stringify(settings),
+    );
+    await nested.publish(guest, statuses(guest));
+    const xml = await started(guest, [join(nested.constantMount, podInterfaceName(guest, "blue"))]);
+    for (const words of ["queues='2'", "rx_queue_size='256'", "tx_queue_size='512'", "packed='on'"]) {
+      expect(xml).toContain(words);
+    }
+    expect(xml).toMatch(/<iommu model='intel'>\s*<driver intremap='on' iotlb='on'/);
+  });
 });
+
+function withInterfaces(guest: VirtualMachineInstance, names: readonly string[]): VirtualMachineInstance {
+  const interfaces = names.map((name) => ({ name, binding: { name: "vhostuser" } }));
+  const { domain } = guest.spec;
+  return {
+    ...guest,
+    spec: {
+      ...guest.spec,
+      domain: { ...domain, devices: { ...domain.devices, interfaces } },
+      networks: names.map((name) => ({ name, multus: { networkName: name } })),
+    },
+  };
+}
 
 describe("the sidecar's container", () => {
   it("makes the stable link on the target of a migration, whose answer nobody uses", async () => {
@@ -257,7 +345,11 @@ describe("the sidecar's container", () => {
     expect(await readlink(link)).toBe("/var/run/foreign/target/blue");
   });
 
-  it("runs without root and without capabilities", async () => {
+  it("runs without root, capabilities, network and a root that it could write to", async () => {
+    const network = await readFile(`/proc/${sidecar.hostPid}/net/dev`, "utf8");
+    expect([...network.matchAll(/^\s*(\w+):/gm)].map(([, name]) => name)).toEqual(["lo"]);
+    const mounts = await readFile(`/proc/${sidecar.hostPid}/mounts`, "utf8");
+    expect(mounts).toMatch(/^\S+ \/ tmpfs ro,/m);
     const status = await readFile(`/proc/${sidecar.hostPid}/status`, "utf8");
     expect(status).toMatch(/^Uid:\t107\t107\t107\t107$/m);
     expect(status).toMatch(/^CapBnd:\t0+$/m);

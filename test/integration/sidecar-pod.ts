@@ -25,6 +25,8 @@ export interface SidecarPod {
   readonly constantMount: string;
   /** A mount of somebody else, `/var/run/foreign` in compute. */
   readonly foreignMount: string;
+  /** Root of the DRA metadata that the sidecar sees. */
+  readonly metadata: string;
   /** Starts the sidecar's container, as KubeVirt's user without any capability. */
   startSidecar(): Promise<Container>;
   /** The compute container's launcher; a new one knows no sidecar yet. */
@@ -39,18 +41,33 @@ const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, 
 /** How a release lays out the hooks directory: since 1.6 a sidecar has a name and sees its own part only. */
 export type HooksLayout = "flat" | "nested";
 
+/** What a pod has beyond what KubeVirt gives every one. */
+export interface SidecarPodOptions {
+  /** Name of the sidecar's container; it depends on the order of a map in KubeVirt. */
+  readonly container?: string;
+  /** Mounts one emptyDir in both containers, as deploy/kubevirt/shared-links.yaml does. */
+  readonly sharedLinks?: boolean;
+}
+
 /** Makes the pod; all of it goes with the run. */
-export async function startSidecarPod(run: LabRun, name: string, layout: HooksLayout): Promise<SidecarPod> {
+export async function startSidecarPod(
+  run: LabRun,
+  name: string,
+  layout: HooksLayout,
+  options: SidecarPodOptions = {},
+): Promise<SidecarPod> {
   const pod = await startPod(run, name);
-  const [hooks, podinfo, constantMount, foreignMount] = (await Promise.all(
-    ["hooks", "podinfo", "constant", "foreign"].map(async (part) => {
+  const [hooks, podinfo, constantMount, foreignMount, metadata, links] = (await Promise.all(
+    ["hooks", "podinfo", "constant", "foreign", "metadata", "links"].map(async (part) => {
       const directory = join(pod.directory, part);
       await mkdir(directory);
       await chown(directory, KUBEVIRT_USER, KUBEVIRT_USER);
       return directory;
     }),
-  )) as [string, string, string, string];
-  const container = layout === "nested" ? "hook-sidecar-0" : undefined;
+  )) as [string, string, string, string, string, string];
+  const container = layout === "nested" ? (options.container ?? "hook-sidecar-0") : undefined;
+  const shared =
+    options.sharedLinks === true ? [{ hostPath: links, containerPath: "/var/run/vhostuser-links" }] : [];
   const own = container === undefined ? hooks : join(hooks, container);
   await mkdir(own, { recursive: true });
   await chown(own, KUBEVIRT_USER, KUBEVIRT_USER);
@@ -59,6 +76,7 @@ export async function startSidecarPod(run: LabRun, name: string, layout: HooksLa
       { hostPath: hooks, containerPath: "/var/run/kubevirt-hooks" },
       { hostPath: constantMount, containerPath: "/var/run/vhostuser/sockets", readOnly: false },
       { hostPath: foreignMount, containerPath: "/var/run/foreign" },
+      ...shared,
     ],
   });
   let started = 0;
@@ -67,15 +85,23 @@ export async function startSidecarPod(run: LabRun, name: string, layout: HooksLa
     hooks,
     constantMount,
     foreignMount,
+    metadata,
     startSidecar: () =>
       pod.startContainer({
-        name: `hook-sidecar-${started++}`,
+        name: `sidecar-${started++}`,
+        readOnlyRoot: true,
         command: [process.execPath, join(PROJECT, "src/sidecar/main.ts")],
         uid: KUBEVIRT_USER,
         mounts: [
           { hostPath: PROJECT, containerPath: PROJECT, readOnly: true },
           { hostPath: own, containerPath: "/var/run/kubevirt-hooks" },
           { hostPath: podinfo, containerPath: "/etc/podinfo", readOnly: true },
+          {
+            hostPath: metadata,
+            containerPath: "/var/run/kubernetes.io/dra-device-attributes",
+            readOnly: true,
+          },
+          ...shared,
         ],
         ...(container === undefined ? {} : { env: { CONTAINER_NAME: container } }),
       }),

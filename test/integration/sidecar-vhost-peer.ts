@@ -3,6 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 
 /** Requests that QEMU sends before the guest runs, and that want an answer (vhost-user specification). */
 const GET_FEATURES = 1;
+const SET_LOG_BASE = 6;
+const GET_VRING_BASE = 11;
 const GET_PROTOCOL_FEATURES = 15;
 const GET_QUEUE_NUM = 17;
 const GET_CONFIG = 24;
@@ -13,6 +15,10 @@ const PROTOCOL_FEATURES = 1n << 30n;
 const IOMMU_PLATFORM = 1n << 33n;
 const MULTIQUEUE = 1n << 22n;
 const VIRTIO_NET_MTU = 1n << 3n;
+const RING_PACKED = 1n << 34n;
+/** Without them QEMU lets no VM migrate: the backend couldn't say what it wrote into the guest's memory. */
+const LOG_ALL = 1n << 26n;
+const PROTOCOL_LOG_SHMFD = 1n << 1n;
 const PROTOCOL_MQ = 1n << 0n;
 const PROTOCOL_REPLY_ACK = 1n << 3n;
 const PROTOCOL_MTU = 1n << 4n;
@@ -65,9 +71,13 @@ export class VhostUserPeer {
 
 function answer(socket: Socket, request: number, flags: number, size: number): void {
   const values: Readonly<Record<number, bigint>> = {
-    [GET_FEATURES]: VERSION_1 | PROTOCOL_FEATURES | IOMMU_PLATFORM | MULTIQUEUE | VIRTIO_NET_MTU,
-    [GET_PROTOCOL_FEATURES]: PROTOCOL_MQ | PROTOCOL_REPLY_ACK | PROTOCOL_MTU | PROTOCOL_SLAVE_REQ,
+    [GET_FEATURES]:
+      VERSION_1 | PROTOCOL_FEATURES | IOMMU_PLATFORM | MULTIQUEUE | VIRTIO_NET_MTU | LOG_ALL | RING_PACKED,
+    [GET_PROTOCOL_FEATURES]:
+      PROTOCOL_MQ | PROTOCOL_REPLY_ACK | PROTOCOL_MTU | PROTOCOL_SLAVE_REQ | PROTOCOL_LOG_SHMFD,
     [GET_QUEUE_NUM]: 256n,
+    [GET_VRING_BASE]: 0n,
+    [SET_LOG_BASE]: 0n,
     [GET_MAX_MEM_SLOTS]: 32n,
   };
   if (request === GET_CONFIG) {

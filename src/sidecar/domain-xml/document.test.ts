@@ -4,6 +4,8 @@ import { childrenNamed, firstChild, parseDomain, type XmlElement } from "./docum
 const textOf = (text: string, element: XmlElement | undefined) =>
   element === undefined ? undefined : text.slice(element.start, element.end);
 
+const attributes = (count: number) => [...Array(count).keys()].map((index) => `a${index}=''`).join(" ");
+
 describe("parseDomain", () => {
   it("knows the place of every element, whatever quotes, white space and line ends it has", () => {
     const text =
@@ -25,6 +27,15 @@ describe("parseDomain", () => {
     const { root } = parseDomain(text);
     expect(root.children.map((child) => child.name)).toEqual(["description", "devices"]);
     expect(textOf(text, firstChild(root, "devices"))).toBe("<devices><disk/></devices>");
+  });
+
+  it("names the line of an error behind a comment of several lines", () => {
+    expect(() => parseDomain("<domain><!--\n\n-->\n<devices></domain>")).toThrow(/line 4/);
+  });
+
+  it("takes many blanks in a tag", () => {
+    const text = `<domain><devices><interface${" ".repeat(900_000)}/></devices></domain>`;
+    expect(textOf(text, firstChild(parseDomain(text).root, "devices"))).toHaveLength(text.length - 17);
   });
 
   it("resolves entities in attribute values", () => {
@@ -62,6 +73,20 @@ describe("parseDomain", () => {
     ["another root", "<network/>", "<network>"],
     ["a DOCTYPE", "<!DOCTYPE domain [<!ENTITY a 'b'>]><domain/>", "DOCTYPE"],
     ["an open comment", "<domain/><!-- ", "comment"],
+    ["an open instruction", "<domain/><?x ", "processing instruction"],
+    ["an open CDATA section", "<domain><![CDATA[ </domain>", "CDATA"],
+    ["an open tag", "<domain", "open tag"],
+    ["entities that multiply", `<!DOCTYPE d [<!ENTITY a "&b;&b;">]><domain>&a;</domain>`, "DOCTYPE"],
+    ["a document too deep", `<domain>${"<a>".repeat(500)}${"</a>".repeat(500)}</domain>`, "nested"],
+    ["too many elements", `<domain>${"<a/>".repeat(40_000)}</domain>`, "15000 elements"],
+    ["too many attributes", `<domain ${attributes(50_000)}/>`, "40000 attributes"],
+    ["too many comments", `<domain>${"<!---->".repeat(40_000)}</domain>`, "15000 elements"],
+    ["a long text", `<domain>${"x".repeat(200_000)}</domain>`, "between two tags"],
+    ["a long comment", `<domain><!--${"x".repeat(200_000)}--></domain>`, "between two tags"],
+    ["a long end", `<domain/>${" ".repeat(200_000)}`, "behind its end"],
+    ["more than a megabyte", `<domain a="${"x".repeat(1_000_000)}"/>`, "1000000 characters"],
+    ["many open comments", `<domain/>${"<!--".repeat(200_000)}`, "comment"],
+    ["many open quotes", `<domain ${"a='".repeat(300_000)}`, "open"],
   ])("refuses %s", (_name, text, words) => {
     expect(() => parseDomain(text)).toThrow(
       expect.objectContaining({ code: "invalid-domain", message: expect.stringContaining(words) }),

@@ -57,7 +57,7 @@ export function appendChild(text: string, parent: XmlElement, xml: string): Edit
 /** Adds an attribute behind the last one of an element's start tag. */
 export function addAttribute(text: string, element: XmlElement, name: string, value: string): Edit {
   const tag = text.slice(element.start, startTagEnd(text, element));
-  const at = element.start + tag.replace(/\s*\/?>$/, "").length;
+  const at = element.start + tag.slice(0, tag.endsWith("/>") ? -2 : -1).trimEnd().length;
   return { start: at, end: at, replacement: ` ${name}="${escapeAttribute(value)}"` };
 }
 

@@ -19,19 +19,21 @@ const QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0";
  */
 export function editGuestMtu(document: DomainDocument, nics: readonly GuestMtu[]): Edit[] {
   const { text, root } = document;
-  const override = firstChild(root, "qemu:override");
+  const override = findOverride(root);
+  // KubeVirt's plugins print QEMU's elements with the namespace instead of the prefix.
+  const prefix = override?.name.replace(/override$/, "") ?? "qemu:";
   const missing: GuestMtu[] = [];
   const edits: Edit[] = [];
   for (const nic of nics) {
-    const device = childrenNamed(override, "qemu:device").find(
+    const device = childrenNamed(override, `${prefix}device`).find(
       (one) => one.attributes.get("alias") === `ua-${nic.name}`,
     );
-    if (device !== undefined) edits.push(...editDevice(text, device, nic.mtu));
+    if (device !== undefined) edits.push(...editDevice(text, device, nic.mtu, prefix));
     else if (nic.mtu !== DEFAULT_MTU) missing.push(nic);
   }
   if (missing.length === 0) return edits;
   const indent = override === undefined ? deeper(childIndent(text, root)) : childIndent(text, override);
-  const devices = missing.map((nic) => deviceXml(nic, indent)).join(indent);
+  const devices = missing.map((nic) => deviceXml(nic, indent, prefix)).join(indent);
   if (override !== undefined) return [...edits, appendChild(text, override, devices)];
   const declared =
     root.attributes.get("xmlns:qemu") === QEMU_NAMESPACE ? "" : ` xmlns:qemu="${QEMU_NAMESPACE}"`;
@@ -39,28 +41,35 @@ export function editGuestMtu(document: DomainDocument, nics: readonly GuestMtu[]
   return [...edits, appendChild(text, root, xml)];
 }
 
+function findOverride(root: XmlElement): XmlElement | undefined {
+  const byNamespace = (one: XmlElement) =>
+    one.name === "override" && one.attributes.get("xmlns") === QEMU_NAMESPACE;
+  return firstChild(root, "qemu:override") ?? root.children.find(byNamespace);
+}
+
 /** A device that is overridden already, by us or by another hook: only the MTU is ours. */
-function editDevice(text: string, device: XmlElement, mtu: number): Edit[] {
-  const frontend = firstChild(device, "qemu:frontend");
+function editDevice(text: string, device: XmlElement, mtu: number, prefix: string): Edit[] {
+  const frontend = firstChild(device, `${prefix}frontend`);
   const property = frontend?.children.find((one) => one.attributes.get("name") === "host_mtu");
   if (property !== undefined) {
-    return [{ start: property.start, end: property.end, replacement: propertyXml(mtu) }];
+    return [{ start: property.start, end: property.end, replacement: propertyXml(mtu, prefix) }];
   }
   if (mtu === DEFAULT_MTU) return [];
-  if (frontend !== undefined) return [appendChild(text, frontend, propertyXml(mtu))];
-  return [appendChild(text, device, frontendXml(mtu, childIndent(text, device)))];
+  if (frontend !== undefined) return [appendChild(text, frontend, propertyXml(mtu, prefix))];
+  return [appendChild(text, device, frontendXml(mtu, childIndent(text, device), prefix))];
 }
 
-function deviceXml(nic: GuestMtu, indent: string): string {
+function deviceXml(nic: GuestMtu, indent: string, prefix: string): string {
   const inner = deeper(indent);
   const alias = escapeAttribute(`ua-${nic.name}`);
-  return `<qemu:device alias="${alias}">${inner}${frontendXml(nic.mtu, inner)}${indent}</qemu:device>`;
+  const frontend = frontendXml(nic.mtu, inner, prefix);
+  return `<${prefix}device alias="${alias}">${inner}${frontend}${indent}</${prefix}device>`;
 }
 
-function frontendXml(mtu: number, indent: string): string {
-  return `<qemu:frontend>${deeper(indent)}${propertyXml(mtu)}${indent}</qemu:frontend>`;
+function frontendXml(mtu: number, indent: string, prefix: string): string {
+  return `<${prefix}frontend>${deeper(indent)}${propertyXml(mtu, prefix)}${indent}</${prefix}frontend>`;
 }
 
-function propertyXml(mtu: number): string {
-  return `<qemu:property name="host_mtu" type="unsigned" value="${mtu}"></qemu:property>`;
+function propertyXml(mtu: number, prefix: string): string {
+  return `<${prefix}property name="host_mtu" type="unsigned" value="${mtu}"></${prefix}property>`;
 }

@@ -31,8 +31,16 @@ export interface VhostUserNic {
   readonly mac?: string | undefined;
   /** Queue pairs; absent leaves one. */
   readonly queues?: number | undefined;
-  /** Translate device addresses, for guests whose memory is encrypted. */
+  /** Entries of each receive ring; absent is 1024. */
+  readonly rxQueueSize?: number | undefined;
+  /** Entries of each transmit ring; absent is 1024. */
+  readonly txQueueSize?: number | undefined;
+  /** Offer the packed ring layout; absent says nothing of it, and QEMU doesn't. */
+  readonly packed?: boolean | undefined;
+  /** Translate device addresses: for guests whose memory is encrypted, and behind a virtual IOMMU. */
   readonly iommu: boolean;
+  /** Let the device keep a cache of translations, which a virtual IOMMU invalidates. */
+  readonly ats?: boolean | undefined;
   readonly linkDown: boolean;
   readonly bootOrder?: number | undefined;
   readonly acpiIndex?: number | undefined;
@@ -63,6 +71,7 @@ export function editInterfaces(
       code: "invalid-domain",
       what: "the domain has no <devices>",
       where: "OnDefineDomain",
+      fix: "look at what a hook sidecar before this one wrote",
     });
   }
   const present = interfacesByName(devices);
@@ -72,6 +81,11 @@ export function editInterfaces(
     const existing = present.get(nic.name);
     if (existing === undefined) missing.push(nic);
     else edits.push(rebuild(text, existing, nic));
+  }
+  if (missing.length > 0 && firstChild(devices, "interface") === undefined) {
+    const indent = childIndent(text, devices);
+    const all = missing.map((nic) => nicXml(nic, indent)).join(indent);
+    return [appendChild(text, devices, all)];
   }
   // In VMI order, so that of two that land at the same place the first one comes first.
   for (const nic of missing) {
@@ -123,8 +137,8 @@ function insert(
   if (before !== undefined) return insertAfter(text, before, nicXml(nic, indentOf(text, before.start)));
   // None of the VMI's interfaces stands in front: then before all interfaces, KubeVirt's placeholders included.
   const after = present.get(order.slice(at + 1).find(isHere) ?? "") ?? firstChild(devices, "interface");
-  if (after !== undefined) return insertBefore(text, after, nicXml(nic, indentOf(text, after.start)));
-  return appendChild(text, devices, nicXml(nic, childIndent(text, devices)));
+  if (after === undefined) throw new Failure({ code: "internal", what: "the domain has no interface" });
+  return insertBefore(text, after, nicXml(nic, indentOf(text, after.start)));
 }
 
 /** The interface element, with every line but the first on `indent`. */
@@ -137,9 +151,11 @@ function nicXml(nic: VhostUserNic, indent: string, keptAddress?: string): string
     element("driver", {
       name: "vhost",
       queues: nic.queues,
-      rx_queue_size: RING_SIZE,
-      tx_queue_size: RING_SIZE,
+      rx_queue_size: nic.rxQueueSize ?? RING_SIZE,
+      tx_queue_size: nic.txQueueSize ?? RING_SIZE,
       iommu: nic.iommu ? "on" : undefined,
+      ats: nic.ats === true ? "on" : undefined,
+      packed: nic.packed === undefined ? undefined : nic.packed ? "on" : "off",
     }),
     nic.bootOrder === undefined ? "" : element("boot", { order: nic.bootOrder }),
     nic.linkDown ? element("link", { state: "down" }) : "",

@@ -20,6 +20,7 @@ const ACCESS = '<access mode="shared"></access>';
  * @throws Failure `invalid-domain` where the domain asks for private memory
  */
 export function editMemory(document: DomainDocument): Edit[] {
+  refusePrivateModules(document);
   return [...editBacking(document), ...editCells(document)];
 }
 
@@ -30,6 +31,9 @@ function editBacking({ text, root }: DomainDocument): Edit[] {
   const mode = access?.attributes.get("mode");
   if (access !== undefined && mode !== "shared") {
     throw conflict(`<access mode=${JSON.stringify(mode ?? "")}>`, "<memoryBacking>");
+  }
+  if (firstChild(backing, "source")?.attributes.get("type") === "anonymous") {
+    throw conflict('<source type="anonymous">', "<memoryBacking>");
   }
   // Memory of hugepages without a source is a file on hugetlbfs, which is shared as well as memfd is.
   const needsSource = ["source", "hugepages"].every((name) => firstChild(backing, name) === undefined);
@@ -65,6 +69,14 @@ function editCells({ text, root }: DomainDocument): Edit[] {
     }
   }
   return edits;
+}
+
+/** Memory modules without `access` have that of their NUMA cell. */
+function refusePrivateModules({ root }: DomainDocument): void {
+  for (const module of childrenNamed(firstChild(root, "devices"), "memory")) {
+    const access = module.attributes.get("access") ?? "shared";
+    if (access !== "shared") throw conflict(`<memory access=${JSON.stringify(access)}>`, "<devices>");
+  }
 }
 
 function conflict(found: string, where: string): Failure {

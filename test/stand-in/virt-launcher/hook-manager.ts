@@ -13,6 +13,8 @@ export interface HookManagerOptions {
   readonly layout: "nested" | "flat";
   readonly collectTimeoutMs?: number;
   readonly callbackDeadlineMs?: number;
+  /** Newest first; what virt-launcher had before 1.2 lacks the first. */
+  readonly knownVersions?: readonly string[];
 }
 
 /** A sidecar that answered Info. */
@@ -38,9 +40,12 @@ const COLLECT_TIMEOUT_MS = 240_000;
 const KNOWN_VERSIONS = ["v1alpha3", "v1alpha2", "v1alpha1"];
 
 const infoService = loadService("kubevirt/hooks-info.proto", "kubevirt.hooks.info.Info");
-const callbackServices: Readonly<Record<string, ReturnType<typeof loadService>>> = {
-  v1alpha3: loadService("kubevirt/hooks-v1alpha3.proto", "kubevirt.hooks.v1alpha3.Callbacks"),
-};
+const callbackServices: Readonly<Record<string, ReturnType<typeof loadService>>> = Object.fromEntries(
+  KNOWN_VERSIONS.map((version) => [
+    version,
+    loadService(`kubevirt/hooks-${version}.proto`, `kubevirt.hooks.${version}.Callbacks`),
+  ]),
+);
 
 /** virt-launcher's side of the hook protocol, as strict and as forgiving as the real one. */
 export class HookManager {
@@ -139,7 +144,9 @@ export class HookManager {
       });
       if (!connected) return undefined;
       const info = await client.call<InfoResult>("Info", {}, INFO_DEADLINE_MS);
-      const version = KNOWN_VERSIONS.find((known) => info.versions.includes(known));
+      const version = (this.#options.knownVersions ?? KNOWN_VERSIONS).find((known) =>
+        info.versions.includes(known),
+      );
       if (version === undefined)
         throw new Error(`Hook sidecar does not expose a supported version: ${info.versions}`);
       return { path, name: info.name, version, hookPoints: info.hookPoints.map((point) => point.name) };

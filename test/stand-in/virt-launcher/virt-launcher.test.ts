@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../../src/logging/logger.ts";
 import { startSidecar } from "../../../src/sidecar/sidecar.ts";
+import { AddressingLibvirt } from "./addressing-libvirt.ts";
 import { networkInfo, podInterfaceName, projectNetworkInfo } from "./network-info.ts";
-import { type KubevirtVersion, type Libvirt, VirtLauncher } from "./virt-launcher.ts";
+import { type KubevirtVersion, VirtLauncher } from "./virt-launcher.ts";
 import type { VirtualMachineInstance } from "./vmi.ts";
-import { child, node, parseXml, printXml, withChild, type XmlNode } from "./xml-tree.ts";
 
 let root: string;
 let end: AbortController;
@@ -20,11 +20,14 @@ beforeEach(async () => {
   end = new AbortController();
   const sidecar = await startSidecar(
     {
-      hooksDirectory: own,
-      hooksDirectoryInCompute: "/var/run/kubevirt-hooks/hook-sidecar-0",
-      owner: "hook-sidecar-0",
+      serves: { kind: "hook-sidecar", directory: own, owner: "hook-sidecar-0" },
+      links: [
+        { here: join(own, "vhostuser"), inCompute: "/var/run/kubevirt-hooks/hook-sidecar-0/vhostuser" },
+      ],
       binding: "vhostuser",
-      networkInfoFile: join(root, "network-info"),
+      networkInfo: { file: join(root, "network-info") },
+      metadataRoot: join(root, "metadata"),
+      socketRoots: ["/var/run"],
       logger: silentLogger,
     },
     end.signal,
@@ -49,33 +52,6 @@ function vmi(count: number, machine = "q35"): VirtualMachineInstance {
       networks: names.map((name) => ({ name, multus: { networkName: name } })),
     },
   };
-}
-
-/** A libvirt that gives every interface without an address the next bus, in document order. */
-class AddressingLibvirt implements Libvirt {
-  #defined: XmlNode | undefined;
-
-  async define(xml: string) {
-    const domain = parseXml(xml);
-    const devices = child(domain, "devices") ?? node("devices");
-    let bus = 0;
-    const children = devices.children.map((one) => {
-      if (one.name !== "interface") return one;
-      bus += 1;
-      if (child(one, "address") !== undefined) return one;
-      return withChild(one, node("address", { type: "pci", bus: `0x0${bus}` }));
-    });
-    this.#defined = withChild(domain, { ...devices, children });
-  }
-
-  async dumpInactiveXml() {
-    if (this.#defined === undefined) throw new Error("nothing is defined");
-    return printXml(this.#defined);
-  }
-
-  async undefine() {
-    this.#defined = undefined;
-  }
 }
 
 async function define(guest: VirtualMachineInstance, kubevirtVersion: KubevirtVersion) {

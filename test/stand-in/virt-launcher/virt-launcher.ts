@@ -1,12 +1,11 @@
 import { type Logger, silentLogger } from "../../../src/logging/logger.ts";
 import { type ConverterOptions, convertVmi, domainName, virtioModel } from "./converter.ts";
+import { habitsOf, type KubevirtVersion, minor } from "./habits.ts";
 import { type CollectedHook, HookManager } from "./hook-manager.ts";
 import { lossyDomain } from "./lossy-domain.ts";
+import { applyPluginHooks, type StructuredPlugin } from "./plugin-hooks.ts";
 import type { VirtualMachineInstance } from "./vmi.ts";
 import { child, node, parseXml, printXml, withChild, type XmlNode } from "./xml-tree.ts";
-
-/** Releases that differ in how often and with what they call OnDefineDomain. */
-export type KubevirtVersion = "1.2" | "1.3" | "1.4" | "1.5" | "1.6" | "1.7" | "1.8" | "1.9" | "main";
 
 /** What of libvirt virt-launcher uses to define a VM: the real one through virsh, or a stand-in. */
 export interface Libvirt {
@@ -16,6 +15,8 @@ export interface Libvirt {
   undefine(name: string): Promise<void>;
 }
 
+export type { KubevirtVersion } from "./habits.ts";
+
 /** What a {@link VirtLauncher} is made of. */
 export interface VirtLauncherOptions extends ConverterOptions {
   /** `/var/run/kubevirt-hooks` of the compute container. */
@@ -23,6 +24,9 @@ export interface VirtLauncherOptions extends ConverterOptions {
   readonly kubevirtVersion: KubevirtVersion;
   readonly libvirt: Libvirt;
   readonly collectTimeoutMs?: number;
+  readonly callbackDeadlineMs?: number;
+  /** Structured plugins of the cluster, and where the machine has compute's `/var/run/kubevirt-plugin`. */
+  readonly plugins?: { readonly active: readonly StructuredPlugin[]; readonly root: string };
   /** Changes KubeVirt's domain before any hook sees it: a kernel, a console, less memory. */
   readonly adapt?: (domain: XmlNode) => XmlNode;
   readonly logger?: Logger;
@@ -60,8 +64,9 @@ export class VirtLauncher {
     this.#logger = options.logger ?? silentLogger;
     this.#hooks = new HookManager({
       hooksDirectory: options.hooksDirectory,
-      layout: minor(options.kubevirtVersion) >= 6 ? "nested" : "flat",
+      layout: habitsOf(options.kubevirtVersion).hooksDirectory,
       ...(options.collectTimeoutMs === undefined ? {} : { collectTimeoutMs: options.collectTimeoutMs }),
+      ...(options.callbackDeadlineMs === undefined ? {} : { callbackDeadlineMs: options.callbackDeadlineMs }),
     });
   }
 
@@ -77,7 +82,7 @@ export class VirtLauncher {
     const calls: HookCall[] = [];
     const define = async (next: XmlNode) => {
       const input = printXml(next);
-      const output = await this.#hooks.onDefineDomain(input, vmi);
+      const output = await this.#callHooks(input, vmi, "Boot");
       calls.push({ input, output });
       this.#logger.debug({ call: calls.length }, "OnDefineDomain answered");
       await this.#options.libvirt.define(output);
@@ -107,12 +112,26 @@ export class VirtLauncher {
 
   /** On the target of a live migration: one call, whose answer nobody uses; only an error counts. */
   async prepareMigrationTarget(vmi: VirtualMachineInstance): Promise<void> {
-    await this.#hooks.onDefineDomain(printXml(this.#convert(vmi)), vmi);
+    await this.#callHooks(printXml(this.#convert(vmi)), vmi, "MigrationTarget");
   }
 
   /** When QEMU is gone: tells the sidecars to end. */
   shutdown(): Promise<void> {
     return this.#hooks.shutdown();
+  }
+
+  async #callHooks(
+    xml: string,
+    vmi: VirtualMachineInstance,
+    context: "Boot" | "MigrationTarget",
+  ): Promise<string> {
+    const answer = await this.#hooks.onDefineDomain(xml, vmi);
+    const { plugins, kubevirtVersion } = this.#options;
+    if (plugins === undefined || plugins.active.length === 0) return answer;
+    if (!habitsOf(kubevirtVersion).hasPlugins) {
+      throw new Error(`KubeVirt ${kubevirtVersion} has no structured plugins`);
+    }
+    return applyPluginHooks(answer, vmi, context, plugins.active, plugins.root);
   }
 
   #convert(vmi: VirtualMachineInstance): XmlNode {
@@ -123,11 +142,6 @@ export class VirtLauncher {
   async #readBack(name: string): Promise<XmlNode> {
     return lossyDomain(parseXml(await this.#options.libvirt.dumpInactiveXml(name)));
   }
-}
-
-/** 1.9 → 9; main is the release after the last one. */
-function minor(version: KubevirtVersion): number {
-  return version === "main" ? 10 : Number(version.split(".")[1]);
 }
 
 function placeholderCount(vmi: VirtualMachineInstance): number {

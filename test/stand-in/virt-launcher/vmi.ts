@@ -35,9 +35,15 @@ export interface VirtualMachineInstance {
       };
     };
     readonly networks?: readonly VmiNetwork[];
+    readonly resourceClaims?: readonly {
+      readonly name: string;
+      readonly resourceClaimName?: string;
+      readonly resourceClaimTemplateName?: string;
+    }[];
   };
   readonly status?: {
     readonly interfaces?: readonly { readonly name: string; readonly podInterfaceName?: string }[];
+    readonly migrationState?: { readonly completed?: boolean; readonly failed?: boolean };
   };
 }
 
@@ -61,4 +67,5 @@ export interface VmiNetwork {
   readonly name: string;
   readonly pod?: object;
   readonly multus?: { readonly networkName: string; readonly default?: boolean };
+  readonly resourceClaim?: { readonly claimName: string; readonly requestName: string };
 }

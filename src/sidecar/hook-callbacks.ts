@@ -5,8 +5,9 @@ import type {
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { loadService } from "../grpc/load-service.ts";
-import { toServiceError } from "../grpc/status.ts";
+import { type DomainCall, domainCall } from "./domain-call.ts";
 import type { DomainRequest } from "./domain-hook.ts";
+import { hookError } from "./hook-error.ts";
 
 /** A gRPC service with what serves it. */
 export interface ServedService {
@@ -14,10 +15,10 @@ export interface ServedService {
   readonly implementation: UntypedServiceImplementation;
 }
 
-/** What stands behind every version of the callbacks. */
+/** What stands behind every version of the callbacks, and behind the domain hook of structured plugins. */
 export interface HookCallbacks {
-  /** The signal fires when the caller gave up. Failures become the caller's error. */
-  defineDomain(request: DomainRequest, signal: AbortSignal): Promise<Uint8Array>;
+  /** Failures become the caller's error. */
+  defineDomain(request: DomainRequest, call: DomainCall): Promise<Uint8Array>;
   /** QEMU is gone: the answer goes out first, then the program ends. */
   shutdown(): void;
 }
@@ -27,19 +28,22 @@ interface CloudInit {
   readonly cloudInitData: Uint8Array;
 }
 
-/** `kubevirt.hooks.v1alpha3.Callbacks` over {@link HookCallbacks}. */
-export function callbacksV1alpha3(callbacks: HookCallbacks): ServedService {
+/** Versions of the callbacks, newest first; virt-launcher takes the newest that it knows. */
+export const HOOK_VERSIONS = ["v1alpha3", "v1alpha2", "v1alpha1"] as const;
+
+export type HookVersion = (typeof HOOK_VERSIONS)[number];
+
+/** `kubevirt.hooks.<version>.Callbacks`: a version has the first one, two or three of these methods. */
+export function callbacksService(version: HookVersion, callbacks: HookCallbacks): ServedService {
   const implementation: UntypedServiceImplementation = {
     OnDefineDomain: async (
       call: ServerUnaryCall<DomainRequest, object>,
       answer: sendUnaryData<{ domainXML: Uint8Array }>,
     ) => {
-      const gone = new AbortController();
-      call.on("cancelled", () => gone.abort(new Error("virt-launcher gave up the call")));
       try {
-        answer(null, { domainXML: await callbacks.defineDomain(call.request, gone.signal) });
+        answer(null, { domainXML: await callbacks.defineDomain(call.request, domainCall(call)) });
       } catch (error) {
-        answer(toServiceError(error));
+        answer(hookError(error));
       }
     },
     PreCloudInitIso: ({ request }: ServerUnaryCall<CloudInit, CloudInit>, answer: sendUnaryData<CloudInit>) =>
@@ -52,8 +56,9 @@ export function callbacksV1alpha3(callbacks: HookCallbacks): ServedService {
       callbacks.shutdown();
     },
   };
-  return {
-    definition: loadService("kubevirt/hooks-v1alpha3.proto", "kubevirt.hooks.v1alpha3.Callbacks").definition,
-    implementation,
-  };
+  const { definition } = loadService(
+    `kubevirt/hooks-${version}.proto`,
+    `kubevirt.hooks.${version}.Callbacks`,
+  );
+  return { definition, implementation };
 }

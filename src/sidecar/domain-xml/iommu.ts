@@ -1,0 +1,47 @@
+import { Failure } from "../../failure/failure.ts";
+import { type DomainDocument, firstChild } from "./document.ts";
+import { appendChild, childIndent, deeper, type Edit, indentOf, insertBefore } from "./edits.ts";
+
+/** Models of libvirt that translate for virtio devices: Intel's on q35, Arm's on virt. */
+export type IommuModel = "intel" | "smmuv3";
+
+const IOAPIC = '<ioapic driver="qemu"></ioapic>';
+
+/**
+ * The edits that give the guest a virtual IOMMU; one that is there already stays as it is. vfio-pci in the guest
+ * wants interrupt remapping, which Intel's has only with the I/O APIC in QEMU. The device IOTLB is what
+ * vhost-user backends are told of invalidated addresses through.
+ * @throws Failure `invalid-domain` where the I/O APIC is asked to be in the kernel
+ */
+export function editIommu(document: DomainDocument, model: IommuModel): Edit[] {
+  const { text, root } = document;
+  const devices = firstChild(root, "devices");
+  if (devices === undefined || firstChild(devices, "iommu") !== undefined) return [];
+  if (model === "smmuv3") return [appendChild(text, devices, '<iommu model="smmuv3"></iommu>')];
+  const indent = childIndent(text, devices);
+  const driver = `${deeper(indent)}<driver intremap="on" iotlb="on"></driver>`;
+  return [
+    ...editIoapic(document),
+    appendChild(text, devices, `<iommu model="intel">${driver}${indent}</iommu>`),
+  ];
+}
+
+function editIoapic({ text, root }: DomainDocument): Edit[] {
+  const features = firstChild(root, "features");
+  if (features === undefined) {
+    const [first] = root.children;
+    if (first === undefined) return [];
+    const indent = indentOf(text, first.start);
+    return [insertBefore(text, first, `<features>${deeper(indent)}${IOAPIC}${indent}</features>`)];
+  }
+  const ioapic = firstChild(features, "ioapic");
+  if (ioapic === undefined) return [appendChild(text, features, IOAPIC)];
+  const driver = ioapic.attributes.get("driver");
+  if (driver === "qemu") return [];
+  throw new Failure({
+    code: "invalid-domain",
+    what: `the domain has <ioapic driver=${JSON.stringify(driver ?? "")}>, and interrupt remapping needs "qemu"`,
+    where: "OnDefineDomain, <features>",
+    fix: "look for another hook sidecar that writes it, or remove iommu from the VM's annotation",
+  });
+}

@@ -1,0 +1,71 @@
+import { lstat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { DomainHookOptions } from "./domain-hook.ts";
+import { METADATA_ROOT } from "./dra-metadata.ts";
+import { INNER_DIRECTORY } from "./hook-socket.ts";
+import type { ServedHook, SidecarOptions } from "./sidecar.ts";
+import { SOCKET_ROOTS } from "./socket-path.ts";
+import type { SharedDirectory } from "./stable-link.ts";
+
+/** KubeVirt's fixed path of the hooks directory, in the sidecar and in the compute container. */
+const HOOKS_DIRECTORY = "/var/run/kubevirt-hooks";
+/** Where deploy/kubevirt/shared-links.yaml mounts one emptyDir, in the sidecar and in the compute container. */
+const LINKS_DIRECTORY = "/var/run/vhostuser-links";
+const PODINFO_FILE = "/etc/podinfo/network-info";
+
+/** Variables of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * What a container's environment makes of the sidecar. docs/sidecar.md lists the variables.
+ * @param hostName the pod's, unique in the pod where KubeVirt tells no container's name (before 1.6)
+ */
+export async function readEnvironment(
+  env: Environment,
+  hostName: string,
+): Promise<Omit<SidecarOptions, "logger">> {
+  const container = env["CONTAINER_NAME"] || undefined;
+  const directory = env["VHOSTUSER_HOOKS_DIRECTORY"] || HOOKS_DIRECTORY;
+  const pluginSocket = env["VHOSTUSER_PLUGIN_SOCKET"] || undefined;
+  const serves: ServedHook =
+    pluginSocket === undefined
+      ? { kind: "hook-sidecar", directory, owner: container ?? hostName }
+      : { kind: "plugin", socket: pluginSocket };
+  return {
+    serves,
+    links: await linkDirectories(serves, container, env["VHOSTUSER_LINKS_DIRECTORY"] || LINKS_DIRECTORY),
+    binding: env["NETWORK_BINDING_PLUGIN_NAME"] || undefined,
+    networkInfo: { file: env["VHOSTUSER_NETWORK_INFO_FILE"] || PODINFO_FILE },
+    metadataRoot: env["VHOSTUSER_METADATA_DIRECTORY"] || METADATA_ROOT,
+    socketRoots: env["VHOSTUSER_SOCKET_ROOTS"]?.split(":").filter((root) => root !== "") ?? SOCKET_ROOTS,
+  };
+}
+
+/** Every directory that compute has too, that with the most constant path first. */
+async function linkDirectories(
+  serves: ServedHook,
+  container: string | undefined,
+  shared: string,
+): Promise<DomainHookOptions["links"]> {
+  const own = ownLinks(serves, container);
+  if (!(await isDirectory(shared))) return [own];
+  return [{ here: shared, inCompute: LINKS_DIRECTORY }, own];
+}
+
+function ownLinks(serves: ServedHook, container: string | undefined): SharedDirectory {
+  if (serves.kind === "plugin") {
+    // Compute has all plugins' directories at the same path.
+    const links = join(dirname(serves.socket), INNER_DIRECTORY);
+    return { here: links, inCompute: links };
+  }
+  // From KubeVirt 1.6 on a sidecar sees the sub-directory of its name, and is told the name.
+  const inCompute = container === undefined ? HOOKS_DIRECTORY : join(HOOKS_DIRECTORY, container);
+  return { here: join(serves.directory, INNER_DIRECTORY), inCompute: join(inCompute, INNER_DIRECTORY) };
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return lstat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

@@ -1,0 +1,134 @@
+import { systemClock } from "../clock/clock.ts";
+import { Failure } from "../failure/failure.ts";
+import type { Logger } from "../logging/logger.ts";
+import { socketPath as interfaceSocketPath } from "../socket-directory/layout.ts";
+import type { NicSocket } from "./define-domain.ts";
+import { readClaimMetadata } from "./dra-metadata.ts";
+import type { NetworkEntry } from "./network-info.ts";
+import { checkSocketPath } from "./socket-path.ts";
+import { type SharedDirectory, stableSocketPath } from "./stable-link.ts";
+import type { Vmi, VmiInterface } from "./vmi.ts";
+import { type WaitOptions, waitForNetworks } from "./wait-for-networks.ts";
+
+/** Where every pod sees our pool `sockets`. */
+const CONSTANT_MOUNT = "/var/run/vhostuser/sockets";
+
+/** The part of the caller's time that is waited: an error of ours says more than a deadline that passed. */
+const WAITED_PART = 5 / 6;
+
+/** On a migration's target KubeVirt before 1.6.3 never writes the file, so waiting for it is not worth much. */
+const TARGET_BUDGET_MS = 15_000;
+
+/** Where to look for sockets. */
+export interface FindSocketsOptions {
+  /** Directories for stable links; the path in the domain goes through the first. */
+  readonly links: readonly [SharedDirectory, ...SharedDirectory[]];
+  readonly networkInfo: Omit<WaitOptions, "signal"> & {
+    /** Milliseconds to wait on a migration's target; default 15 000. */
+    readonly targetBudgetMs?: number;
+  };
+  /** Root of DRA device metadata in this container. */
+  readonly metadataRoot: string;
+  /** Directories that sockets may lie below, as compute sees them. */
+  readonly socketRoots: readonly string[];
+  readonly logger: Logger;
+}
+
+/** The call on whose behalf it is looked. */
+export interface Caller {
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly deadline: number;
+  readonly isMigrationTarget: boolean;
+}
+
+/**
+ * The socket of each interface by its name, with the path for the domain; stable links are made. Undefined on a
+ * migration's target that has no network-info: a socket in the constant mount needs none.
+ * @throws Failure
+ */
+export async function findSockets(
+  vmi: Vmi,
+  options: FindSocketsOptions,
+  caller: Caller,
+): Promise<ReadonlyMap<string, NicSocket> | undefined> {
+  const fromClaims = await readClaims(vmi, options);
+  const attached = await waitForAttached(vmi, options, caller);
+  if (attached === undefined) return undefined;
+  const entries = new Map([...attached, ...fromClaims]);
+  const paths = new Map(
+    vmi.interfaces.map((one) => [one, pathOf(one, entries.get(one.name), vmi, options)] as const),
+  );
+  refuseSharedSockets(paths, vmi);
+  const sockets = new Map<string, NicSocket>();
+  for (const [{ name, podInterfaceName, claim }, socketPath] of paths) {
+    const nic = { network: name, podInterfaceName, socketPath, claim };
+    const path = await stableSocketPath(nic, options.links);
+    sockets.set(name, { path, mac: entries.get(name)?.mac, mtu: entries.get(name)?.mtu });
+  }
+  return sockets;
+}
+
+async function readClaims(vmi: Vmi, { metadataRoot }: FindSocketsOptions): Promise<[string, NetworkEntry][]> {
+  const entries: [string, NetworkEntry][] = [];
+  for (const { name, claim } of vmi.interfaces) {
+    if (claim !== undefined) entries.push([name, await readClaimMetadata(claim, name, metadataRoot)]);
+  }
+  return entries;
+}
+
+/** Network-info of the interfaces that Multus attached. */
+async function waitForAttached(
+  vmi: Vmi,
+  { networkInfo, logger }: FindSocketsOptions,
+  { signal, deadline, isMigrationTarget }: Caller,
+): Promise<Awaited<ReturnType<typeof waitForNetworks>> | undefined> {
+  const names = vmi.interfaces.filter(({ claim }) => claim === undefined).map(({ name }) => name);
+  const { clock = systemClock, budgetMs = 50_000, targetBudgetMs = TARGET_BUDGET_MS } = networkInfo;
+  const patience = isMigrationTarget ? targetBudgetMs : budgetMs;
+  const left = Math.max(0, deadline - clock.now()) * WAITED_PART;
+  try {
+    return await waitForNetworks(names, { ...networkInfo, budgetMs: Math.min(patience, left), signal });
+  } catch (error) {
+    const isEmpty = error instanceof Failure && error.code === "network-info-timeout";
+    if (!isMigrationTarget || !isEmpty) throw error;
+    logger.warn(
+      { vmi: vmi.name, err: error },
+      "no network-info on a migration's target (KubeVirt before 1.6.3 writes none): the socket must be in the constant mount",
+    );
+    return undefined;
+  }
+}
+
+function pathOf(
+  one: VmiInterface,
+  entry: NetworkEntry | undefined,
+  vmi: Vmi,
+  { socketRoots, logger }: FindSocketsOptions,
+): string {
+  const where = `VMI ${vmi.name}, interface ${one.name}`;
+  if (entry?.socketPath !== undefined) return checkSocketPath(entry.socketPath, socketRoots, where);
+  const path = interfaceSocketPath(CONSTANT_MOUNT, one.podInterfaceName, where);
+  logger.warn(
+    { interface: one.name, socket: path },
+    "the network has no device-info, its socket is taken to be in the constant mount; does its " +
+      "NetworkAttachmentDefinition have the annotation k8s.v1.cni.cncf.io/resourceName?",
+  );
+  return path;
+}
+
+function refuseSharedSockets(paths: ReadonlyMap<VmiInterface, string>, vmi: Vmi): void {
+  const owners = new Map<string, string>();
+  for (const [{ name }, path] of paths) {
+    const other = owners.get(path);
+    if (other !== undefined) {
+      throw new Failure({
+        code: "invalid-network-info",
+        what: `interfaces ${other} and ${name} have the same socket ${path}`,
+        where: `VMI ${vmi.name}`,
+        fix: "correct what wrote their device-info or device metadata: a socket serves one NIC",
+      });
+    }
+    owners.set(path, name);
+  }
+}

@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { readJson } from "./read-json.ts";
+
+const read = (text: string) =>
+  readJson(text, { schema: z.unknown(), code: "invalid-vmi", where: "a test", fix: "nothing" });
+
+describe("readJson", () => {
+  it("counts no value in a string", () => {
+    const text = JSON.stringify({ a: `${"[{,:".repeat(100_000)}"\\` });
+    expect(read(text)).toEqual(JSON.parse(text));
+  });
+
+  it.each([
+    ["too many values", `[${"1,".repeat(60_000)}1]`, "50000 values"],
+    ["too many levels", `${"[".repeat(1_000_000)}`, "100 levels"],
+    ["too many objects", `[${"{},".repeat(60_000)}{}]`, "50000 values"],
+    ["a string that doesn't end", `["${"\\".repeat(1001)}`, "not JSON"],
+    ["nothing", "", "not JSON"],
+  ])("refuses %s", (_name, text, words) => {
+    expect(() => read(text)).toThrow(
+      expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining(words) }),
+    );
+  });
+});
