@@ -37,6 +37,7 @@ async function start(
     readonly config?: string;
     readonly pollMs?: number;
     readonly apply?: (config: DaemonConfig) => Promise<void>;
+    readonly check?: (config: DaemonConfig) => Promise<void>;
   } = {},
 ): Promise<LiveConfig> {
   const logger = pino(
@@ -183,6 +184,69 @@ describe("a live configuration", () => {
     await config.applyInitial();
     await says("is in effect");
     expect(applied).toEqual([parseConfig(text(4), file)]);
+  });
+
+  it("takes nothing of what the node refuses until the node takes it", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    let checks = 0;
+    const config = await start(file, {
+      pollMs: 20,
+      check: async ({ pools }) => {
+        expect(pools[0]?.capacity).toBe(5);
+        if (checks++ < 3) throw new Error("the label cannot be set");
+      },
+    });
+    await writeFile(file, text(5));
+    const { reason } = await says("is not taken");
+    expect(reason).toContain("the label cannot be set");
+    expect([config.current.pools[0]?.capacity, applied]).toEqual([4, []]);
+    await says("is in effect");
+    expect(applied).toEqual([config.current]);
+    expect(checks).toBe(4);
+    expect(logged.filter(({ level }) => level === 50)).toHaveLength(1);
+  });
+
+  it("forgets what the node refused when the file says something else", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const check = async ({ pools }: DaemonConfig) => {
+      if (pools[0]?.capacity === 5) throw new Error("the label cannot be set");
+    };
+    await start(file, { pollMs: 20, check });
+    await writeFile(file, text(5));
+    await says("is not taken");
+    await writeFile(file, text(6));
+    await says("is in effect");
+    expect(applied.map(({ pools }) => pools[0]?.capacity)).toEqual([6]);
+  });
+
+  it("says that a file is right again when it says what it said before it was wrong", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    await start(file);
+    await writeFile(file, "pools: [");
+    await says("is not taken");
+    await writeFile(file, text(4));
+    await says("is right again");
+    expect(applied).toEqual([]);
+  });
+
+  it("goes on when the file cannot be read, and when its directory is made anew", async () => {
+    const place = join(directory, "etc");
+    const file = join(place, "config.yaml");
+    await mkdir(place);
+    await writeFile(file, text(4));
+    const config = await start(file, { pollMs: 50 });
+    await rm(file);
+    await mkdir(file);
+    const { reason } = await says("cannot be read");
+    expect(reason).toContain("EISDIR");
+    await rm(place, { recursive: true });
+    await mkdir(place);
+    await writeFile(file, text(7));
+    await says("is in effect");
+    expect(config.current.pools[0]?.capacity).toBe(7);
   });
 
   it("goes on when the file is gone, and takes it when it is back", async () => {

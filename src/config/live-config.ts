@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../clock/clock.ts";
-import { describeThrown, toFailure } from "../failure/failure.ts";
+import { describeThrown, systemCode, toFailure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
 import { checkJoined } from "./load.ts";
@@ -21,6 +21,11 @@ export interface LiveConfigOptions {
    * it is called again with the same at the next look.
    */
   readonly apply: (config: DaemonConfig) => Promise<void>;
+  /**
+   * Tries out on this node what a valid configuration asks for, such as its labels, before any of it is taken. Where it
+   * rejects, the old one stays, and the same is checked again at the next look: the node may be mended meanwhile.
+   */
+  readonly check?: (config: DaemonConfig) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Milliseconds between looks at the file that no event told of; default 30 000. */
@@ -45,6 +50,10 @@ export class LiveConfig {
   #config: DaemonConfig;
   /** Text of the file at the last look; one look for each text. */
   #text: string | undefined;
+  /** Why the text is not taken though it is valid; undefined where it is taken or wrong in itself. */
+  #refused: string | undefined;
+  /** Whether the text was wrong in itself, or there was none. */
+  #isBroken = false;
   /** Keys of which was said that they need a restart. */
   #waiting = "";
   /** Why the current configuration is not in effect as a whole; undefined where it is. */
@@ -108,25 +117,33 @@ export class LiveConfig {
 
   async #look(): Promise<void> {
     const { file, parse, logger } = this.#options;
+    const text = await this.#read();
+    const isNew = text !== this.#text;
+    this.#text = text;
+    if (this.#stop.signal.aborted) return;
     try {
-      const text = await readFile(file, "utf8").catch((error: unknown) => {
-        // Told once; a file that is there again is looked at, whatever it says.
-        if (this.#text !== undefined) {
-          logger.error(
-            { file, reason: describeThrown(error) },
-            "the configuration is gone; the old one stays",
-          );
-        }
-        return undefined;
-      });
-      const isNew = text !== this.#text;
-      this.#text = text;
-      if (this.#stop.signal.aborted) return;
-      if (text !== undefined && isNew) await this.#take(parse(text));
+      if (text !== undefined && (isNew || this.#refused !== undefined)) await this.#take(parse(text));
       else if (this.#notApplied !== undefined) await this.#apply();
     } catch (error) {
+      this.#isBroken = true;
+      this.#refused = undefined;
       const { code, message } = toFailure(error);
       logger.error({ file, code, reason: message }, "the new configuration is not taken; the old one stays");
+    }
+  }
+
+  async #read(): Promise<string | undefined> {
+    const { file, logger } = this.#options;
+    try {
+      return await readFile(file, "utf8");
+    } catch (error) {
+      // Told once; a file that is there again is looked at, whatever it says.
+      if (this.#text !== undefined) {
+        const what = systemCode(error) === "ENOENT" ? "is gone" : "cannot be read";
+        logger.error({ file, reason: describeThrown(error) }, `the configuration ${what}; the old one stays`);
+      }
+      this.#isBroken = true;
+      return undefined;
     }
   }
 
@@ -135,6 +152,12 @@ export class LiveConfig {
     const plan = planReload(this.#config, next);
     // With a key that waits, the two are joined to what nobody has checked.
     checkJoined(plan.config, file);
+    const isSame = isDeepStrictEqual(plan.config, this.#config);
+    if (!isSame && !(await this.#passes(plan.config))) {
+      if (this.#notApplied !== undefined) await this.#apply();
+      return;
+    }
+    this.#refused = undefined;
     const waiting = plan.waiting.join(", ");
     if (waiting !== this.#waiting && waiting !== "") {
       logger.warn(
@@ -143,10 +166,35 @@ export class LiveConfig {
       );
     }
     this.#waiting = waiting;
+    const wasBroken = this.#isBroken;
+    this.#isBroken = false;
+    if (this.#notApplied === undefined && isSame) {
+      // Else the last that an operator reads of the file is that it is wrong.
+      if (wasBroken) logger.info({ file }, "the configuration is right again, and is what is in effect");
+      return;
+    }
     const { added, removed, changed } = plan;
-    if (this.#notApplied === undefined && isDeepStrictEqual(plan.config, this.#config)) return;
     this.#config = plan.config;
     await this.#apply({ added, removed, changed });
+  }
+
+  async #passes(config: DaemonConfig): Promise<boolean> {
+    const { file, check, logger } = this.#options;
+    try {
+      await check?.(config);
+      return true;
+    } catch (error) {
+      const { code, message } = toFailure(error);
+      // The same words at every look would bury everything else.
+      const level = message === this.#refused ? "debug" : "error";
+      this.#refused = message;
+      this.#isBroken = true;
+      logger[level](
+        { file, code, reason: message },
+        "the new configuration is not taken, trying again; the old one stays",
+      );
+      return false;
+    }
   }
 
   async #apply({ added, removed, changed }: PoolChanges = {}): Promise<void> {

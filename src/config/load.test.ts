@@ -56,6 +56,12 @@ describe("configuration file", () => {
       `root: /${"r".repeat(45)}\n${MINIMAL.replace("name: sockets", `name: ${"p".repeat(32)}`)}`,
       /pool p+ a socket's path would have 113 bytes/,
     ],
+    ["an alias of nothing", MINIMAL.replace("n1", "*n1"), /c\.yaml.*configuration\.md/],
+    [
+      "aliases of aliases",
+      `${["a", "b", "c", "d"].map((key, n, keys) => `${key}: &${key} [${`${n === 0 ? "1" : `*${keys[n - 1]}`},`.repeat(10)}]\n`).join("")}${MINIMAL}`,
+      /c\.yaml.*configuration\.md/,
+    ],
     ["no YAML at all", "{{{", /c\.yaml:1/],
     ["an empty file", "", /key \(top\)/],
   ])("refuses %s and says where", (_name, text, message) => {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { isMap, LineCounter, type Node, parseDocument } from "yaml";
+import { type Document, isMap, LineCounter, type Node, parseDocument } from "yaml";
 import type { z } from "zod";
-import { Failure } from "../failure/failure.ts";
+import { describeThrown, Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
 import { type DaemonConfig, daemonConfigSchema, takenTwice } from "./schema.ts";
 
@@ -41,7 +41,7 @@ export function parseConfig(text: string, file: string, node?: string): DaemonCo
     throw invalid(syntax.message, `${file}:${lines.linePos(syntax.pos[0]).line}`);
   }
   if (node !== undefined && isMap(document.contents) && !document.has("node")) document.set("node", node);
-  const parsed = daemonConfigSchema.safeParse(document.toJS());
+  const parsed = daemonConfigSchema.safeParse(plainValue(document, file));
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
       const path = keyPath(issue);
@@ -52,6 +52,15 @@ export function parseConfig(text: string, file: string, node?: string): DaemonCo
   }
   checkPathLengths(parsed.data, file);
   return Object.freeze(parsed.data);
+}
+
+/** @throws Failure `invalid-config` for an alias of nothing, or aliases that make a small text a huge value */
+function plainValue(document: Document, file: string): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    throw invalid(describeThrown(error), file);
+  }
 }
 
 /** For a key that does not belong there the issue names the map around it; the key itself is what helps. */

@@ -24,13 +24,39 @@ const octalMode = z
   })
   .transform((text) => Number.parseInt(text, 8));
 
-const dataplaneSchema = z.strictObject({
-  type: z.literal("ovs-dpdk").describe("Kind of switch."),
-  database: absolutePath
-    .default("/var/run/openvswitch/db.sock")
-    .describe("Unix socket of ovsdb-server, as the daemon sees it."),
-  bridge: z.string().min(1).describe("Bridge that ports join when the network names none."),
-});
+const bridge = z
+  .string()
+  .min(1)
+  .describe(
+    "Bridge that ports join when the network names none; of VPP, the number or the tag of a bridge domain.",
+  );
+
+/** Kinds of switches; one node may have pools of both. */
+const dataplaneSchema = z.discriminatedUnion(
+  "type",
+  [
+    z.strictObject({
+      type: z.literal("ovs-dpdk").describe("Kind of switch."),
+      database: absolutePath
+        .default("/var/run/openvswitch/db.sock")
+        .describe("Unix socket of ovsdb-server, as the daemon sees it."),
+      runDirectory: absolutePath
+        .optional()
+        .describe(
+          "Directory of the bridges' OpenFlow sockets, for port security; that of `database` where it is left out.",
+        ),
+      bridge,
+    }),
+    z.strictObject({
+      type: z.literal("vpp").describe("Kind of switch."),
+      apiSocket: absolutePath
+        .default("/run/vpp/api.sock")
+        .describe("Socket of VPP's binary API (`socksvr` in its startup.conf), as the daemon sees it."),
+      bridge,
+    }),
+  ],
+  { error: "must be the kind of a switch: ovs-dpdk or vpp" },
+);
 
 const directorySchema = z.strictObject({
   owner: unsignedId.default(107).describe("uid of the directories in an allocation; 107 is KubeVirt's QEMU."),
@@ -64,6 +90,17 @@ const poolSchema = z.strictObject({
       "NUMA node that kubelet is told for the devices. `auto`: that of the bridge's physical DPDK ports where they share one.",
     ),
   directory: directorySchema.prefault({}),
+  socketServer: z
+    .enum(["guest", "switch"])
+    .optional()
+    .describe(
+      "Who makes the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts.",
+    ),
+  switchSockets: absolutePath
+    .optional()
+    .describe(
+      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server.",
+    ),
 });
 
 /** The daemon's configuration file; every key that is not here is refused. */

@@ -1,75 +1,64 @@
-import { fchmodSync, fchownSync, opendirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { type Dirent, fchmodSync, fchownSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { systemCode } from "../failure/failure.ts";
 import { SOCKET_FILE } from "../socket-directory/layout.ts";
-import { lockedMode } from "../socket-directory/locked-directory.ts";
 import type { HeldDirectory } from "./held-directory.ts";
 
-/** Owner, group and mode to give back when a directory is opened again. */
-export interface Lock {
-  readonly uid: number;
-  readonly gid: number;
-  readonly mode: number;
-}
-
-/** Removals between two turns of the event loop, some milliseconds: Allocate and ADD are served meanwhile. */
-const SLICE = 1000;
+/** Attempts between two turns of the event loop, a few milliseconds: Allocate and ADD are served meanwhile. */
+const SLICE = 250;
 /** A tree that still grows after so many is left for the next look. */
-const REMOVALS_MAX = 500_000;
+const ATTEMPTS_MAX = 500_000;
 
-/** Takes a directory from its pod: the socket in it serves on, but nobody adds to it. */
-export function lockDirectory(directory: HeldDirectory): Lock {
-  const { uid, gid, mode } = directory.status();
-  fchownSync(directory.fd, 0, gid);
-  fchmodSync(directory.fd, lockedMode(mode));
-  return { uid, gid, mode: mode & 0o7777 };
-}
-
-/** Gives it back. */
-export function unlockDirectory(directory: HeldDirectory, lock: Lock): void {
-  fchownSync(directory.fd, lock.uid, lock.gid);
-  fchmodSync(directory.fd, lock.mode);
+/** The socket: who serves it or is connected to it goes on. */
+function isTheSocket(entry: Dirent): boolean {
+  return entry.name === SOCKET_FILE && entry.isSocket();
 }
 
 /**
- * Removes everything from a locked directory but the socket. Sub-directories are taken from the pod before they are
- * emptied and moved up to be emptied one by one, so that a tree of any depth takes two descriptors; no link is
- * followed.
+ * Removes everything from a directory that a pod has filled but what is kept. Sub-directories are taken from the pod
+ * before they are emptied and moved up to be emptied one by one, so that a tree of any depth takes two descriptors; no
+ * link is followed.
  * @returns the number of entries removed
  */
-export async function emptyHoard(top: HeldDirectory): Promise<number> {
+export async function emptyHoard(
+  top: HeldDirectory,
+  isKept: (entry: Dirent) => boolean = isTheSocket,
+): Promise<number> {
   let removed = 0;
-  let moved = 0;
-  let isEmpty = false;
-  while (!isEmpty && removed < REMOVALS_MAX) {
-    isEmpty = true;
-    for (const entry of entriesOf(top)) {
-      if (entry.name === SOCKET_FILE && entry.isSocket()) continue;
-      isEmpty = false;
-      if (++removed % SLICE === 0) await nextTurn();
-      if (tryRemove(() => unlinkSync(top.entry(entry.name)))) continue;
+  let attempts = 0;
+  let names = 0;
+  // A round that gets nowhere, because what is left cannot be removed, is the last one.
+  let hasProgressed = true;
+  const goesAway = (remove: () => void) => {
+    const isGone = tryRemove(remove);
+    hasProgressed ||= isGone;
+    return isGone;
+  };
+  while (hasProgressed && attempts < ATTEMPTS_MAX) {
+    hasProgressed = false;
+    for (const entry of top.entries(512)) {
+      if (isKept(entry)) continue;
+      if (++attempts % SLICE === 0) await nextTurn();
+      const path = top.entry(entry.name);
+      // An error costs ten times what a removal does: what it was is tried first, and what it has become next time.
+      if (goesAway(() => (entry.isDirectory() ? rmdirSync(path) : unlinkSync(path)))) {
+        removed += 1;
+        continue;
+      }
       using child = top.openEntry(entry.name);
       if (child === undefined) continue;
       fchownSync(child.fd, 0, 0);
       fchmodSync(child.fd, 0o700);
-      for (const { name } of entriesOf(child)) {
-        if (++removed % SLICE === 0) await nextTurn();
-        if (tryRemove(() => unlinkSync(child.entry(name)))) continue;
-        tryRemove(() => renameSync(child.entry(name), top.entry(`.hoard-${moved++}`)));
+      for (const below of child.entries(512)) {
+        const from = child.entry(below.name);
+        if (++attempts % SLICE === 0) await nextTurn();
+        if (below.isDirectory()) goesAway(() => renameSync(from, top.entry(`.hoard-${names++}`)));
+        else if (goesAway(() => unlinkSync(from))) removed += 1;
       }
-      tryRemove(() => rmdirSync(top.entry(entry.name)));
+      if (goesAway(() => rmdirSync(path))) removed += 1;
     }
   }
   return removed;
-}
-
-function* entriesOf(directory: HeldDirectory) {
-  const listing = opendirSync(directory.self, { bufferSize: 512 });
-  try {
-    for (let entry = listing.readSync(); entry !== null; entry = listing.readSync()) yield entry;
-  } finally {
-    listing.closeSync();
-  }
 }
 
 /** False when something else stands there than what was expected; the next round sees what. */

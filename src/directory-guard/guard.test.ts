@@ -74,6 +74,19 @@ async function bindSocket(path: string, mode = 0o755): Promise<void> {
 
 const modeOf = async (path: string) => ((await lstat(path)).mode & 0o7777).toString(8);
 
+/** Fills the kernel's queue of events (fs.inotify.max_queued_events) and then binds a socket, with umask 022. */
+const FLOOD = `
+  const fs = require("node:fs");
+  const [directory, path] = process.argv.slice(1);
+  const limit = Number(fs.readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
+  for (const name of ["a", "b"]) fs.writeFileSync(directory + "/" + name, "");
+  for (let n = 0; n < limit + 1000; n++) fs.chmodSync(directory + "/" + "ab"[n % 2], 0o600);
+  process.umask(0o022);
+  require("node:net").createServer().listen(path, () => {
+    fs.chownSync(path, 107, 1500);
+    process.exit();
+  });`;
+
 async function until(look: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + LIMIT_MS;
   while (!(await look())) {
@@ -232,6 +245,159 @@ describe("a directory that is filled", () => {
     await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
     expect(await readdir(directory)).toHaveLength(ENTRIES_MAX - 18);
     expect(guard.counts.hoardsEmptied).toBe(0);
+  });
+});
+
+describe("names of any bytes", () => {
+  const odd = (directory: string, n: number | string = 0) =>
+    Buffer.concat([Buffer.from(`${directory}/`), Buffer.from([0xff, 0xfe, 0xc3]), Buffer.from(String(n))]);
+
+  it("do not save a hoard from being emptied", async () => {
+    const directory = await allocate();
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(odd(directory, n), "");
+    await mkdir(odd(directory, "d"));
+    await writeFile(Buffer.concat([odd(directory, "d/"), Buffer.from([0x80])]), "");
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+  });
+
+  it("do not hide what a sub-directory holds", async () => {
+    const directory = await allocate();
+    await mkdir(odd(directory));
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(odd(directory, `0/${n}`), "");
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+  });
+
+  it("do not keep a socket from its group", async () => {
+    const directory = await allocate();
+    await bindSocket(join(directory, "vhost.sock"));
+    await rename(join(directory, "vhost.sock"), odd(directory));
+    await guard.start();
+    expect((await lstat(odd(directory))).mode & 0o777).toBe(0o775);
+  });
+});
+
+describe("a pod with root", () => {
+  const fill = async (top: string) => {
+    await mkdir(join(top, "stray"));
+    await writeFile(join(top, "stray", "below"), "");
+    for (let n = 0; n < 20; n++) await writeFile(join(top, `f${n}`), "");
+    for (let n = 0; n < 20; n++) await mkdir(join(top, `d${n}`));
+  };
+
+  it("that fills its allocation's directory loses what the daemon did not make there, and nothing else", async () => {
+    const directory = await allocate();
+    const other = await allocate();
+    const top = join(directory, "..");
+    await bindSocket(join(directory, "vhost.sock"));
+    guard = newGuard({ namesOf: (id) => (top.endsWith(id) ? ["net1"] : undefined) });
+    await fill(top);
+    await guard.start();
+    await until(async () => (await readdir(top)).length === 1);
+    expect(await readdir(directory)).toEqual(["vhost.sock"]);
+    expect([(await lstat(directory)).uid, await modeOf(directory)]).toEqual([107, "2770"]);
+    // It goes on: with that allocation, and with others.
+    for (const path of [directory, other]) {
+      await bindSocket(join(path, "again.sock"));
+      await until(async () => (await modeOf(join(path, "again.sock"))) === "775");
+    }
+  });
+
+  it("loses files and no directory while there is no record of its allocation", async () => {
+    const directory = await allocate();
+    const top = join(directory, "..");
+    await fill(top);
+    await guard.start();
+    await until(async () => (await readdir(top)).length === 22);
+    expect(await readdir(join(top, "stray"))).toEqual(["below"]);
+  });
+
+  it("is looked after in directories of its own too, as far as it may have them", async () => {
+    const top = join(await allocate(), "..");
+    guard = newGuard({ namesOf: () => ["net1"] });
+    await guard.start();
+    await mkdir(join(top, "own"));
+    for (let n = 0; n < ENTRIES_MAX + 10; n++)
+      await writeFile(join(top, "own", `f${n}`), "").catch((error: unknown) =>
+        expect(systemCode(error)).toBe("ENOENT"),
+      );
+    await until(async () => (await readdir(join(top, "own"))).length === 0);
+  });
+});
+
+describe("inodes that nobody sees", () => {
+  it("lock out the pod that takes them by files that it unlinks and keeps open, until it gives them back", async () => {
+    const [directory, innocent] = [await allocate(), await allocate()];
+    let used = 100;
+    guard = newGuard({ inodes: () => ({ files: 131_072, ffree: 131_072 - used }), firstLockMs: 20 });
+    await guard.start();
+    await until(async () => {
+      await writeFile(join(directory, "x"), "");
+      await rm(join(directory, "x"));
+      // Far from scarce.
+      used = Math.min(20_000, used + 2_000);
+      return (await lstat(directory)).uid === 0;
+    });
+    await bindSocket(join(innocent, "vhost.sock"));
+    await until(async () => (await modeOf(join(innocent, "vhost.sock"))) === "775");
+    await delay(100);
+    expect([(await lstat(directory)).uid, (await lstat(innocent)).uid]).toEqual([0, 107]);
+    used = 200;
+    await until(async () => (await lstat(directory)).uid === 107);
+    expect(guard.counts.hoardsEmptied).toBe(1);
+  });
+});
+
+describe("a directory that was left as root's between two steps of its lock", () => {
+  it("is given back to its pod all the same", async () => {
+    const directory = await allocate();
+    await chown(directory, 0, 1500);
+    for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
+    guard = newGuard({ firstLockMs: 20, ownershipOf: () => ({ owner: 107, group: 1500, mode: 0o2770 }) });
+    await guard.start();
+    await until(async () => (await readdir(directory)).length === 0);
+    await until(async () => (await lstat(directory)).uid === 107);
+    expect(await modeOf(directory)).toBe("2770");
+  });
+});
+
+describe("a lost event", () => {
+  it("of a pod does no harm for long: the kernel's queue overflows when another makes more than are read", async () => {
+    const [noisy, victim] = [await allocate(), await allocate()];
+    const path = join(victim, "vhost.sock");
+    let isSwept = false;
+    const clock: Clock = {
+      now: systemClock.now,
+      sleep: (ms, signal) => {
+        if (ms !== 10_000) return systemClock.sleep(ms, signal);
+        isSwept = true;
+        return systemClock.sleep(50, signal);
+      },
+    };
+    guard = newGuard({ clock });
+    await guard.start();
+    // Nothing is read while this process waits for its child.
+    const { status } = spawnSync(process.execPath, ["-e", FLOOD, noisy, path]);
+    expect(status).toBe(0);
+    await until(async () => (await modeOf(path)) === "775");
+    expect(isSwept).toBe(true);
+  });
+});
+
+describe("the root", () => {
+  it("is looked at again when it was gone for a while", async () => {
+    await rename(root, `${root}-away`);
+    const clock: Clock = {
+      now: systemClock.now,
+      sleep: (ms, signal) => systemClock.sleep(ms === 5_000 ? 20 : ms, signal),
+    };
+    guard = newGuard({ clock });
+    await guard.start();
+    await rename(`${root}-away`, root);
+    const directory = await allocate();
+    await bindSocket(join(directory, "vhost.sock"));
+    await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
   });
 });
 

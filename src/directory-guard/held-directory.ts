@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, type Stats } from "node:fs";
+import { closeSync, constants, type Dirent, fstatSync, opendirSync, openSync, type Stats } from "node:fs";
 import { systemCode } from "../failure/failure.ts";
 
 const FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -9,6 +9,9 @@ const O_PATH = 0o10000000;
  * A directory held open, with calls that do not wait for a thread: on a tmpfs they take a microsecond or two, a
  * round trip through the thread pool takes ten times that. Entries are named through the descriptor, so that
  * nothing that a pod swaps leads out.
+ *
+ * A name is any bytes that a pod likes. Read as UTF-8, those that are none would come out as another name, under which
+ * nothing is found: so names are latin1 strings, one character for each byte ({@link byteName}).
  */
 export class HeldDirectory implements Disposable {
   readonly fd: number;
@@ -18,7 +21,7 @@ export class HeldDirectory implements Disposable {
   }
 
   /** Opens a directory, which may not be a link; undefined when there is none of that name. */
-  static open(path: string): HeldDirectory | undefined {
+  static open(path: string | Buffer): HeldDirectory | undefined {
     const fd = tryOpen(path, FLAGS);
     return fd === undefined ? undefined : new HeldDirectory(fd);
   }
@@ -29,12 +32,22 @@ export class HeldDirectory implements Disposable {
   }
 
   /** An entry, for one system call that does not follow links. */
-  entry(name: string): string {
-    return `${this.self}/${name}`;
+  entry(name: string): Buffer {
+    return Buffer.from(`${this.self}/${name}`, "latin1");
   }
 
   openEntry(name: string): HeldDirectory | undefined {
     return HeldDirectory.open(this.entry(name));
+  }
+
+  /** Its entries, read `bufferSize` at a time. */
+  *entries(bufferSize = 64): Generator<Dirent> {
+    const listing = opendirSync(this.self, { bufferSize, encoding: "latin1" });
+    try {
+      for (let entry = listing.readSync(); entry !== null; entry = listing.readSync()) yield entry;
+    } finally {
+      listing.closeSync();
+    }
   }
 
   status(): Stats {
@@ -46,12 +59,17 @@ export class HeldDirectory implements Disposable {
   }
 }
 
+/** A name of ours as {@link HeldDirectory} has names: one character for each byte. */
+export function byteName(name: string): string {
+  return Buffer.from(name).toString("latin1");
+}
+
 /** Opens the inode of an entry, whatever it is, without following a link; undefined when it is gone. */
 export function openInode(directory: HeldDirectory, name: string): number | undefined {
   return tryOpen(directory.entry(name), O_PATH | constants.O_NOFOLLOW);
 }
 
-function tryOpen(path: string, flags: number): number | undefined {
+function tryOpen(path: string | Buffer, flags: number): number | undefined {
   try {
     return openSync(path, flags);
   } catch (error) {

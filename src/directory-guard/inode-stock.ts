@@ -26,15 +26,22 @@ export class InodeStock {
     return ffree < files * SCARCE;
   }
 
-  /** Whether many were taken since the last question; also when nobody can tell. */
-  hasGrown(): boolean {
+  /** Inodes in use; undefined when nobody can tell. */
+  used(): number | undefined {
     try {
       const { files, ffree } = this.#read();
-      const before = this.#used;
-      this.#used = files - ffree;
-      return this.#used > before + GROWTH;
+      return files - ffree;
     } catch {
-      return true;
+      return undefined;
     }
+  }
+
+  /** Whether many were taken since the last question; also when nobody can tell. */
+  hasGrown(): boolean {
+    const used = this.used();
+    if (used === undefined) return true;
+    const before = this.#used;
+    this.#used = used;
+    return used > before + GROWTH;
   }
 }

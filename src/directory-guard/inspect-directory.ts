@@ -1,4 +1,4 @@
-import { opendirSync } from "node:fs";
+import type { Dirent } from "node:fs";
 import type { HeldDirectory } from "./held-directory.ts";
 
 /**
@@ -32,25 +32,20 @@ export function inspectDirectory(directory: HeldDirectory, limit = ENTRIES_MAX):
   return { sockets, isHoard: left.entries < 0, isDeep: deeper.length > 0 };
 }
 
-/** Every directory costs at least one entry, so the depth is bounded as the number is. */
+/** Every directory costs at least one entry, so the depth, and with it the descriptors, is bounded as the number is. */
 function countBelow(parent: HeldDirectory, name: string, left: { entries: number }): void {
   if (left.entries < 0) return;
   using directory = parent.openEntry(name);
   if (directory === undefined) return;
-  for (const entry of entriesOf(directory, left)) {
-    if (entry.isDirectory()) countBelow(directory, entry.name, left);
-  }
+  const deeper: string[] = [];
+  for (const entry of entriesOf(directory, left)) if (entry.isDirectory()) deeper.push(entry.name);
+  for (const below of deeper) countBelow(directory, below, left);
 }
 
-function* entriesOf(directory: HeldDirectory, left: { entries: number }) {
-  const listing = opendirSync(directory.self, { bufferSize: 64 });
-  try {
-    for (let entry = listing.readSync(); entry !== null; entry = listing.readSync()) {
-      left.entries -= 1;
-      if (left.entries < 0) return;
-      yield entry;
-    }
-  } finally {
-    listing.closeSync();
+function* entriesOf(directory: HeldDirectory, left: { entries: number }): Generator<Dirent> {
+  for (const entry of directory.entries()) {
+    left.entries -= 1;
+    if (left.entries < 0) return;
+    yield entry;
   }
 }

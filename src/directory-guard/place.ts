@@ -1,11 +1,11 @@
-import type { Lock } from "./empty-hoard.ts";
 import { HeldDirectory } from "./held-directory.ts";
+import type { Lock } from "./lock-directory.ts";
 import type { Watch } from "./watch-once.ts";
 
 /** The root, an allocation or one of the directories in it, as the guard keeps it in mind. */
 export interface Place {
   readonly level: "root" | "allocation" | "directory";
-  /** Below the root; empty for the root. */
+  /** Below the root; empty for the root. One character for each byte, as names of `HeldDirectory`. */
   readonly path: string;
   readonly children: Map<string, Place>;
   watch: Watch | undefined;
@@ -16,6 +16,8 @@ export interface Place {
   /** Looks that changes led to since `spanBegan` (milliseconds since the epoch). */
   looksInSpan: number;
   spanBegan: number;
+  /** Inodes of the whole root that were in use then; undefined when nobody could tell. */
+  inodesAtSpan: number | undefined;
   /** What to give back to the pod from which the directory was taken. */
   lock: Lock | undefined;
   /** How often that was. */
@@ -33,7 +35,8 @@ export function newPlace(parent: Place | undefined, name: string): Place {
     changes: 0,
     changedAt: 0,
     looksInSpan: 0,
-    spanBegan: 0,
+    spanBegan: Number.NEGATIVE_INFINITY,
+    inodesAtSpan: undefined,
     lock: undefined,
     offences: 0,
   };

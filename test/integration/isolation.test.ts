@@ -253,6 +253,23 @@ describe("a pod that fills its directory", () => {
       (top: string) => `const block = Buffer.alloc(1 << 20);
         for (let n = 0; n < 4096; n++) try { fs.appendFileSync("${top}/net1/big" + (n % 8), block) } catch {}`,
     ],
+    [
+      "with files that it unlinks and keeps open, as many as it may",
+      (top: string) => `if (process.env.KEPT === undefined) {
+          process.env.KEPT = "1";
+          for (let n = 0; n < 8; n++) require("node:child_process").spawn(process.execPath, process.execArgv, { stdio: "ignore" });
+        }
+        for (let n = 0; n < 1e6; n++) try {
+          const path = "${top}/net1/x" + process.pid; fs.openSync(path, "w"); fs.unlinkSync(path) } catch {
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1) }`,
+    ],
+    [
+      "with files whose names are no text, in directories whose names are none",
+      (top: string) => `const odd = (path) => Buffer.concat([path, Buffer.from([47, 255, 195])]);
+        const d = odd(Buffer.from("${top}/net1")); try { fs.mkdirSync(d) } catch {}
+        for (let n = 0; n < 1e6; n++) try {
+          fs.closeSync(fs.openSync(Buffer.concat([odd(d), Buffer.from(String(n))]), "w")) } catch {}`,
+    ],
   ])("%s harms nobody else", async (_name, fill) => {
     const a = await attach();
     const hog = await a.run("main", `say("begin"); for (;;) { ${fill(a.directory)} }`);
