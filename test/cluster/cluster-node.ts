@@ -11,8 +11,6 @@ import { StandInMultus } from "../stand-in/multus/multus.ts";
 
 /** Resource of the node's pool. */
 export const SOCKETS = "vhostuser/sockets";
-/** Devices of the node's pool. */
-const CAPACITY = 8;
 /** The DaemonSet's pod on each node. */
 const DAEMON_POD = { namespace: "kube-vhostuser", name: "kube-vhostuser-x7k2p" };
 const PROJECT = resolve(import.meta.dirname, "../..");
@@ -27,6 +25,10 @@ export interface ClusterNodeOptions {
   readonly databaseSocket: string;
   /** Keys of the pool beside those that the node sets itself, for example `directory`. */
   readonly pool?: Readonly<Record<string, unknown>>;
+  /** Devices of the pool; default 8. */
+  readonly capacity?: number;
+  /** Default: a look twice a second, abandoned after three. A cluster waits minutes; the lab does not. */
+  readonly reclaim?: DaemonConfig["reclaim"];
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
 }
@@ -44,9 +46,15 @@ export class ClusterNode {
   readonly root: string;
   readonly kubelet: StandInKubelet;
   readonly multus: StandInMultus;
+  /** Socket that the CNI executable is to talk to. */
+  readonly cniSocket: string;
+  /** Directory of device-info files, with dp/ and cni/ in it. */
+  readonly deviceInfoDirectory: string;
+  /** Directory of the daemon's records, with allocations/ and ports/ in it. */
+  readonly recordsDirectory: string;
   readonly #run: LabRun;
   readonly #daemonPrefix: readonly string[];
-  readonly #records: string;
+  readonly #capacity: number;
   #daemon: Child | undefined;
   #lives = 0;
 
@@ -56,16 +64,19 @@ export class ClusterNode {
     this.name = options.name;
     this.directory = join(run.directory, options.name);
     this.root = join(this.directory, "vhu");
-    this.#records = join(this.directory, "records");
+    this.recordsDirectory = join(this.directory, "records");
+    this.cniSocket = join(this.directory, "cni.sock");
+    this.deviceInfoDirectory = join(this.directory, "devinfo");
+    this.#capacity = options.capacity ?? 8;
     this.configFile = join(this.directory, "config.json");
     this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
-    const devinfo = join(this.directory, "devinfo");
+    const devinfo = this.deviceInfoDirectory;
     this.multus = new StandInMultus({
       cniBinDir: join(PROJECT, "dist/cni"),
       podResourcesSocket: this.kubelet.paths.podResourcesSocket,
       deviceInfo: { devicePlugin: join(devinfo, "dp"), cni: join(devinfo, "cni") },
       cacheDirectory: join(this.directory, "multus"),
-      runtimeEnv: { PATH: "/usr/bin:/bin", KUBE_VHOSTUSER_CNI_SOCKET: join(this.directory, "cni.sock") },
+      runtimeEnv: { PATH: "/usr/bin:/bin", KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket },
     });
   }
 
@@ -100,10 +111,20 @@ export class ClusterNode {
     await waitUntil(
       async () => {
         if (!daemon.isRunning()) throw new Error(`the daemon ended: ${await daemon.logTail()}`);
-        return registrations() > before && this.kubelet.capacity(SOCKETS)?.allocatable === CAPACITY;
+        return registrations() > before && this.kubelet.capacity(SOCKETS)?.allocatable === this.#capacity;
       },
       { what: `node ${this.name} has devices`, limitMs: 20_000, signal: this.#run.cleanup.signal },
     );
+  }
+
+  /** Waits until kubelet has all devices to give. */
+  untilHealthy(): Promise<void> {
+    return this.kubelet.waitForAllocatable(SOCKETS, this.#capacity, 20_000);
+  }
+
+  /** SIGTERM, as when the DaemonSet replaces its pod. */
+  async stopDaemon(): Promise<void> {
+    await this.#daemon?.stop();
   }
 
   /** SIGKILL, as in a crash. */
@@ -128,7 +149,8 @@ export class ClusterNode {
     return {
       directories: await count(this.root),
       records:
-        (await count(join(this.#records, "allocations"))) + (await count(join(this.#records, "ports"))),
+        (await count(join(this.recordsDirectory, "allocations"))) +
+        (await count(join(this.recordsDirectory, "ports"))),
     };
   }
 
@@ -137,21 +159,20 @@ export class ClusterNode {
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: this.name,
       root: this.root,
-      recordsDirectory: this.#records,
-      cniSocket: join(this.directory, "cni.sock"),
-      deviceInfoDirectory: join(this.directory, "devinfo"),
+      recordsDirectory: this.recordsDirectory,
+      cniSocket: this.cniSocket,
+      deviceInfoDirectory: this.deviceInfoDirectory,
       kubelet: {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
       },
       observe: { address: "127.0.0.1", port: 0 },
-      // A cluster waits minutes; the lab does not.
-      reclaim: { intervalSeconds: 0.5, graceSeconds: 3 },
+      reclaim: options.reclaim ?? { intervalSeconds: 0.5, graceSeconds: 3 },
       pools: [
         {
           name: "sockets",
           resource: SOCKETS,
-          capacity: CAPACITY,
+          capacity: this.#capacity,
           dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
           ...options.pool,
         },

@@ -1,0 +1,207 @@
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
+import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
+import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
+import { type Delegate, toDelegate } from "../stand-in/multus/network.ts";
+import { pluginEnvironment, pluginStdin } from "../stand-in/multus/plugin-input.ts";
+import { type CniOutcome, callCni } from "./cni-process.ts";
+import type { LivingPod, PodInterface, PodSandbox } from "./living-pod.ts";
+import type { NetworkVariant } from "./network-variants.ts";
+
+const PLUGIN_TYPE = "kube-vhostuser";
+/** Where Debian's containernetworking-plugins has its executables. */
+const IPAM_PLUGINS = "/usr/lib/cni";
+
+/** How a verb is called, where that differs from what Multus does when all is well. */
+export interface CallOddities {
+  readonly killAfterMs?: number;
+  /** What DEL is given for a configuration. */
+  readonly stdin?: string;
+  readonly withoutNetns?: boolean;
+}
+
+/** A node whose runtime does what a test tells it, and the pods that it believes to run. */
+export class ChurnNode {
+  readonly node: ClusterNode;
+  readonly pods: LivingPod[] = [];
+  readonly #netns: string;
+  readonly #kubelet = new OneAtATime();
+  #named = 0;
+
+  constructor(node: ClusterNode, netns: string) {
+    this.node = node;
+    this.#netns = netns;
+  }
+
+  /** Where host-local keeps its leases, a directory for each network. */
+  get leaseDirectory(): string {
+    return join(this.node.directory, "leases");
+  }
+
+  /** A verb that changes nothing: with it comes an executable that may run IPAM plugins for what was lost. */
+  async visit(): Promise<void> {
+    await callCni({
+      env: {
+        ...this.#environment(),
+        CNI_COMMAND: "DEL",
+        CNI_CONTAINERID: "nobody",
+        CNI_IFNAME: "net1",
+        CNI_PATH: IPAM_PLUGINS,
+      },
+      stdin: "",
+    });
+  }
+
+  /** Has kubelet admit a pod with a device for each network; undefined where kubelet refuses it. */
+  admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
+    return this.#inKubelet("admit a pod", () => this.#admit(networks));
+  }
+
+  /** Kubelet goes and comes back; it admits nobody meanwhile. */
+  restartKubelet(downMs: number): Promise<void> {
+    return this.#inKubelet("restart", () => this.node.kubelet.restart({ downMs }));
+  }
+
+  #inKubelet<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
+    const turn = { key: "kubelet", what, signal: AbortSignal.timeout(60_000) };
+    return this.#kubelet.run(turn, task, (running) => {
+      throw new Error(`${what}: ${running} takes too long`);
+    });
+  }
+
+  async #admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
+    const name = `pod-${this.#named++}`;
+    const container = { name: "c", resources: { [SOCKETS]: networks.length } };
+    const request = { namespace: "tests", name, containers: [container] };
+    const admission = await this.node.kubelet.admitPod(request);
+    if (admission.phase === "Failed") return undefined;
+    const given = admission.containers[0];
+    const hostPath = given?.mounts[0]?.hostPath;
+    if (given === undefined || hostPath === undefined) throw new Error(`pod ${name} was given no directory`);
+    const devices = [...(given.deviceIds[SOCKETS] ?? [])].sort();
+    const interfaces = networks.map((network, index) => {
+      const device = devices[index];
+      if (device === undefined) throw new Error(`pod ${name} was given too few devices`);
+      return { name: `net${index + 1}`, device, network };
+    });
+    const pod = { name, uid: admission.uid, hostPath, interfaces, sandbox: newSandbox() };
+    this.pods.push(pod);
+    return pod;
+  }
+
+  /** The pod is over for kubelet; whether DEL comes is another matter. */
+  forget(pod: LivingPod): void {
+    this.node.kubelet.removePod({ namespace: "tests", name: pod.name });
+    this.pods.splice(this.pods.indexOf(pod), 1);
+  }
+
+  /** ADD of one interface, with what Multus does before it. */
+  async add(
+    pod: LivingPod,
+    sandbox: PodSandbox,
+    wanted: PodInterface,
+    oddities: CallOddities = {},
+  ): Promise<CniOutcome> {
+    const delegate = this.#delegate(wanted);
+    const target = this.#deviceInfoFile(delegate, sandbox);
+    const directory = this.node.deviceInfoDirectory;
+    const directories = { devicePlugin: join(directory, "dp"), cni: join(directory, "cni") };
+    await copyDeviceInfo(directories, delegate, target);
+    const outcome = await this.#call("ADD", pod, sandbox, wanted, oddities);
+    if (outcome.exitCode === 0) sandbox.attached.set(wanted.name, JSON.parse(outcome.stdout));
+    return outcome;
+  }
+
+  /** DEL of one interface; Multus removes the attachment's device-info whatever comes of it. */
+  async del(
+    pod: LivingPod,
+    sandbox: PodSandbox,
+    wanted: PodInterface,
+    oddities: CallOddities = {},
+  ): Promise<CniOutcome> {
+    sandbox.attached.delete(wanted.name);
+    const outcome = await this.#call("DEL", pod, sandbox, wanted, oddities);
+    await this.dropDeviceInfo(sandbox, wanted);
+    return outcome;
+  }
+
+  check(pod: LivingPod, wanted: PodInterface): Promise<CniOutcome> {
+    const prevResult = pod.sandbox.attached.get(wanted.name);
+    return this.#call("CHECK", pod, pod.sandbox, wanted, {}, { prevResult });
+  }
+
+  /** GC of one network, with all attachments that the runtime believes in. */
+  collect(network: NetworkVariant): Promise<CniOutcome> {
+    const valid = this.pods.flatMap(({ sandbox }) =>
+      [...sandbox.attached.keys()].map((ifname) => ({ containerID: sandbox.containerId, ifname })),
+    );
+    return callCni({
+      env: { ...this.#environment(), CNI_COMMAND: "GC", CNI_PATH: IPAM_PLUGINS },
+      stdin: JSON.stringify({ ...this.#config(network), "cni.dev/valid-attachments": valid }),
+    });
+  }
+
+  /** What Multus removes when it gives an attachment up. */
+  dropDeviceInfo(sandbox: PodSandbox, wanted: PodInterface): Promise<void> {
+    return rm(this.#deviceInfoFile(this.#delegate(wanted), sandbox), { force: true });
+  }
+
+  #call(
+    verb: "ADD" | "DEL" | "CHECK",
+    pod: LivingPod,
+    sandbox: PodSandbox,
+    wanted: PodInterface,
+    { killAfterMs, stdin, withoutNetns }: CallOddities,
+    keys: { readonly prevResult?: unknown } = {},
+  ): Promise<CniOutcome> {
+    const delegate = this.#delegate(wanted);
+    const [plugin] = delegate.plugins;
+    if (plugin === undefined) throw new Error("a delegate without a plugin");
+    const deviceInfoFile = this.#deviceInfoFile(delegate, sandbox);
+    const { prevResult } = keys;
+    const env = pluginEnvironment({
+      verb: verb === "DEL" ? "DEL" : "ADD",
+      sandbox: {
+        pod: { namespace: "tests", name: pod.name, uid: pod.uid },
+        containerId: sandbox.containerId,
+        netns: withoutNetns === true ? "" : this.#netns,
+      },
+      delegate,
+      cniPath: IPAM_PLUGINS,
+    });
+    return callCni({
+      env: { ...this.#environment(), ...env, CNI_COMMAND: verb },
+      stdin: stdin ?? JSON.stringify(pluginStdin({ delegate, plugin, deviceInfoFile, prevResult })),
+      ...(killAfterMs === undefined ? {} : { killAfterMs }),
+    });
+  }
+
+  #environment(): Record<string, string> {
+    return { PATH: "/usr/bin:/bin", KUBE_VHOSTUSER_CNI_SOCKET: this.node.cniSocket };
+  }
+
+  #delegate({ name, device, network }: PodInterface): Delegate {
+    const definition = { namespace: "tests", name: `vhostuser-${network.name}`, resourceName: SOCKETS };
+    return toDelegate({ ...definition, interface: name, config: this.#config(network) }, 1, device);
+  }
+
+  #config({ name, keys, addressed }: NetworkVariant): Record<string, unknown> {
+    const capabilities = { deviceID: true, CNIDeviceInfoFile: true };
+    const ranges = [[{ subnet: "10.9.0.0/20" }]];
+    const ipam = { type: "host-local", dataDir: this.leaseDirectory, ranges };
+    // Debian's host-local knows no later version.
+    const given = addressed === true ? { cniVersion: "1.0.0", ipam } : { cniVersion: "1.1.0" };
+    return { name, type: PLUGIN_TYPE, ...keys, ...given, capabilities };
+  }
+
+  #deviceInfoFile(delegate: Delegate, sandbox: PodSandbox): string {
+    return cniDeviceInfoFile(join(this.node.deviceInfoDirectory, "cni"), delegate, sandbox.containerId);
+  }
+}
+
+/** A sandbox that nothing was added to. */
+export function newSandbox(): PodSandbox {
+  return { containerId: randomBytes(32).toString("hex"), attached: new Map() };
+}

@@ -1,0 +1,42 @@
+import { spawn } from "node:child_process";
+import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** The CNI executable as images have it. */
+export const EXECUTABLE = resolve(import.meta.dirname, "../../dist/cni/kube-vhostuser");
+
+/** One run of the executable. */
+export interface CniCall {
+  /** The whole environment: nothing is inherited. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Given on standard input as it is. */
+  readonly stdin: string;
+  /** SIGKILL after so many milliseconds, as when the runtime's own patience ends. */
+  readonly killAfterMs?: number;
+}
+
+/** How a run ended; no exit code where it was killed. */
+export interface CniOutcome {
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+}
+
+/** Runs the executable to its end, or kills it. */
+export async function callCni({ env, stdin, killAfterMs }: CniCall): Promise<CniOutcome> {
+  const child = spawn(EXECUTABLE, [], { env: { ...env }, cwd: "/", stdio: ["pipe", "pipe", "inherit"] });
+  const closed = new Promise<CniOutcome>((done, fail) => {
+    let stdout = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.on("error", fail);
+    child.on("close", (code) => done({ exitCode: code ?? undefined, stdout }));
+  });
+  child.stdin.on("error", () => undefined); // killed before it read its input
+  child.stdin.end(stdin);
+  if (killAfterMs !== undefined) {
+    await Promise.race([closed, delay(killAfterMs)]);
+    child.kill("SIGKILL");
+  }
+  return closed;
+}

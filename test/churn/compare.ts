@@ -1,0 +1,112 @@
+import { readdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { ChurnNode } from "./churn-node.ts";
+import { readLeases } from "./leases.ts";
+import type { LivingPod } from "./living-pod.ts";
+import type { SwitchView } from "./switch-view.ts";
+
+/**
+ * What differs between what a node's living pods should have and what there is, one sentence each: ports with their
+ * settings, flows, leases, QoS rows, directories, device-info files and records, all of them exactly.
+ */
+export async function differences(
+  { node, pods, leaseDirectory }: ChurnNode,
+  view: SwitchView,
+): Promise<readonly string[]> {
+  const attached = pods.flatMap((pod) =>
+    pod.interfaces
+      .filter(({ name }) => pod.sandbox.attached.has(name))
+      .map((wanted) => ({ pod, wanted, key: `${pod.sandbox.containerId}@${wanted.name}` })),
+  );
+  const ports = view.ports.filter((port) => port.node === node.name);
+  return [
+    ...compare(
+      "ports",
+      ports.map(
+        (port) =>
+          `${port.containerId}@${port.interfaceName} socket ${port.socket} tag ${port.tag} cir ${port.cir} secured ${port.secured}`,
+      ),
+      attached.map(({ pod, wanted, key }) => {
+        const socket = join(pod.hostPath, wanted.name, "vhost.sock");
+        const { tag, cir, secured = false } = wanted.network;
+        return `${key} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
+      }),
+    ),
+    ...compare("flows of ports that are gone", view.strayFlows, []),
+    ...compare(
+      "leases",
+      await readLeases(leaseDirectory),
+      attached.filter(({ wanted }) => wanted.network.addressed === true).map(({ key }) => key),
+    ),
+    ...compare(
+      "QoS rows",
+      view.qosRows.filter((owner) => owner === node.name),
+      attached.filter(({ wanted }) => wanted.network.cir !== undefined).map(() => node.name),
+    ),
+    ...compare(
+      "directories",
+      await entries(node.root),
+      pods.map(({ hostPath }) => basename(hostPath)),
+    ),
+    ...(await Promise.all(pods.map((pod) => directoryDifferences(pod)))).flat(),
+    ...compare(
+      "allocation records",
+      await entries(join(node.recordsDirectory, "allocations")),
+      pods.map(({ hostPath }) => `${basename(hostPath)}.json`),
+    ),
+    ...compare(
+      "port records",
+      await entries(join(node.recordsDirectory, "ports")),
+      attached.map(({ key }) => `${key}.json`),
+    ),
+    ...compare(
+      "device-info files of devices",
+      await entries(join(node.deviceInfoDirectory, "dp")),
+      pods.flatMap(({ interfaces }) =>
+        interfaces.map(({ device }) => `vhostuser-sockets-${device}-device.json`),
+      ),
+    ),
+    ...compare(
+      "device-info files of attachments",
+      await entries(join(node.deviceInfoDirectory, "cni")),
+      attached.map(
+        ({ pod, wanted }) =>
+          `tests-vhostuser-${wanted.network.name}-${pod.sandbox.containerId}_${wanted.name}`,
+      ),
+    ),
+  ];
+}
+
+/** Directories of its devices, and of the interfaces that were ever attached; nothing else. */
+async function directoryDifferences({
+  hostPath,
+  interfaces,
+  sandbox,
+}: LivingPod): Promise<readonly string[]> {
+  const there = await entries(hostPath);
+  const needed = interfaces.flatMap(({ name, device }) =>
+    sandbox.attached.has(name) ? [name, device] : [device],
+  );
+  const allowed = new Set(interfaces.flatMap(({ name, device }) => [name, device]));
+  return [
+    ...needed.filter((name) => !there.includes(name)).map((name) => `missing: directory ${hostPath}/${name}`),
+    ...there.filter((name) => !allowed.has(name)).map((name) => `left over: directory ${hostPath}/${name}`),
+  ];
+}
+
+function compare(what: string, is: readonly string[], should: readonly string[]): string[] {
+  const left = [...is];
+  const missing = should.filter((item) => {
+    const at = left.indexOf(item);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
+  });
+  return [
+    ...missing.map((item) => `missing of the ${what}: ${item}`),
+    ...left.map((item) => `left over of the ${what}: ${item}`),
+  ];
+}
+
+async function entries(directory: string): Promise<string[]> {
+  return (await readdir(directory).catch(() => [])).sort();
+}

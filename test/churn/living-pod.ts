@@ -1,0 +1,25 @@
+import type { NetworkVariant } from "./network-variants.ts";
+
+/** One interface that a pod asked for. */
+export interface PodInterface {
+  readonly name: string;
+  readonly device: string;
+  readonly network: NetworkVariant;
+}
+
+/** A sandbox of a pod, and which of its interfaces the runtime believes to be attached. */
+export interface PodSandbox {
+  readonly containerId: string;
+  /** By interface name, what ADD answered. Not in here: never added, failed, killed, or detached. */
+  readonly attached: Map<string, unknown>;
+}
+
+/** A pod that kubelet runs. */
+export interface LivingPod {
+  readonly name: string;
+  readonly uid: string;
+  /** Directory of its allocation on the host. */
+  readonly hostPath: string;
+  readonly interfaces: readonly PodInterface[];
+  sandbox: PodSandbox;
+}

@@ -1,0 +1,65 @@
+import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
+import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
+import type { Dice } from "./dice.ts";
+import { readSwitch, type SwitchView } from "./switch-view.ts";
+
+/** The one switch of all nodes of a churn. */
+export class SharedSwitch {
+  readonly #ovs: OvsDpdk;
+  readonly #bridge: string;
+  readonly #turns = new OneAtATime();
+  #reading: Promise<SwitchView> | undefined;
+
+  constructor(ovs: OvsDpdk, bridge: string) {
+    this.#ovs = ovs;
+    this.#bridge = bridge;
+  }
+
+  /** What it has now; those who ask at the same time share an answer. */
+  view(): Promise<SwitchView> {
+    this.#reading ??= this.#inTurn("read", () => readSwitch(this.#ovs, this.#bridge)).finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  /** The database ends as in a crash and comes back with what it had. */
+  restartDatabase(): Promise<void> {
+    return this.#inTurn("restart the database", async () => {
+      await this.#ovs.killDatabase();
+      await this.#ovs.restartDatabase();
+    });
+  }
+
+  /** The switch ends as in a crash and comes back. */
+  restartSwitch(): Promise<void> {
+    return this.#inTurn("restart the switch", async () => {
+      await this.#ovs.killVswitchd();
+      await this.#ovs.restartVswitchd();
+    });
+  }
+
+  /** An operator's mistake with a port of this node. */
+  meddle(node: string, dice: Dice): Promise<void> {
+    return this.#inTurn("meddle", async () => {
+      const mine = (await readSwitch(this.#ovs, this.#bridge)).ports.filter((port) => port.node === node);
+      const [first, ...others] = mine;
+      if (first === undefined) return;
+      const { name, tag, cir } = dice.pick([first, ...others]);
+      // What a network does not ask for is the operator's own business, and no mistake.
+      const mistakes = [
+        ["--if-exists", "del-port", name],
+        ...(tag === undefined ? [] : [["--if-exists", "set", "Port", name, "tag=4000"]]),
+        ...(cir === undefined ? [] : [["--if-exists", "clear", "Port", name, "qos"]]),
+      ];
+      const [one = [], ...more] = mistakes;
+      await this.#ovs.vsctl("--no-wait", ...dice.pick([one, ...more]));
+    });
+  }
+
+  #inTurn<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
+    return this.#turns.run({ key: "switch", what, signal: AbortSignal.timeout(60_000) }, task, (running) => {
+      throw new Error(`${what}: ${running} takes too long`);
+    });
+  }
+}

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildAll } from "../../scripts/build/build-all.ts";
+import { churnOnce } from "../churn/churn.ts";
+import { ChurnNode } from "../churn/churn-node.ts";
+import { SharedSwitch } from "../churn/shared-switch.ts";
+import { ClusterNode } from "../cluster/cluster-node.ts";
+import { BRIDGES, startSwitch } from "../cluster/switch.ts";
+import { addNetworkNamespace } from "../lab/network-namespace.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+
+/** Nodes that churn at the same time: most of a run is waiting for what is abandoned to be old enough. */
+const NODES = 8;
+const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 504);
+/** Each run's seed is this one and its number; printed, so that a failing one can be repeated. */
+const SEED = Number(process.env["KUBE_VHOSTUSER_CHURN_SEED"] ?? Date.now() % 1_000_000_000);
+
+let run: LabRun;
+let shared: SharedSwitch;
+const lanes: ChurnNode[] = [];
+
+beforeAll(async () => {
+  await buildAll();
+  run = await openLabRun();
+  const ovs = await startSwitch(run, 0);
+  shared = new SharedSwitch(ovs, BRIDGES.a);
+  for (let number = 0; number < NODES; number++) {
+    const node = await ClusterNode.start(run, {
+      name: `n${number}`,
+      bridge: BRIDGES.a,
+      databaseSocket: ovs.databaseSocket,
+      capacity: 5,
+      reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
+    });
+    const { path } = await addNetworkNamespace(run, `pod${number}`);
+    lanes.push(new ChurnNode(node, path));
+  }
+});
+afterAll(() => run?.close());
+
+describe("verbs, kills and restarts in any order", () => {
+  it(
+    `leave what living pods should have and nothing else (${RUNS} runs)`,
+    async () => {
+      console.log(`churn: ${RUNS} runs, seed ${SEED}`);
+      let next = 0;
+      const failures: unknown[] = [];
+      await Promise.all(
+        lanes.map(async (lane) => {
+          while (next < RUNS && failures.length === 0) {
+            const seed = SEED + next++;
+            await churnOnce(lane, shared, seed).catch((error: unknown) => failures.push(error));
+          }
+        }),
+      );
+      expect(failures).toEqual([]);
+      expect(next).toBe(RUNS);
+    },
+    20 * 60_000,
+  );
+});
