@@ -27,14 +27,14 @@ export async function ensureAllocationDirectories(
 }
 
 /** Writes the device-info file of each of `devices`, which are of this allocation. */
-export async function ensureDeviceInfo(
+export function ensureDeviceInfo(
   record: AllocationRecord,
   devices: readonly string[],
   places: AllocationPlaces,
-): Promise<void> {
+): void {
   for (const device of devices) {
     const path = socketPath(podDirectory(places.podRoot, record.pool), device, `device ${device}`);
-    await writeDeviceInfo(
+    writeDeviceInfo(
       devicePluginFile(places.deviceInfoDirectory, record.resource, device),
       vhostUserServerDeviceInfo(path),
     );

@@ -4,6 +4,7 @@ import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import { answer } from "../cni/answer.ts";
 import type { CniContext } from "../cni/cni-context.ts";
+import { DeviceHolders } from "../cni/device-holders.ts";
 import { serveCni } from "../cni/server.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
@@ -15,11 +16,10 @@ import { NodePools } from "../device-plugin/node-pools.ts";
 import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
 import { PoolPlugins } from "../device-plugin/pools.ts";
 import { DirectoryGuard } from "../directory-guard/guard.ts";
-import type { KubeletPaths } from "../kubelet/paths.ts";
+import { kubeletPaths } from "../kubelet/paths.ts";
 import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
-import { parseDeviceId } from "../names/device-id.ts";
 import type { NodeView } from "../observe/node-view.ts";
 import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
@@ -41,6 +41,8 @@ export interface DaemonOptions {
   readonly version: string;
   readonly logger: Logger;
   readonly clock: Clock;
+  /** Ends a start that is not through; a daemon that has started is ended by closing it. */
+  readonly signal: AbortSignal;
 }
 
 /** Time for one read of kubelet's list, within the time of a CNI request. */
@@ -66,18 +68,20 @@ interface StartedParts {
  * Starts the parts in the order in which they stand on each other, and stops them in reverse: the records'
  * owner, directories, the CNI server, kubelet's plugins, and last the reconciler, which may have to wait for a
  * switch that is away.
+ * @throws the signal's reason when it fires before all have started; those that had are stopped then
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config, configFile, ownPod, version, logger, clock } = options;
+  const { config, configFile, ownPod, version, logger, clock, signal } = options;
   await using undo = new AsyncDisposableStack();
   const { root, rootFileSystem } = config;
   for (const reason of await checkRoot({ root, allowInsecure: rootFileSystem.allowInsecure })) {
     logger.warn({ file: root, reason }, "the root is not safe against its pods");
   }
   await checkLabels({ config, logger });
-  const owner = await takeOwnership(config.recordsDirectory, clock);
+  const owner = await takeOwnership(config.recordsDirectory, clock, signal);
   undo.defer(() => owner.release());
   const records = await openRecords(config.recordsDirectory);
+  signal.throwIfAborted();
   for (const { file, reason } of [...records.allocations.unreadable, ...records.ports.unreadable]) {
     logger.error({ file, reason }, "a record cannot be read; it is left alone");
   }
@@ -105,11 +109,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     clock,
     logger,
     ownershipOf: (id) => records.allocations.get(id)?.ownership,
+    namesOf: (id) => namesIn(id, records),
   });
   started.guard = guard;
   void guard.start();
   undo.defer(() => guard.close());
-  await rebuildAllocations(records, places, logger);
+  await rebuildAllocations(records, places, logger, signal);
+  signal.throwIfAborted();
 
   const uses = new DeviceUses(records.allocations);
   undo.defer(() => uses.close());
@@ -123,11 +129,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     logger,
   });
   undo.defer(() => pools.close());
-  const kubelet: KubeletPaths = {
-    pluginDirectory: config.kubelet.devicePlugins,
-    kubeletSocket: `${config.kubelet.devicePlugins}/kubelet.sock`,
-    podResourcesSocket: config.kubelet.podResources,
-  };
+  const kubelet = kubeletPaths(config.kubelet);
   const plugins = new PoolPlugins({
     pools,
     kubelet,
@@ -154,6 +156,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     config,
     parse: configFile.parse,
     apply: (next) => plugins.apply(next.pools),
+    check: (next) => checkLabels({ config: next, logger }),
     clock,
     logger,
   });
@@ -166,35 +169,37 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     pools: pools.byName,
   };
   const turns = new ContainerTurns();
-  const listPods = observer.podResources((signal) =>
-    listHeldDevices({ socketPath: config.kubelet.podResources, signal }),
+  const listPods = observer.podResources((limit) =>
+    listHeldDevices({ socketPath: kubelet.podResourcesSocket, signal: limit }),
   );
   const podList = new PodList({ read: listPods, deadlineMs: POD_LIST_MS });
 
+  const holders = new DeviceHolders({
+    listPods: () => podList.read(),
+    allocations: () => records.allocations.list(),
+  });
+  const following = new AbortController();
+  undo.defer(() => following.abort());
+  holders.follow(records.allocations, clock, following.signal);
   const cni: CniContext = {
     node,
     turns,
     clock,
     logger,
-    devicesOfPod: async (namespace, name) => {
-      const pods = (await podList.read()).filter(
-        (pod) => pod.podNamespace === namespace && pod.podName === name,
-      );
-      // Ids of ours name their pool; whether it is still configured does not matter here.
-      return pods
-        .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices.flatMap(({ ids }) => ids)))
-        .filter((id) => parseDeviceId(id) !== undefined);
-    },
+    holders,
   };
   const server = await serveCni({
     socketPath: config.cniSocket,
     logger,
-    answer: observer.cni((request, signal) => answer(request, cni, signal)),
+    answer: observer.cni((request, limit) => answer(request, cni, limit)),
   });
   undo.defer(() => server.close());
 
   undo.defer(() => plugins.close());
+  // Kubelet would be told of devices and lose them again.
+  signal.throwIfAborted();
   await live.applyInitial();
+  signal.throwIfAborted();
   const dataplane = startDevicePlugin({
     resource: config.dataplaneResource,
     kubelet,
@@ -223,6 +228,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const running = undo.move();
   return { close: () => running.disposeAsync() };
+}
+
+/** The directories that an allocation has by its records; undefined where there is no such allocation. */
+function namesIn(allocationId: string, { allocations, ports }: Records): readonly string[] | undefined {
+  const allocation = allocations.get(allocationId);
+  if (allocation === undefined) return undefined;
+  const interfaces = ports.list().filter((port) => port.allocationId === allocationId);
+  return [...allocation.devices, ...interfaces.map(({ interfaceName }) => interfaceName)];
 }
 
 /** What metrics and probes read, when they are asked. */

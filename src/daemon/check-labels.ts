@@ -20,14 +20,14 @@ export interface LabelCheck {
 export async function checkLabels(check: LabelCheck): Promise<void> {
   const labels = new Set(check.config.pools.flatMap(({ directory }) => directory.selinuxLabel ?? []));
   for (const label of labels) {
-    await using root = await openDirectory(check.config.root);
+    using root = openDirectory(check.config.root);
     const probe = root.entry(".label-probe");
     await mkdir(probe, { mode: 0o700 }).catch((error: unknown) => {
       if (systemCode(error) !== "EEXIST") throw error;
     });
     try {
-      await using directory = await openDirectory(probe);
-      const done = await (check.setLabel ?? setSelinuxLabel)([directory.handle.fd], label);
+      using directory = openDirectory(probe);
+      const done = await (check.setLabel ?? setSelinuxLabel)([directory.fd], label);
       if (done === "set") continue;
       check.logger.warn({ label }, "this node has no SELinux labels; the pool's selinuxLabel is left out");
     } finally {

@@ -18,13 +18,22 @@ const BUSY = 5;
  * Makes sure that one daemon owns the records, also while an upgrade starts the new one before the old one is
  * gone. Node has no flock(2); an exclusive transaction on an empty SQLite file is the same thing, a lock of the
  * kernel that ends with the process, whatever it dies of.
- * @throws Failure `internal` when another daemon still owns it after 10 s
+ * @param signal ends the wait
+ * @throws Failure `internal` when another daemon still owns it after 10 s; the signal's reason
  */
-export async function takeOwnership(recordsDirectory: string, clock: Clock): Promise<OwnerLock> {
+export async function takeOwnership(
+  recordsDirectory: string,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<OwnerLock> {
   await mkdir(recordsDirectory, { recursive: true, mode: 0o700 });
   const database = new DatabaseSync(join(recordsDirectory, "owner.lock"), { timeout: 0 });
   const deadline = clock.now() + WAIT_MS;
   while (!tryLock(database)) {
+    if (signal?.aborted) {
+      database.close();
+      throw signal.reason;
+    }
     if (clock.now() >= deadline) {
       database.close();
       throw new Failure({
@@ -34,7 +43,8 @@ export async function takeOwnership(recordsDirectory: string, clock: Clock): Pro
         fix: "stop it first; two daemons on one node would undo each other's work",
       });
     }
-    await clock.sleep(RETRY_MS);
+    // Cut short when the signal fires, which the next round sees.
+    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
   }
   return { release: () => database.close() };
 }

@@ -1,6 +1,7 @@
-import { mkdir, rm } from "node:fs/promises";
+import { mkdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize } from "node:path";
-import { removeTemporaries, replaceFile } from "../durable-file/replace-file.ts";
+import { removeTemporaries, replaceMemoryFile } from "../durable-file/replace-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { isBelow } from "../names/unix-path.ts";
 import type { VhostUserDeviceInfo } from "./device-info.ts";
@@ -27,10 +28,13 @@ export function checkCniFile(directory: string, file: string): string {
   return file;
 }
 
-/** Writes a device-info file, replacing one that is there; read-only for all, as the reference library does. */
-export async function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): Promise<void> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o755 });
-  await replaceFile(file, `${JSON.stringify(info)}\n`, { mode: 0o444 });
+/**
+ * Writes a device-info file, replacing one that is there; read-only for all, as the reference library does. At once:
+ * the directory lies below /var/run, which is in memory on every node.
+ */
+export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+  replaceMemoryFile(file, `${JSON.stringify(info)}\n`, 0o444);
 }
 
 /** Removes a device-info file; gone already is fine. */

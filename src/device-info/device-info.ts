@@ -17,5 +17,14 @@ export type VhostUserDeviceInfo = z.infer<typeof vhostUserDeviceInfoSchema>;
 
 /** The device-info of a socket that the app in the container creates. */
 export function vhostUserServerDeviceInfo(path: string): VhostUserDeviceInfo {
-  return { type: "vhost-user", version: DEVICE_INFO_VERSION, "vhost-user": { mode: "server", path } };
+  return vhostUserDeviceInfo(path);
+}
+
+/** The device-info of a socket, by who creates it: the app in the container (`guest`, the default) or the switch. */
+export function vhostUserDeviceInfo(
+  path: string,
+  socketServer: "guest" | "switch" = "guest",
+): VhostUserDeviceInfo {
+  const mode = socketServer === "guest" ? "server" : "client";
+  return { type: "vhost-user", version: DEVICE_INFO_VERSION, "vhost-user": { mode, path } };
 }

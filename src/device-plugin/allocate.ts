@@ -52,7 +52,7 @@ export function createAllocator(
     await ensureAllocationDirectories(record, places);
     await allocations.put(record);
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));
-    await ensureDeviceInfo(record, record.devices, places);
+    ensureDeviceInfo(record, record.devices, places);
     undo.move();
     options.logger.info(allocationFields(record), "allocated");
     return answer(record, places);

@@ -44,6 +44,9 @@ export interface DevicePlugin {
   close(): Promise<void>;
 }
 
+/** Read once for all plugins. */
+const SERVICE = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
+
 /** Milliseconds for running calls to end. */
 const CALL_GRACE_MS = 2_000;
 
@@ -57,7 +60,6 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
   const clock = options.clock ?? systemClock;
   const endpoint = options.socketName ?? pluginSocketName(resource);
   const ownSocket = checkUnixPath(join(kubelet.pluginDirectory, endpoint), `device plugin of ${resource}`);
-  const service = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
 
   const ready = Promise.withResolvers<void>();
   // Whoever does not wait for it is not interested in its end either.
@@ -81,7 +83,7 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
     listen: async () => {
       const server = await serveUnix({
         socketPath: ownSocket,
-        services: [{ definition: service.definition, implementation }],
+        services: [{ definition: SERVICE.definition, implementation }],
       });
       return {
         close: async () => {

@@ -18,8 +18,10 @@ export interface PoolWatchOptions {
   readonly signal: AbortSignal;
 }
 
-/** Milliseconds from one look to the next. */
+/** Milliseconds from one look to the next, so that {@link HEALTH_RULES} have their probes. */
 const INTERVAL_MS = 2_000;
+/** The same while all is well: a probe is most of what an idle daemon does. */
+const CALM_INTERVAL_MS = 4_000;
 /** A switch that takes longer to answer does not answer. */
 const PROBE_MS = 5_000;
 /** Uplinks are added and removed by hand; this is soon enough to see it. */
@@ -58,7 +60,8 @@ export async function watchPool(options: PoolWatchOptions): Promise<void> {
     }
     onLook({ healthy: health.verdict === "healthy", numaNodes });
     // Rejects only when the watch is being ended.
-    await clock.sleep(INTERVAL_MS, signal).catch(() => undefined);
+    const isCalm = health.verdict === "healthy" && health.ready;
+    await clock.sleep(isCalm ? CALM_INTERVAL_MS : INTERVAL_MS, signal).catch(() => undefined);
   }
 }
 

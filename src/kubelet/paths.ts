@@ -10,14 +10,16 @@ export interface KubeletPaths {
   readonly podResourcesSocket: string;
 }
 
-/**
- * The paths below kubelet's root directory.
- * @param root kubelet's `--root-dir`; some distributions move it
- */
-export function kubeletPaths(root = "/var/lib/kubelet"): KubeletPaths {
+/** The paths where kubelet has these two, as the configuration names them. */
+export function kubeletPaths(places: {
+  /** kubelet's plugin directory. */
+  readonly devicePlugins: string;
+  /** Its PodResources socket. */
+  readonly podResources: string;
+}): KubeletPaths {
   return {
-    pluginDirectory: join(root, "device-plugins"),
-    kubeletSocket: join(root, "device-plugins/kubelet.sock"),
-    podResourcesSocket: join(root, "pod-resources/kubelet.sock"),
+    pluginDirectory: places.devicePlugins,
+    kubeletSocket: join(places.devicePlugins, "kubelet.sock"),
+    podResourcesSocket: places.podResources,
   };
 }

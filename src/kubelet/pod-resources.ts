@@ -33,6 +33,9 @@ export interface ListHeldDevicesOptions {
 /** kubelet's own consumers take messages of this size; grpc-js' default of 4 MiB is too little for a full node. */
 const RECEIVE_LIMIT_BYTES = 16 * 1024 * 1024;
 
+/** Read once: parsing it anew takes some 3 ms for each list, and its code has to get warm again. */
+const LISTER = loadService("kubelet/pod-resources-v1.proto", "v1.PodResourcesLister");
+
 interface WireList {
   readonly pod_resources: readonly {
     readonly name: string;
@@ -80,9 +83,8 @@ function joinByResource(
 }
 
 async function callList(options: ListHeldDevicesOptions): Promise<WireList> {
-  const service = loadService("kubelet/pod-resources-v1.proto", "v1.PodResourcesLister");
   // A pool of its own, so that a failed attempt's back-off does not outlive it.
-  const client = dialUnix(service, options.socketPath, {
+  const client = dialUnix(LISTER, options.socketPath, {
     "grpc.max_receive_message_length": RECEIVE_LIMIT_BYTES,
     "grpc.use_local_subchannel_pool": 1,
   });

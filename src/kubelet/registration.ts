@@ -6,6 +6,8 @@ import { dialUnix } from "../grpc/unix-client.ts";
 /** The only version of the device plugin API that kubelet takes. */
 export const DEVICE_PLUGIN_VERSION = "v1beta1";
 
+const REGISTRATION = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.Registration");
+
 /** kubelet waits 10 s for the plugin's socket inside Register; this is longer, so that its own error arrives. */
 const REGISTER_DEADLINE_MS = 15_000;
 
@@ -31,10 +33,9 @@ export interface RegistrationRequest {
  * @throws Failure kubelet-unavailable
  */
 export async function registerDevicePlugin(request: RegistrationRequest): Promise<void> {
-  const service = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.Registration");
   // A pool of its own: grpc-js would otherwise lend this call the back-off of an earlier failed attempt, up to
   // two minutes long, and kubelet would see no devices for as long after its restart.
-  const client = dialUnix(service, request.kubeletSocket, { "grpc.use_local_subchannel_pool": 1 });
+  const client = dialUnix(REGISTRATION, request.kubeletSocket, { "grpc.use_local_subchannel_pool": 1 });
   try {
     const message = {
       version: DEVICE_PLUGIN_VERSION,

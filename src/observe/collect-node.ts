@@ -2,7 +2,7 @@ import type { PortRecord } from "../records/port-record.ts";
 import type { Metrics } from "./metrics.ts";
 import type { NodeView } from "./node-view.ts";
 
-const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching"];
+const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching", "releasing"];
 
 /** Pools, ports, records and registrations as they are now. */
 export function collectNode(view: NodeView, metrics: Metrics): void {

@@ -95,7 +95,7 @@ export const METRICS = {
   vhostuser_ports: {
     type: "gauge",
     labels: ["pool", "state"],
-    help: "Recorded ports that are being attached, are attached, or are yet to be removed from the switch.",
+    help: "Recorded ports that are being attached, are attached, are yet to be removed from the switch, or have addresses to give back to an IPAM plugin.",
   },
   vhostuser_switch_ports: {
     type: "gauge",
@@ -123,7 +123,7 @@ export const METRICS = {
   vhostuser_reconcile_repairs_total: {
     type: "counter",
     labels: ["kind"],
-    help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); a directory without a record (unknown-directory).",
+    help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory).",
   },
   vhostuser_errors_total: {
     type: "counter",

@@ -3,7 +3,15 @@ import type { PortState } from "../dataplane/port.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError, outcomeOf, timed } from "./observed-calls.ts";
 
-type Call = "probe" | "ensure-port" | "remove-port" | "check-port" | "numa-node" | "list-ports";
+type Call =
+  | "probe"
+  | "ensure-port"
+  | "remove-port"
+  | "check-port"
+  | "numa-node"
+  | "list-ports"
+  | "remove-strays"
+  | "ports-settled";
 
 /** Times every call of the switches, and remembers how many ports they listed last. */
 export class ObservedDataplanes {
@@ -24,6 +32,8 @@ export class ObservedDataplanes {
       checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
       numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
+      removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
+      portsSettled: (signal) => this.#call("ports-settled", () => dataplane.portsSettled(signal)),
       close: () => {
         this.#listed.delete(dataplane);
         return dataplane.close();

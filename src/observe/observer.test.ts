@@ -157,6 +157,7 @@ describe("/metrics", () => {
       'vhostuser_ports{pool="sockets",state="attaching"}': 0,
       'vhostuser_ports{pool="sockets",state="attached"}': 1,
       'vhostuser_ports{pool="sockets",state="detaching"}': 1,
+      'vhostuser_ports{pool="sockets",state="releasing"}': 0,
     });
     expect(await series(observer, "vhostuser_kubelet_registrations_total")).toEqual({
       'vhostuser_kubelet_registrations_total{resource="vhostuser/sockets"}': 2,

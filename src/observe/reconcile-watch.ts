@@ -9,6 +9,7 @@ const REPAIR_KINDS = [
   "late-del",
   "missing-del",
   "orphan-port",
+  "stray",
   "unknown-directory",
 ] as const;
 

@@ -128,6 +128,18 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations, ports, pods: ["p"], held: ["d2"] })).toEqual(["old"]);
   });
 
+  it("removes one whose pod is known to be gone, however soon its device was given to the next", () => {
+    const of = (name: string, uid: string) => ({ pod: { namespace: "ns", name, uid } });
+    const allocations = [{ ...allocation("a", 1, 0, "d1"), ...of("gone", "1") }, allocation("b", 2, 1, "d1")];
+    expect(reclaimed({ allocations, held: ["d1"], pods: ["next"] })).toEqual(["a"]);
+    expect(reclaimed({ allocations, held: ["d1"], pods: ["next", "gone"] })).toEqual([]);
+    const anew = [
+      { ...allocation("a", 1, 0, "d1"), ...of("db-0", "1") },
+      { ...allocation("b", 2, 1, "d1"), ...of("db-0", "2") },
+    ];
+    expect(reclaimed({ allocations: anew, held: ["d1"], pods: ["db-0"] })).toEqual(["a"]);
+  });
+
   it("keeps an allocation of several devices when only some went to another pod", () => {
     const allocations = [allocation("a", 1, 0, "d1", "d2"), allocation("b", 2, 500, "d1")];
     expect(reclaimed({ allocations, held: ["d1", "d2"] })).toEqual([]);

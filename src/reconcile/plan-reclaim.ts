@@ -30,8 +30,9 @@ export interface ReclaimPlan {
  */
 export function planReclaim(input: ReclaimInput): ReclaimPlan {
   const isOld = ({ createdAt }: { createdAt: number }) => input.nowMs - createdAt >= input.graceMs;
+  const newer = newerAllocations(input.allocations);
   const allocations = input.allocations.filter(
-    (allocation) => isOld(allocation) && !isHeld(allocation, input),
+    (allocation) => isOld(allocation) && !isHeld(allocation, newer, input),
   );
   const ports = input.ports.filter((port) => isOld(port) && isOfGonePod(port, input));
   const portKey = ({ portName }: PortRecord) => `port ${portName}`;
@@ -42,28 +43,43 @@ export function planReclaim(input: ReclaimInput): ReclaimPlan {
   };
 }
 
-function isHeld(allocation: AllocationRecord, input: ReclaimInput): boolean {
+function isHeld(allocation: AllocationRecord, newer: NewerAllocations, input: ReclaimInput): boolean {
   if (input.connected.has(allocation.id)) return true;
   const byDevice = allocation.devices.some(
     (device) =>
       input.kubelet.held.has(holdKey(allocation.resource, device)) &&
-      !isAnotherPods(device, allocation, input),
+      !newer(device, allocation).some((other) => isAnotherPods(other, allocation, input)),
   );
   return byDevice || isHeldByInterface(allocation, input);
 }
 
+/** Allocations of a device that came after a given one. */
+type NewerAllocations = (device: string, than: AllocationRecord) => readonly AllocationRecord[];
+
+function newerAllocations(allocations: readonly AllocationRecord[]): NewerAllocations {
+  const byDevice = new Map<string, AllocationRecord[]>();
+  for (const allocation of allocations) {
+    for (const device of allocation.devices) {
+      const found = byDevice.get(device);
+      if (found === undefined) byDevice.set(device, [allocation]);
+      else found.push(allocation);
+    }
+  }
+  return (device, than) => (byDevice.get(device) ?? []).filter(({ sequence }) => sequence > than.sequence);
+}
+
 /**
- * Whether a held device is held through a newer allocation of another pod. Kubelet gives an id out again once
- * its pod is gone, but also to a pod's main container after its init container; both of those are allocated in
- * one admission, so only a newer allocation that came much later tells that the pod is another one.
+ * Whether a newer allocation of the same device shows that the older one's pod is gone. Kubelet gives an id out again
+ * once its pod is gone, but also to a pod's main container after its init container. Where the pods are not known,
+ * time tells: both of those are allocated in one admission.
  */
-function isAnotherPods(device: string, allocation: AllocationRecord, input: ReclaimInput): boolean {
-  return input.allocations.some(
-    (other) =>
-      other.sequence > allocation.sequence &&
-      other.devices.includes(device) &&
-      other.createdAt - allocation.createdAt >= input.graceMs,
-  );
+function isAnotherPods(newer: AllocationRecord, older: AllocationRecord, input: ReclaimInput): boolean {
+  if (newer.createdAt - older.createdAt >= input.graceMs) return true;
+  if (older.pod === undefined) return false;
+  if (!input.kubelet.pods.has(`${older.pod.namespace}/${older.pod.name}`)) return true;
+  // A pod made anew under the same name, as a StatefulSet does.
+  const [one, other] = [older.pod.uid, newer.pod?.uid ?? ""];
+  return one !== "" && other !== "" && one !== other;
 }
 
 /**

@@ -1,27 +1,42 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type AllocationPlaces, ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
 import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
 import type { Records } from "../records/records.ts";
-import { newestAllocationOf } from "../records/records.ts";
+import { newestAllocations } from "../records/records.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+
+/** One takes some 0.1 ms; after so many the event loop is left to others. */
+const REBUILT_PER_TURN = 20;
 
 /**
  * Makes the directories and device-info files of all records: kubelet never repeats Allocate for a running pod,
  * and the root is a tmpfs that a reboot empties. One that cannot be made is reported and keeps nobody else, for
  * one pod may have filled the root up.
+ * @param signal ends it before the next one; the next start does the rest
  */
 export async function rebuildAllocations(
   records: Records,
   places: AllocationPlaces,
   logger: Logger,
+  signal?: AbortSignal,
 ): Promise<void> {
   await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
-  for (const record of records.allocations.list()) {
+  const allocations = records.allocations.list();
+  const newest = newestAllocations(allocations);
+  const ports = Map.groupBy(records.ports.list(), ({ allocationId }) => allocationId);
+  for (const [index, record] of allocations.entries()) {
+    if (index % REBUILT_PER_TURN === REBUILT_PER_TURN - 1) await nextTurn();
+    signal?.throwIfAborted();
     try {
-      await rebuildOne(record, records, places);
+      await rebuildOne(record, ports.get(record.id) ?? [], places, signal);
+      const devices = record.devices.filter((device) => newest.get(device) === record);
+      ensureDeviceInfo(record, devices, places);
     } catch (error) {
+      signal?.throwIfAborted();
       logger.error(
         { allocation: record.id, reason: describeThrown(error) },
         "an allocation cannot be rebuilt",
@@ -32,20 +47,18 @@ export async function rebuildAllocations(
 
 async function rebuildOne(
   record: AllocationRecord,
-  records: Records,
+  ports: readonly PortRecord[],
   places: AllocationPlaces,
+  signal: AbortSignal | undefined,
 ): Promise<void> {
-  const interfaces = records.ports
-    .list()
-    .filter(({ allocationId, state }) => allocationId === record.id && state !== "detaching")
+  const interfaces = ports
+    .filter(({ state }) => state !== "detaching")
     .map(({ interfaceName }) => interfaceName);
-  await ensureSocketDirectories({
+  const wanted = {
     root: places.root,
     allocationId: record.id,
     names: [...record.devices, ...interfaces],
     ownership: record.ownership,
-  });
-  const allocations = records.allocations.list();
-  const newest = record.devices.filter((device) => newestAllocationOf(device, allocations)?.id === record.id);
-  await ensureDeviceInfo(record, newest, places);
+  };
+  await ensureSocketDirectories(wanted, { signal });
 }

@@ -9,7 +9,9 @@ export interface ReconcileObserver {
   /** One port, allocation or directory could not be put right; the pass goes on with the others. */
   itemFailed(error: unknown): void;
   /** Something was put right. */
-  repaired(kind: "unfinished-add" | "late-del" | "missing-del" | "orphan-port" | "unknown-directory"): void;
+  repaired(
+    kind: "unfinished-add" | "late-del" | "missing-del" | "orphan-port" | "stray" | "unknown-directory",
+  ): void;
   /** An allocation of this pool was removed. */
   reclaimed(pool: string): void;
 }

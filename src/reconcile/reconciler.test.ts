@@ -11,7 +11,7 @@ import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { listAllocationDirectories } from "../socket-directory/list.ts";
-import { unobserved } from "./reconcile-observer.ts";
+import { type ReconcileObserver, unobserved } from "./reconcile-observer.ts";
 import { Reconciler } from "./reconciler.ts";
 
 const OWN_POD = { namespace: "ns", name: "daemon" };
@@ -66,7 +66,12 @@ async function allocate(name: "one" | "two"): Promise<void> {
 }
 
 function reconciler(
-  options: { configNow?: () => DaemonConfig; clock?: Clock; onList?: () => void } = {},
+  options: {
+    configNow?: () => DaemonConfig;
+    clock?: Clock;
+    onList?: () => void;
+    observer?: Partial<ReconcileObserver>;
+  } = {},
 ): Reconciler {
   const pools = new Map(
     config.pools.map((pool) => [
@@ -85,7 +90,7 @@ function reconciler(
     places: { root: config.root, podRoot: config.podRoot, deviceInfoDirectory: config.deviceInfoDirectory },
     turns: new ContainerTurns(),
     logger: silentLogger,
-    observer: unobserved,
+    observer: { ...unobserved, ...options.observer },
     listPods: async () => {
       options.onList?.();
       return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
@@ -105,6 +110,25 @@ describe("a pass of the reconciler", () => {
     await one.pass();
     expect(records.allocations.list()).toEqual([]);
     expect(await listAllocationDirectories(config.root)).toEqual([]);
+  });
+
+  it("clears every switch that answers of what ports left behind, and counts it", async () => {
+    const repaired: string[] = [];
+    const failed: unknown[] = [];
+    const observer = {
+      repaired: (kind: string) => repaired.push(kind),
+      itemFailed: (error: unknown) => failed.push(error),
+    };
+    switches.one.strays = 1;
+    switches.one.dead = true;
+    switches.two.strays = 2;
+    const one = reconciler({ observer });
+    await one.pass();
+    expect(repaired).toEqual(["stray", "stray"]);
+    expect(failed).not.toEqual([]);
+    switches.one.dead = false;
+    await one.pass();
+    expect(repaired).toHaveLength(3);
   });
 
   it("goes on for one switch while the other is silent, whose allocations it leaves", async () => {

@@ -4,9 +4,11 @@ import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
+import { openBridges } from "./open-bridges.ts";
 import { reclaim } from "./reclaim.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 import { removeOrphanPorts, type SwitchPort } from "./remove-orphan-ports.ts";
+import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
 import { ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
 
@@ -74,6 +76,7 @@ export class Reconciler {
     const passed = pass.observer.passBegan();
     await this.#stage("unfinished ports", () => settleUnfinishedPorts(pass));
     await this.#stage("attached ports", () => ensureAttachedPorts(pass));
+    await this.#stage("bridges that were held back", () => openBridges(pass));
     await this.#stage("what is abandoned", async () => {
       const kubelet = await this.#readKubelet();
       if (kubelet === undefined) return;
@@ -90,6 +93,7 @@ export class Reconciler {
       // A directory without a record may be of any switch.
       if (silent.size === 0) await removeUnknownDirectories(ofPorts, nowMs, pass);
     });
+    await this.#stage("what ports left behind", () => removeStrays(pass));
     passed();
   }
 

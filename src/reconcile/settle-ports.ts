@@ -8,7 +8,8 @@ import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 /** Takes back half-made ports, and removes those of an answered DEL whose switch was away. */
 export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> {
   await eachPort(pass, async (record, signal) => {
-    if (record.state === "attached") return;
+    // Addresses alone take a CNI executable, which the next request brings.
+    if (record.state === "attached" || record.state === "releasing") return;
     // `attaching` in our turn means that the ADD that wrote it is over and did not succeed.
     pass.logger.warn({ ...attachmentFields(record), state: record.state }, "removing a port");
     const left = await removeAttachment(pass.context, record, signal);

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import type { Stats } from "node:fs";
 import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
@@ -19,8 +19,10 @@ export interface SocketDirectories {
   readonly ownership: DirectoryOwnership;
 }
 
-/** Collaborators, for tests. */
+/** Collaborators, for tests, and the end of patience. */
 export interface EnsureOptions {
+  /** Ends the wait for room. */
+  readonly signal?: AbortSignal | undefined;
   readonly clock?: Clock;
   readonly setLabel?: typeof setSelinuxLabel;
 }
@@ -40,12 +42,12 @@ export async function ensureSocketDirectories(
   wanted: SocketDirectories,
   options: EnsureOptions = {},
 ): Promise<void> {
-  await using root = await openDirectory(wanted.root);
+  using root = openDirectory(wanted.root);
   const { selinuxLabel } = wanted.ownership;
   const above = selinuxLabel === undefined ? ALLOCATION : { ...ALLOCATION, selinuxLabel };
-  await using allocation = await ensureDirectory(root, wanted.allocationId, above, options);
+  using allocation = await ensureDirectory(root, wanted.allocationId, above, options);
   for (const name of wanted.names) {
-    await using _made = await ensureDirectory(allocation, name, wanted.ownership, options);
+    using _made = await ensureDirectory(allocation, name, wanted.ownership, options);
   }
 }
 
@@ -55,20 +57,20 @@ async function ensureDirectory(
   ownership: DirectoryOwnership,
   options: EnsureOptions,
 ): Promise<OpenDirectory> {
-  const directory = await makeDirectory(parent, name, options.clock ?? systemClock);
+  const directory = await makeDirectory(parent, name, options);
   try {
-    if (!isLocked(await directory.handle.stat(), ownership) && !(await isAsWanted(directory, ownership))) {
+    const status = directory.status();
+    if (!isLocked(status, ownership) && !isAsWanted(status, ownership)) {
       await finish(directory, ownership, options);
     }
     return directory;
   } catch (error) {
-    await directory[Symbol.asyncDispose]();
+    directory[Symbol.dispose]();
     throw error;
   }
 }
 
-async function isAsWanted(directory: OpenDirectory, wanted: DirectoryOwnership): Promise<boolean> {
-  const { uid, gid, mode } = await directory.handle.stat();
+function isAsWanted({ uid, gid, mode }: Stats, wanted: DirectoryOwnership): boolean {
   return uid === wanted.owner && gid === wanted.group && (mode & 0o7777) === wanted.mode;
 }
 
@@ -82,20 +84,19 @@ async function finish(
   options: EnsureOptions,
 ): Promise<void> {
   const where = directory.path;
-  const { handle } = directory;
-  await withCapability("CAP_FOWNER", where, () => handle.chmod(UNFINISHED));
-  await withCapability("CAP_CHOWN", where, () => handle.chown(ownership.owner, ownership.group));
+  withCapability("CAP_FOWNER", where, () => directory.chmod(UNFINISHED));
+  withCapability("CAP_CHOWN", where, () => directory.chown(ownership.owner, ownership.group));
   if (ownership.selinuxLabel !== undefined) {
-    await (options.setLabel ?? setSelinuxLabel)([handle.fd], ownership.selinuxLabel);
+    await (options.setLabel ?? setSelinuxLabel)([directory.fd], ownership.selinuxLabel);
   }
-  await withCapability("CAP_FOWNER", where, () => handle.chmod(ownership.mode));
+  withCapability("CAP_FOWNER", where, () => directory.chmod(ownership.mode));
   // Without it the kernel takes the setgid bit off and says nothing.
-  if (!(await isAsWanted(directory, ownership))) throw missing("CAP_FSETID", where);
+  if (!isAsWanted(directory.status(), ownership)) throw missing("CAP_FSETID", where);
 }
 
-async function withCapability(name: string, where: string, change: () => Promise<void>): Promise<void> {
+function withCapability(name: string, where: string, change: () => void): void {
   try {
-    await change();
+    change();
   } catch (error) {
     if (systemCode(error) === "EPERM") throw missing(name, where, error);
     throw error;
@@ -112,12 +113,16 @@ function missing(name: string, where: string, cause?: unknown): Failure {
   });
 }
 
-async function makeDirectory(parent: OpenDirectory, name: string, clock: Clock): Promise<OpenDirectory> {
+async function makeDirectory(
+  parent: OpenDirectory,
+  name: string,
+  options: EnsureOptions,
+): Promise<OpenDirectory> {
   // A pod with root may put something else there again and again; it wins nothing but an error.
   for (let attempt = 0; attempt < 3; attempt++) {
-    await makeUnfinished(parent, name, clock);
+    await makeUnfinished(parent, name, options);
     try {
-      const directory = await parent.openEntry(name);
+      const directory = parent.openEntry(name);
       if (directory !== undefined) return directory;
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
@@ -131,11 +136,15 @@ async function makeDirectory(parent: OpenDirectory, name: string, clock: Clock):
   });
 }
 
-async function makeUnfinished(parent: OpenDirectory, name: string, clock: Clock): Promise<void> {
+async function makeUnfinished(
+  parent: OpenDirectory,
+  name: string,
+  { clock = systemClock, signal }: EnsureOptions,
+): Promise<void> {
   const deadline = clock.now() + NO_ROOM_MS;
   for (;;) {
     try {
-      await mkdir(parent.entry(name), { mode: UNFINISHED });
+      parent.makeEntry(name, UNFINISHED);
       return;
     } catch (error) {
       const code = systemCode(error);
@@ -150,7 +159,7 @@ async function makeUnfinished(parent: OpenDirectory, name: string, clock: Clock)
           cause: error,
         });
       }
-      await clock.sleep(NO_ROOM_RETRY_MS);
+      await clock.sleep(NO_ROOM_RETRY_MS, signal);
     }
   }
 }

@@ -6,13 +6,13 @@ import { openDirectory } from "./open-directory.ts";
  * it are empty. Anything unexpected counts as use.
  */
 export async function isIdle(root: string, allocationId: string, sinceMs: number): Promise<boolean> {
-  await using parent = await openDirectory(root);
-  await using allocation = await parent.openEntry(allocationId);
+  using parent = openDirectory(root);
+  using allocation = parent.openEntry(allocationId);
   if (allocation === undefined) return false;
-  if ((await allocation.handle.stat()).mtimeMs > sinceMs) return false;
+  if (allocation.status().mtimeMs > sinceMs) return false;
   for (const { name, isDirectory } of await entriesOf(allocation.self)) {
     if (!isDirectory) return false;
-    await using directory = await allocation.openEntry(name);
+    using directory = allocation.openEntry(name);
     if (directory !== undefined && (await readdir(directory.self)).length > 0) return false;
   }
   return true;

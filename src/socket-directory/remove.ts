@@ -12,12 +12,15 @@ export async function removeAllocationDirectory(root: string, allocationId: stri
       where: root,
     });
   }
-  await using directory = await openDirectory(root);
+  using directory = openDirectory(root);
   await removeEntry(directory, allocationId);
 }
 
 /** How often a directory that fills up again is emptied before that is an error. */
 const ROUNDS = 5;
+
+/** A pod's names are any bytes: one character for each, so that they come out as they went in. */
+const BYTES = { encoding: "latin1" } as const;
 
 /**
  * Removes one entry and everything below it without ever following a link: a directory is opened with O_NOFOLLOW
@@ -27,9 +30,9 @@ const ROUNDS = 5;
 export async function removeEntry(parent: OpenDirectory, name: string): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
     if (await tryUnlink(parent.entry(name))) return;
-    const top = await openIfDirectory(parent, name);
+    const top = openIfDirectory(() => parent.openEntry(name));
     if (top !== undefined) {
-      await using held = top;
+      using held = top;
       await emptyTree(held);
     }
     if (await tryRemoveDirectory(parent.entry(name))) return;
@@ -46,24 +49,24 @@ async function emptyTree(top: OpenDirectory): Promise<void> {
   let deeper = true;
   while (deeper) {
     deeper = false;
-    for await (const { name } of await opendir(top.self)) {
-      if (await tryUnlink(top.entry(name))) continue;
-      if (await tryRemoveDirectory(top.entry(name))) continue;
-      const child = await openIfDirectory(top, name);
+    for await (const { name } of await opendir(top.self, BYTES)) {
+      if (await tryUnlink(top.byteEntry(name))) continue;
+      if (await tryRemoveDirectory(top.byteEntry(name))) continue;
+      const child = openIfDirectory(() => top.openByteEntry(name));
       if (child === undefined) continue;
-      await using held = child;
-      for await (const grandchild of await opendir(held.self)) {
-        if (await tryUnlink(held.entry(grandchild.name))) continue;
-        await moveUp(held.entry(grandchild.name), top.entry(`.removing-${moved++}`));
+      using held = child;
+      for await (const grandchild of await opendir(held.self, BYTES)) {
+        if (await tryUnlink(held.byteEntry(grandchild.name))) continue;
+        await moveUp(held.byteEntry(grandchild.name), top.byteEntry(`.removing-${moved++}`));
         // What was moved may lie behind the point that the listing has reached.
         deeper = true;
       }
-      await tryRemoveDirectory(top.entry(name));
+      await tryRemoveDirectory(top.byteEntry(name));
     }
   }
 }
 
-async function moveUp(from: string, to: string): Promise<void> {
+async function moveUp(from: Buffer, to: Buffer): Promise<void> {
   try {
     await rename(from, to);
   } catch (error) {
@@ -74,9 +77,9 @@ async function moveUp(from: string, to: string): Promise<void> {
 }
 
 /** Opens an entry; undefined when it is gone or was swapped for something that is no directory. */
-async function openIfDirectory(parent: OpenDirectory, name: string): Promise<OpenDirectory | undefined> {
+function openIfDirectory(open: () => OpenDirectory | undefined): OpenDirectory | undefined {
   try {
-    return await parent.openEntry(name);
+    return open();
   } catch (error) {
     if (error instanceof Failure) return undefined;
     throw error;
@@ -84,12 +87,12 @@ async function openIfDirectory(parent: OpenDirectory, name: string): Promise<Ope
 }
 
 /** True when the entry is gone, false when it is a directory. */
-function tryUnlink(path: string): Promise<boolean> {
+function tryUnlink(path: string | Buffer): Promise<boolean> {
   return isGoneAfter(unlink(path), ["EISDIR", "EPERM"]);
 }
 
 /** True when the directory is gone, false when something is in it or it is no directory any more. */
-function tryRemoveDirectory(path: string): Promise<boolean> {
+function tryRemoveDirectory(path: string | Buffer): Promise<boolean> {
   return isGoneAfter(rmdir(path), ["ENOTEMPTY", "EEXIST", "ENOTDIR"]);
 }
 

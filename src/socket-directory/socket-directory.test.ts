@@ -163,6 +163,19 @@ describe("removing an allocation", () => {
     expect(most).toBeLessThan(before + 20);
   });
 
+  it("takes entries whose names are no UTF-8, in any depth", async () => {
+    await ensure("net1");
+    const odd = (directory: Buffer) =>
+      Buffer.concat([directory, Buffer.from("/"), Buffer.from([0xff, 0xc3])]);
+    const directory = odd(Buffer.from(join(root, id, "net1")));
+    await mkdir(directory);
+    await mkdir(odd(directory));
+    await writeFile(odd(odd(directory)), "");
+    await writeFile(Buffer.concat([directory, Buffer.from([0x80])]), "");
+    await removeAllocationDirectory(root, id);
+    expect(await readdir(root)).toEqual([]);
+  });
+
   it("is done when it is gone already", async () => {
     await removeAllocationDirectory(root, id);
   });

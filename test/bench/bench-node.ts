@@ -86,7 +86,7 @@ export class BenchNode {
       await this.#spawnDaemon();
       const end = performance.now() + START_LIMIT_MS;
       while (!isRegistered()) {
-        if (performance.now() > end)
+        if (performance.now() > end || this.#daemon?.isRunning() === false)
           throw new Error(`the daemon does not register: ${await this.#daemon?.logTail()}`);
         await delay(1);
       }

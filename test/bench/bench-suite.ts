@@ -7,6 +7,8 @@ import { runSuite } from "./run-suite.ts";
 export interface Bench {
   readonly run: LabRun;
   readonly ovs: OvsDpdk;
+  /** Everything once and on little: shows that the suite works, its figures mean nothing. */
+  readonly isTrial?: boolean;
 }
 
 /** A suite as the program sees it. */
@@ -27,7 +29,8 @@ export function benchSuite<Rig>(
     peer: definition.peer,
     figures: async (bench) => {
       const { progress, cleanup } = bench.run;
-      return runSuite(definition, await open(bench), { progress, signal: cleanup.signal });
+      const { isTrial } = bench;
+      return runSuite(definition, await open(bench), { progress, signal: cleanup.signal, isTrial });
     },
   };
 }

@@ -34,6 +34,14 @@ describe("a suite", () => {
     expect(log).toEqual(["prepare", ...turns]);
   });
 
+  it("takes each once, without a warm-up, when it is only tried", async () => {
+    const log: string[] = [];
+    const work = measurement({ warmUp: 4, ours: async (rig) => rig.push("ours") });
+    const figures = await runSuite(suite(work), log, { ...options, isTrial: true });
+    expect(log).toEqual(["ours"]);
+    expect(figures).toHaveLength(2);
+  });
+
   it("leaves the warm-up out of the figures", async () => {
     let next = 100;
     const work = measurement({ warmUp: 2, repetitions: 2, ours: async () => next-- });

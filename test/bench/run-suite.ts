@@ -7,6 +7,8 @@ export interface RunSuiteOptions {
   readonly progress: (line: string) => void;
   /** Ends the suite before its next repetition. */
   readonly signal: AbortSignal;
+  /** One repetition of each measurement, without a warm-up. */
+  readonly isTrial?: boolean | undefined;
 }
 
 /** Takes all measurements of a suite, one after the other, and gives its figures in order. */
@@ -18,7 +20,8 @@ export async function runSuite<Rig>(
   const figures: Figure[] = [];
   for (const measurement of suite.measurements) {
     options.progress(`${suite.name}: ${measurement.name}`);
-    figures.push(...(await take(suite.name, measurement, rig, options.signal)));
+    const taken = options.isTrial === true ? { ...measurement, repetitions: 1, warmUp: 0 } : measurement;
+    figures.push(...(await take(suite.name, taken, rig, options.signal)));
   }
   return [...figures, ...(suite.growths ?? []).map((growth) => growthOf(growth, figures, suite.name))];
 }

@@ -1,9 +1,11 @@
 import { benchSuite, type Suite } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
+import { openSidecarRig, sidecarSuite } from "./suites/sidecar.ts";
 
 /** Every suite, in the order in which they run. */
 export const SUITES: readonly Suite[] = [
   benchSuite(cniSuite, openCniRig),
   benchSuite(devicePluginSuite, openDevicePluginRig),
+  benchSuite(sidecarSuite, openSidecarRig),
 ];

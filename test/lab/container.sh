@@ -2,7 +2,7 @@
 # everything it makes goes with them.
 #   container.sh DIRECTORY HOSTNAME UID GID PROGRAM [ARGUMENT...]
 # DIRECTORY holds `root` (empty), `mounts` (lines: rw|ro, source, path, tab separated), `hugepages` (the size of
-# those at /dev/hugepages) and gets `pid`.
+# those at /dev/hugepages), `root-mode` (rw|ro) and gets `pid`.
 set -e
 
 directory=$1 hostname=$2 uid=$3 gid=$4
@@ -63,6 +63,7 @@ while IFS='	' read -r mode source path; do
 	if [ "$mode" = ro ]; then mount -o remount,bind,ro "$root$path"; fi
 done < "$directory/mounts"
 
+root_mode=$(cat "$directory/root-mode")
 hostname "$hostname"
 # Opened now: behind the new root the machine's files are out of reach.
 exec 3> "$directory/pid"
@@ -71,6 +72,7 @@ pivot_root . .machine
 cd /
 umount -l /.machine
 rmdir /.machine
+if [ "$root_mode" = ro ]; then mount -o remount,bind,ro /; fi
 echo "$pid" >&3
 exec 3>&-
 

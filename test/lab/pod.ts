@@ -29,6 +29,8 @@ export interface ContainerOptions extends Pick<ChildOptions, "env" | "stdin" | "
   readonly gid?: number;
   /** Size of the hugepages at /dev/hugepages; default 2M. */
   readonly hugepages?: "2M" | "1G";
+  /** Makes all but the mounts read-only, as `readOnlyRootFilesystem` does. */
+  readonly readOnlyRoot?: boolean;
 }
 
 /** A running container. */
@@ -91,6 +93,7 @@ async function startContainer(
   await mkdir(join(directory, "root"), { recursive: true });
   await writeFile(join(directory, "mounts"), (options.mounts ?? []).map(mountLine).join(""));
   await writeFile(join(directory, "hugepages"), options.hugepages ?? "2M");
+  await writeFile(join(directory, "root-mode"), options.readOnlyRoot === true ? "ro" : "rw");
   const pidFile = join(directory, "pid");
   const readPid = () => {
     try {

@@ -41,6 +41,23 @@ export async function sourcesWithBackports(etcApt = "/etc/apt"): Promise<SourceF
   return all.map((entry, index) => ({ name: `lab-${index}.${entry.form}`, text: `${entry.text}\n` }));
 }
 
+/**
+ * A file with the archive's entry for the source packages of backports: the machine's own entries seldom have sources,
+ * and those of all of Debian are not needed.
+ * @throws Failure part-missing where the machine has no entry for Debian 12
+ */
+export async function sourcePackagesOfBackports(etcApt = "/etc/apt"): Promise<SourceFile> {
+  const files = await sourcesWithBackports(etcApt);
+  const file = files.findLast(({ text }) => text.includes(BACKPORTS));
+  if (file === undefined) throw new Failure({ code: "internal", what: "no source of backports was made" });
+  const text = file.name.endsWith(".sources")
+    ? file.text
+        .replace(fieldPattern("Types"), "Types: deb-src")
+        .replace(fieldPattern("Suites"), `Suites: ${BACKPORTS}`)
+    : file.text.replace(/^\s*deb\s/, "deb-src ");
+  return { name: file.name.replace(/^lab-\d+/, "lab-source"), text };
+}
+
 async function readEntries(etcApt: string): Promise<SourceEntry[]> {
   const parts = join(etcApt, "sources.list.d");
   const names = await readdir(parts).catch(() => []);

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describeThrown, Failure } from "../../src/failure/failure.ts";
-import { type SourceFile, sourcesWithBackports } from "./apt-sources.ts";
+import { type SourceFile, sourcePackagesOfBackports, sourcesWithBackports } from "./apt-sources.ts";
 import { CACHE_DIRECTORY } from "./cache.ts";
 import type { LabRun } from "./lab-run.ts";
 import { BACKPORTED_SOURCES } from "./package-list.ts";
@@ -16,6 +16,8 @@ export interface Apt {
   install(names: readonly string[]): Promise<void>;
   /** Downloads the package file and gives its path; of a meta package the linux-image that it depends on. */
   download(name: string): Promise<string>;
+  /** Downloads the upstream archive of a source package in backports and gives its path. */
+  downloadSource(name: string): Promise<string>;
 }
 
 const LOCK_LIMIT_S = 600;
@@ -30,7 +32,10 @@ export async function openApt(run: LabRun): Promise<Apt> {
     await rm(directory, { recursive: true, force: true });
     run.journal.strike(trace);
   });
-  const options = await prepare(directory, await sourcesWithBackports());
+  const options = await prepare(directory, [
+    ...(await sourcesWithBackports()),
+    await sourcePackagesOfBackports(),
+  ]);
   const apt = async (args: readonly string[], more: RunOptions = {}) => {
     const complaints: string[] = [];
     try {
@@ -91,6 +96,16 @@ export async function openApt(run: LabRun): Promise<Apt> {
       if (found === undefined)
         throw new Failure({ code: "part-missing", what: `apt gave no file of ${target}` });
       return join(file, found);
+    },
+    downloadSource: async (name) => {
+      const directoryOfFiles = join(directory, "files");
+      run.progress(`downloading the source of ${name}`);
+      await apt(["source", "--download-only", "--tar-only", name], { cwd: directoryOfFiles, signal });
+      const found = (await readdir(directoryOfFiles)).find((each) => each.startsWith(`${name}_`));
+      if (found === undefined) {
+        throw new Failure({ code: "part-missing", what: `apt gave no source of ${name}` });
+      }
+      return join(directoryOfFiles, found);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { findGuestKernel } from "./guest-kernel.ts";
 import { hasHugepageSize } from "./hugepage-pool.ts";
+import { hasLibvirtDomains } from "./libvirt-domains.ts";
 import {
   NEEDED_PACKAGES,
   type NeededPackage,
@@ -31,6 +32,7 @@ export async function missingParts(): Promise<MissingParts> {
     unpacked: [
       ...((await findGuestKernel()) === undefined ? [UNPACKED_PACKAGES.guestKernel] : []),
       ...(hasTestpmd() ? [] : [UNPACKED_PACKAGES.testpmd]),
+      ...(hasLibvirtDomains() ? [] : [UNPACKED_PACKAGES.libvirtDomains]),
     ],
   };
 }

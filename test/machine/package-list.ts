@@ -9,7 +9,12 @@ export interface NeededPackage {
 export type PackageOrigin = "bookworm" | "bookworm-backports";
 
 /** Names of the packages that only their file is taken from, nothing is installed. */
-export const UNPACKED_PACKAGES = { guestKernel: "linux-image-cloud-amd64", testpmd: "dpdk-dev" } as const;
+export const UNPACKED_PACKAGES = {
+  guestKernel: "linux-image-cloud-amd64",
+  testpmd: "dpdk-dev",
+  /** A source package: libvirt's own test domains. */
+  libvirtDomains: "libvirt",
+} as const;
 
 /** dpdk-testpmd's own libraries: Debian links it to all of them. */
 const TESTPMD_LIBRARIES = [
@@ -40,7 +45,18 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
     ...["librte-bus-vdev23", "librte-mempool-ring23", "librte-net-null23", "librte-net-vhost23"],
     "librte-net-virtio23",
     ...TESTPMD_LIBRARIES,
-    ...["acl", "busybox-static", "cpio", "iproute2", "libxml2-utils", "gcc", "musl-tools"],
+    ...[
+      "acl",
+      "busybox-static",
+      "containernetworking-plugins",
+      "cpio",
+      "iproute2",
+      "libxml2-utils",
+      "gcc",
+      "musl-tools",
+      "xz-utils",
+    ],
+    ...["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
   ].map((name) => ({ name })),
   "bookworm-backports": [
     { name: "qemu-system-x86", minimum: "1:10" },

@@ -2,6 +2,7 @@ import { describeThrown, Failure } from "../../src/failure/failure.ts";
 import { openApt } from "./apt.ts";
 import { unpackGuestKernel } from "./guest-kernel.ts";
 import type { LabRun } from "./lab-run.ts";
+import { unpackLibvirtDomains } from "./libvirt-domains.ts";
 import {
   describeMissing,
   hasAllPackages,
@@ -52,6 +53,9 @@ async function install(run: LabRun, missing: MissingParts): Promise<void> {
   }
   if (missing.unpacked.includes(UNPACKED_PACKAGES.testpmd)) {
     await unpackTestpmd(await apt.download(UNPACKED_PACKAGES.testpmd));
+  }
+  if (missing.unpacked.includes(UNPACKED_PACKAGES.libvirtDomains)) {
+    await unpackLibvirtDomains(await apt.downloadSource(UNPACKED_PACKAGES.libvirtDomains));
   }
 }
 

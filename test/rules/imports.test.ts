@@ -17,6 +17,8 @@ const TIERS: Readonly<Record<string, number>> = {
   grpc: 2,
   kubelet: 2.5,
   ovsdb: 2,
+  "vpp-api": 2,
+  openflow: 2,
   config: 3,
   records: 3,
   "socket-directory": 3,

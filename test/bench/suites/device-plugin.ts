@@ -15,27 +15,26 @@ import {
 import { atMost, type SuiteDefinition } from "../measurement.ts";
 import { percentileOf } from "../spread.ts";
 import { timeWork } from "../timed-program.ts";
+import { FULL, type Sizes, TRIAL } from "./device-plugin-sizes.ts";
 
-const DEVICES = 1000;
-const FEW = DEVICES / 10;
+const DEVICES = FULL.devices;
+const FEW = FULL.few;
 const AT_ONCE = 64;
-const BURSTS = 15;
-const WARM_UP_BURSTS = 5;
-/** Gives back at once what no pod holds, where the giving back is measured. */
-const RECLAIM = { intervalSeconds: 1, graceSeconds: 1 };
 
 /** What the measurements share. */
 export interface DevicePluginRig {
   readonly bench: Bench;
+  readonly sizes: Sizes;
   /** Its daemon runs; nothing is allocated on it until Allocate is measured. */
   readonly node: BenchNode;
 }
 
 /** A daemon with a thousand devices. */
 export async function openDevicePluginRig(bench: Bench): Promise<DevicePluginRig> {
-  const node = await openNode(bench, { name: "dp" });
+  const sizes = bench.isTrial === true ? TRIAL : FULL;
+  const node = await openNode({ bench, sizes }, { name: "dp" });
   await node.startDaemon();
-  return { bench, node };
+  return { bench, sizes, node };
 }
 
 /** kubelet's calls over real sockets, with durable records, and what the daemon takes. */
@@ -48,7 +47,8 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
       unit: "ms",
       repetitions: 30,
       warmUp: 3,
-      ours: ({ node }) => withPlugin(node, (plugin) => timeWork(() => firstList(plugin))),
+      ours: ({ node, sizes }) =>
+        withPlugin(node, (plugin) => timeWork(() => firstList(plugin, sizes.devices))),
     },
     {
       name: `${DEVICES} allocated and freed: further lists`,
@@ -121,7 +121,7 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
       name: "daemon's memory, none allocated",
       unit: "MB",
       repetitions: 3,
-      ours: (rig) => onFreshNode(rig, {}, settledMemory),
+      ours: (rig) => onFreshNode(rig, {}, (node) => settledMemory(node, rig.sizes.rest)),
       shows: "median",
       aim: atMost(100, "< 100 MB"),
     },
@@ -131,8 +131,8 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
       repetitions: 3,
       ours: (rig) =>
         onFreshNode(rig, {}, async (node) => {
-          await allocate(node, DEVICES);
-          return settledMemory(node);
+          await allocate(node, rig.sizes, rig.sizes.devices);
+          return settledMemory(node, rig.sizes.rest);
         }),
       shows: "median",
       aim: atMost(100, "< 100 MB"),
@@ -143,8 +143,8 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
       repetitions: 1,
       ours: (rig) =>
         onFreshNode(rig, {}, async (node) => {
-          await allocate(node, DEVICES);
-          return idlePercent(node);
+          await allocate(node, rig.sizes, rig.sizes.devices);
+          return idlePercent(node, rig.sizes.rest);
         }),
       shows: "median",
       aim: atMost(0.5, "< 0.5 %"),
@@ -153,28 +153,28 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
       name: `CPU for a device's life, of ${FEW}`,
       unit: "ms",
       repetitions: 3,
-      ours: lifeOf(FEW),
+      ours: lifeOf("few"),
       shows: "median",
     },
     {
       name: `CPU for a device's life, of ${DEVICES}`,
       unit: "ms",
       repetitions: 3,
-      ours: lifeOf(DEVICES),
+      ours: lifeOf("devices"),
       shows: "median",
     },
     {
       name: `daemon registers, ${FEW} allocated`,
       unit: "ms",
       repetitions: 3,
-      ours: startWith(FEW),
+      ours: startWith("few"),
       shows: "median",
     },
     {
       name: `daemon registers, ${DEVICES} allocated`,
       unit: "ms",
       repetitions: 3,
-      ours: startWith(DEVICES),
+      ours: startWith("devices"),
       shows: "median",
     },
   ],
@@ -195,20 +195,21 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
 };
 
 function openNode(
-  { run, ovs }: Bench,
+  { bench, sizes }: Pick<DevicePluginRig, "bench" | "sizes">,
   options: Pick<BenchNodeOptions, "name" | "reclaim">,
 ): Promise<BenchNode> {
+  const { run, ovs } = bench;
   const { databaseSocket } = ovs;
-  return BenchNode.open(run, { ...options, bridge: BRIDGES.a, databaseSocket, devices: DEVICES });
+  return BenchNode.open(run, { ...options, bridge: BRIDGES.a, databaseSocket, devices: sizes.devices });
 }
 
 /** Measures a daemon that did nothing before, on a node of its own. */
 async function onFreshNode<Result>(
-  { bench }: DevicePluginRig,
+  rig: DevicePluginRig,
   options: Pick<BenchNodeOptions, "reclaim">,
   measure: (node: BenchNode) => Promise<Result>,
 ): Promise<Result> {
-  const node = await openNode(bench, { ...options, name: `dp${(performance.now() / 10).toFixed(0)}` });
+  const node = await openNode(rig, { ...options, name: `dp${(performance.now() / 10).toFixed(0)}` });
   // The daemon gives nothing back as long as kubelet seems not to know its pods.
   await node.kubelet.admitPod({ namespace: "default", name: "another", containers: [{ name: "c" }] });
   await node.startUntilRegistered();
@@ -217,22 +218,22 @@ async function onFreshNode<Result>(
   return result;
 }
 
-async function firstList(plugin: PluginClient): Promise<void> {
+async function firstList(plugin: PluginClient, devices: number): Promise<void> {
   const first = Promise.withResolvers<number>();
   void plugin.listAndWatch((list) => first.resolve(list.length));
   const length = await first.promise;
-  if (length !== DEVICES) throw new Error(`the first list has ${length} devices`);
+  if (length !== devices) throw new Error(`the first list has ${length} devices`);
 }
 
-function allocate(node: BenchNode, count: number): Promise<unknown> {
-  return withPlugin(node, (plugin) => allocateInBursts(plugin, deviceIds(count, 0, DEVICES), AT_ONCE));
+function allocate(node: BenchNode, { devices }: Sizes, count: number): Promise<unknown> {
+  return withPlugin(node, (plugin) => allocateInBursts(plugin, deviceIds(count, 0, devices), AT_ONCE));
 }
 
 function allocateTimed(count: number): (rig: DevicePluginRig) => Promise<number> {
   let next = 0;
-  return ({ node }) =>
+  return ({ node, sizes }) =>
     withPlugin(node, (plugin) => {
-      const ids = deviceIds(count, next, DEVICES);
+      const ids = deviceIds(count, next, sizes.devices);
       next += count;
       return timeWork(() => plugin.allocate(ids));
     });
@@ -240,40 +241,45 @@ function allocateTimed(count: number): (rig: DevicePluginRig) => Promise<number>
 
 /** A percentile of all calls in a row of bursts on one connection, as kubelet has one. */
 function allocateAtOnce(percent: number): (rig: DevicePluginRig) => Promise<number> {
-  const bursts = (plugin: PluginClient, count: number) =>
-    allocateInBursts(plugin, deviceIds(count * AT_ONCE, 0, DEVICES), AT_ONCE);
-  return (rig) =>
-    onFreshNode(rig, {}, (node) =>
+  return (rig) => {
+    const { devices, warmUpBursts, bursts } = rig.sizes;
+    const take = (plugin: PluginClient, count: number) =>
+      allocateInBursts(plugin, deviceIds(count * AT_ONCE, 0, devices), AT_ONCE);
+    return onFreshNode(rig, {}, (node) =>
       withPlugin(node, async (plugin) => {
-        await bursts(plugin, WARM_UP_BURSTS);
-        return percentileOf(await bursts(plugin, BURSTS), percent);
+        await take(plugin, warmUpBursts);
+        return percentileOf(await take(plugin, bursts), percent);
       }),
     );
+  };
 }
 
 function trafficOfAll(rig: DevicePluginRig): Promise<StreamTraffic> {
-  return onFreshNode(rig, { reclaim: RECLAIM }, (node) =>
+  const { devices, reclaim } = rig.sizes;
+  return onFreshNode(rig, { reclaim }, (node) =>
     withPlugin(node, (plugin) =>
       streamTraffic(plugin, async () => {
-        await allocateInBursts(plugin, deviceIds(DEVICES, 0, DEVICES), AT_ONCE);
+        await allocateInBursts(plugin, deviceIds(devices, 0, devices), AT_ONCE);
         await untilFreed(node);
       }),
     ),
   );
 }
 
-function lifeOf(count: number): (rig: DevicePluginRig) => Promise<number> {
-  return (rig) =>
-    onFreshNode(rig, { reclaim: RECLAIM }, (node) =>
-      cpuPerDevice(node, deviceIds(count, 0, DEVICES), AT_ONCE),
+function lifeOf(count: "few" | "devices"): (rig: DevicePluginRig) => Promise<number> {
+  return (rig) => {
+    const { sizes } = rig;
+    return onFreshNode(rig, { reclaim: sizes.reclaim }, (node) =>
+      cpuPerDevice(node, deviceIds(sizes[count], 0, sizes.devices), AT_ONCE),
     );
+  };
 }
 
 /** Milliseconds of a start that finds so many allocations, whose directories and files are looked at first. */
-function startWith(count: number): (rig: DevicePluginRig) => Promise<number> {
+function startWith(count: "few" | "devices"): (rig: DevicePluginRig) => Promise<number> {
   return (rig) =>
     onFreshNode(rig, {}, async (node) => {
-      await allocate(node, count);
+      await allocate(node, rig.sizes, rig.sizes[count]);
       await node.stopDaemon();
       return node.startUntilRegistered();
     });

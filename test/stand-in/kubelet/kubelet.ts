@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { UnixServer } from "../../../src/grpc/unix-server.ts";
 import { type KubeletPaths, kubeletPaths } from "../../../src/kubelet/paths.ts";
@@ -55,7 +56,10 @@ export class StandInKubelet {
   #admission: Promise<unknown> = Promise.resolve();
 
   private constructor(options: StandInKubeletOptions) {
-    this.paths = kubeletPaths(options.root);
+    this.paths = kubeletPaths({
+      devicePlugins: join(options.root, "device-plugins"),
+      podResources: join(options.root, "pod-resources/kubelet.sock"),
+    });
     this.#random = seededRandom(options.seed ?? 1);
     this.#policy = options.topologyPolicy ?? "none";
   }

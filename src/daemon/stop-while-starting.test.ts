@@ -1,0 +1,97 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../clock/clock.ts";
+import { parseConfig } from "../config/load.ts";
+import { type Logger, silentLogger } from "../logging/logger.ts";
+import { startDaemon } from "./assemble.ts";
+import { takeOwnership } from "./owner-lock.ts";
+
+let directory: string;
+let recordsDirectory: string;
+let configFile: string;
+let text: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-stop-"));
+  recordsDirectory = join(directory, "records");
+  configFile = join(directory, "config.json");
+  await mkdir(join(directory, "root"));
+  text = JSON.stringify({
+    node: "n",
+    root: join(directory, "root"),
+    rootFileSystem: { allowInsecure: true },
+    recordsDirectory,
+    cniSocket: join(directory, "cni.sock"),
+    deviceInfoDirectory: join(directory, "devinfo"),
+    kubelet: { devicePlugins: directory, podResources: join(directory, "pods.sock") },
+    observe: { address: "127.0.0.1", port: 0 },
+    pools: [
+      {
+        name: "sockets",
+        resource: "vhostuser/sockets",
+        capacity: 1,
+        dataplane: { type: "ovs-dpdk", database: join(directory, "db.sock"), bridge: "br" },
+      },
+    ],
+  });
+  await writeFile(configFile, text);
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+describe("a daemon that is told to stop while it starts", () => {
+  it("ends in order at once, though another one owns the records", async () => {
+    const owner = await takeOwnership(recordsDirectory, systemClock);
+    const daemon = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "--config", configFile], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    try {
+      let log = "";
+      const isWaiting = Promise.withResolvers<void>();
+      daemon.stdout.setEncoding("utf8").on("data", (lines: string) => {
+        log += lines;
+        // The last word before the records.
+        if (log.includes("the root is not safe")) isWaiting.resolve();
+      });
+      const ended = once(daemon, "close");
+      await Promise.race([isWaiting.promise, ended]);
+      daemon.kill("SIGTERM");
+      // After ten seconds of waiting for the records it would end with 1.
+      expect(await ended).toEqual([0, null]);
+      expect(log).toContain('"signal":"SIGTERM"');
+    } finally {
+      daemon.kill("SIGKILL");
+      owner.release();
+    }
+  });
+
+  it("stops what had started, and nothing else begins", async () => {
+    const stop = new AbortController();
+    let url = "";
+    const logger = {
+      ...silentLogger,
+      info: (fields: { url?: string }) => {
+        if (fields.url === undefined) return;
+        url = fields.url;
+        stop.abort("SIGTERM");
+      },
+      warn: () => undefined,
+    } as unknown as Logger;
+    const parse = (file: string) => parseConfig(file, configFile);
+    const starting = startDaemon({
+      config: parse(text),
+      configFile: { path: configFile, parse },
+      ownPod: undefined,
+      version: "0",
+      logger,
+      clock: systemClock,
+      signal: stop.signal,
+    });
+    await expect(starting).rejects.toBe("SIGTERM");
+    await expect(fetch(`${url}/livez`)).rejects.toThrow();
+    await expect(access(join(directory, "cni.sock"))).rejects.toThrow(/ENOENT/);
+    (await takeOwnership(recordsDirectory, systemClock)).release();
+  });
+});

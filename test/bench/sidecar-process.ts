@@ -1,0 +1,156 @@
+import { mkdir } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { loadService } from "../../src/grpc/load-service.ts";
+import { dialUnix, type UnixClient } from "../../src/grpc/unix-client.ts";
+import { hashedPodInterfaceName } from "../../src/names/interface-name.ts";
+import { type Child, startChild } from "../machine/child.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { type LimitedCgroup, limitedCgroup } from "../shim/limited-cgroup.ts";
+import { convertVmi } from "../stand-in/virt-launcher/converter.ts";
+import { networkInfo, projectNetworkInfo } from "../stand-in/virt-launcher/network-info.ts";
+import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
+import { printXml } from "../stand-in/virt-launcher/xml-tree.ts";
+
+/** What KubeVirt gives a hook sidecar of a VM with dedicated CPUs. */
+const MEMORY_BYTES = 64_000_000;
+const CPU_MILLIS = 200;
+const START_LIMIT_MS = 20_000;
+const CALL_LIMIT_MS = 60_000;
+const PROGRAM = resolve(import.meta.dirname, "../../dist/sidecar/main.mjs");
+
+const info = loadService("kubevirt/hooks-info.proto", "kubevirt.hooks.info.Info");
+const callbacks = loadService("kubevirt/hooks-v1alpha3.proto", "kubevirt.hooks.v1alpha3.Callbacks");
+
+/** What of the limits holds. */
+export interface SidecarLimits {
+  /** False lets it have a whole processor, where only memory is looked at. */
+  readonly cpu: boolean;
+}
+
+/** The bundled sidecar in a control group of its own, and virt-launcher's calls. */
+export class SidecarProcess implements AsyncDisposable {
+  readonly cgroup: LimitedCgroup;
+  /** Milliseconds from before the process is made until Info was answered. */
+  readonly readyMs: number;
+  readonly #child: Child;
+  readonly #hooks: UnixClient;
+
+  private constructor(parts: { cgroup: LimitedCgroup; readyMs: number; child: Child; hooks: UnixClient }) {
+    this.cgroup = parts.cgroup;
+    this.readyMs = parts.readyMs;
+    this.#child = parts.child;
+    this.#hooks = parts.hooks;
+  }
+
+  static async start(
+    run: LabRun,
+    name: string,
+    limits: SidecarLimits = { cpu: true },
+  ): Promise<SidecarProcess> {
+    const directory = join(run.directory, name);
+    await mkdir(directory, { recursive: true });
+    const file = join(directory, "network-info");
+    await projectNetworkInfo(file, networkInfo(benchVmi(16), statusesOf(benchVmi(16))));
+    const cpuMillis = limits.cpu ? CPU_MILLIS : 10_000;
+    const cgroup = await limitedCgroup(`${run.name}-${name}`, { memoryBytes: MEMORY_BYTES, cpuMillis });
+    const socket = join(directory, "s-vhostuser.sock");
+    const begin = performance.now();
+    const child = await startChild(run, {
+      name,
+      command: "sh",
+      args: ["-c", `${cgroup.enter} && exec "$0"`, PROGRAM],
+      env: {
+        PATH: `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`,
+        CONTAINER_NAME: "s",
+        VHOSTUSER_HOOKS_DIRECTORY: directory,
+        VHOSTUSER_NETWORK_INFO_FILE: file,
+      },
+    });
+    await untilInfo(socket, child);
+    const readyMs = performance.now() - begin;
+    return new SidecarProcess({ cgroup, readyMs, child, hooks: dialUnix(callbacks, socket) });
+  }
+
+  /** OnDefineDomain for a VM with so many interfaces. @returns milliseconds until the answer was there */
+  async define(interfaces: number): Promise<number> {
+    const request = requestFor(interfaces);
+    const begin = performance.now();
+    const { domainXML } = await this.#hooks.call<{ domainXML: Buffer }>(
+      "OnDefineDomain",
+      request,
+      CALL_LIMIT_MS,
+    );
+    const ms = performance.now() - begin;
+    const found = domainXML.toString("utf8").split('type="vhostuser"').length - 1;
+    if (found !== interfaces) throw new Error(`${found} of ${interfaces} interfaces were defined`);
+    return ms;
+  }
+
+  /** OnDefineDomain with any domain, for a VM with one interface; rejects with the sidecar's words. */
+  async defineAny(domain: string, vmi = JSON.stringify(benchVmi(1))): Promise<string> {
+    const request = { domainXML: Buffer.from(domain), vmi: Buffer.from(vmi) };
+    const answer = await this.#hooks.call<{ domainXML: Buffer }>("OnDefineDomain", request, CALL_LIMIT_MS);
+    return answer.domainXML.toString("utf8");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#hooks.close();
+    await this.#child.stop();
+    await this.cgroup[Symbol.asyncDispose]();
+  }
+}
+
+async function untilInfo(socket: string, child: Child): Promise<void> {
+  const end = performance.now() + START_LIMIT_MS;
+  for (;;) {
+    const client = dialUnix(info, socket);
+    try {
+      await client.call("Info", {}, START_LIMIT_MS);
+      return;
+    } catch (cause) {
+      if (!child.isRunning() || performance.now() > end) {
+        throw new Error(`the sidecar does not answer: ${await child.logTail()}`, { cause });
+      }
+    } finally {
+      client.close();
+    }
+    await delay(5);
+  }
+}
+
+const names = (count: number) => [...Array(count).keys()].map((index) => `net${index}`);
+
+function benchVmi(count: number): VirtualMachineInstance {
+  return {
+    metadata: { name: "router", namespace: "tests" },
+    spec: {
+      architecture: "amd64",
+      domain: {
+        cpu: { cores: 4 },
+        machine: { type: "q35" },
+        memory: { guest: "4Gi", hugepages: { pageSize: "1Gi" } },
+        devices: {
+          networkInterfaceMultiqueue: true,
+          disks: names(4).map((name) => ({ name })),
+          interfaces: names(count).map((name) => ({ name, binding: { name: "vhostuser" } })),
+        },
+      },
+      networks: names(count).map((name) => ({ name, multus: { networkName: name } })),
+    },
+  };
+}
+
+function statusesOf(vmi: VirtualMachineInstance) {
+  return (vmi.spec.networks ?? []).map(({ name }) => {
+    const pod = hashedPodInterfaceName(name);
+    const path = `/var/run/vhostuser/sockets/${pod}/vhost.sock`;
+    const deviceInfo = { type: "vhost-user", version: "1.1.0", "vhost-user": { mode: "server", path } };
+    return { name, interface: pod, mac: "02:00:00:00:00:01", mtu: 9000, "device-info": deviceInfo };
+  });
+}
+
+function requestFor(interfaces: number): { readonly domainXML: Buffer; readonly vmi: Buffer } {
+  const vmi = benchVmi(interfaces);
+  return { domainXML: Buffer.from(printXml(convertVmi(vmi))), vmi: Buffer.from(JSON.stringify(vmi)) };
+}
