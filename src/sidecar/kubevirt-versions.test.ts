@@ -102,6 +102,7 @@ const pathsIn = (xml: string) => [...xml.matchAll(/path="([^"]+)" mode="server"/
 
 /** The domain at start, with network-info that comes while the hook waits for it. */
 async function startVm(version: KubevirtVersion, nics: number, directory?: string) {
+  await projectNetworkInfo(info, ""); // another VM's pod has another file
   const launcher = launcherOf(version);
   await launcher.collectHooks(1);
   const guest = vmi(nics);

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Clock } from "../clock/clock.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { answerDomain } from "./domain-hook.ts";
 
@@ -16,6 +17,7 @@ const DOMAIN = "<domain><devices>\n</devices></domain>";
 function answer(
   migrationState: object | undefined,
   deadline = Number.POSITIVE_INFINITY,
+  waiting: object = { budgetMs: 60, targetBudgetMs: 30, pollMs: 5 },
 ): Promise<Uint8Array> {
   const vmi = {
     metadata: { name: "router", namespace: "tests" },
@@ -32,7 +34,7 @@ function answer(
       links: [{ here: root, inCompute: "/var/run/kubevirt-hooks/x" }],
       metadataRoot: root,
       socketRoots: ["/var/run"],
-      networkInfo: { file: join(root, "never-written"), budgetMs: 60, targetBudgetMs: 30, pollMs: 5 },
+      networkInfo: { file: join(root, "never-written"), ...waiting },
       logger: silentLogger,
     },
     { signal: new AbortController().signal, deadline },
@@ -55,4 +57,20 @@ describe("a migration's target without network-info, as with KubeVirt before 1.6
 
 it("waits on any pod for most of what the caller's deadline leaves, so that its error arrives", async () => {
   await expect(answer(undefined, Date.now() - 1)).rejects.toMatchObject({ code: "network-info-timeout" });
+});
+
+it.each([
+  ["a VM that starts", undefined],
+  ["a migration's target", {}],
+])("waits on %s for less than the 20 s in which virt-handler takes an answer", async (_name, state) => {
+  let now = 0;
+  const clock: Clock = {
+    now: () => now,
+    sleep: async (ms) => {
+      now += ms;
+    },
+  };
+  await answer(state, 60_000, { clock }).catch(() => undefined);
+  expect(now).toBeGreaterThan(5_000);
+  expect(now).toBeLessThanOrEqual(15_000);
 });

@@ -64,7 +64,7 @@ function socketPath(deviceInfo: { readonly type: string }, where: string): strin
       code: "invalid-network-info",
       what: `its device-info is of type ${JSON.stringify(deviceInfo.type)}, not "vhost-user"`,
       where,
-      fix: "use a NetworkAttachmentDefinition of type vhostuser for this network",
+      fix: "use a NetworkAttachmentDefinition of type kube-vhostuser for this network",
     });
   }
   const parsed = vhostUserDeviceInfoSchema.safeParse(deviceInfo);

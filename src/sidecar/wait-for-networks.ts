@@ -7,8 +7,8 @@ import { readBounded } from "./read-bounded.ts";
 export interface WaitOptions {
   /** The downward API's file. */
   readonly file: string;
-  /** Milliseconds; less than the 60 s that virt-launcher gives a callback, so that our message arrives. */
-  readonly budgetMs?: number;
+  /** Milliseconds. */
+  readonly budgetMs: number;
   readonly pollMs?: number;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
@@ -24,7 +24,7 @@ export async function waitForNetworks(
   networks: readonly string[],
   options: WaitOptions,
 ): Promise<ReadonlyMap<string, NetworkEntry>> {
-  const { file, budgetMs = 50_000, pollMs = 100, clock = systemClock, signal } = options;
+  const { file, budgetMs, pollMs = 100, clock = systemClock, signal } = options;
   if (networks.length === 0) return new Map();
   const deadline = clock.now() + budgetMs;
   for (;;) {

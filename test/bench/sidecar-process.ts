@@ -53,7 +53,8 @@ export class SidecarProcess implements AsyncDisposable {
     const file = join(directory, "network-info");
     await projectNetworkInfo(file, networkInfo(benchVmi(16), statusesOf(benchVmi(16))));
     const cpuMillis = limits.cpu ? CPU_MILLIS : 10_000;
-    const cgroup = await limitedCgroup(`${run.name}-${name}`, { memoryBytes: MEMORY_BYTES, cpuMillis });
+    const bounds = { memoryBytes: MEMORY_BYTES, cpuMillis };
+    const cgroup = await limitedCgroup(run.journal, `${run.name}-${name}`, bounds);
     const socket = join(directory, "s-vhostuser.sock");
     const begin = performance.now();
     const child = await startChild(run, {

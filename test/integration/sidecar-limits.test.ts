@@ -1,13 +1,16 @@
+import { open } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundleProgram } from "../../scripts/build/bundle-program.ts";
 import { SidecarProcess } from "../bench/sidecar-process.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
 
 let run: LabRun;
 let sidecar: SidecarProcess;
+let program: string;
 
 beforeAll(async () => {
-  await bundleProgram("sidecar");
+  program = await bundleProgram("sidecar");
   run = await openLabRun();
   sidecar = await SidecarProcess.start(run, "limits", { cpu: false });
 });
@@ -50,4 +53,18 @@ describe("the sidecar in 64 MB", () => {
     });
     expect(await sidecar.defineAny(devices(""))).toContain("ua-net0");
   });
+
+  it("gives back what many calls needed", async () => {
+    await using fresh = await SidecarProcess.start(run, "at-rest", { cpu: false });
+    for (let call = 0; call < 150; call++) await fresh.define(16);
+    const isSmall = async () => (await fresh.cgroup.memoryNow()).anonymousBytes < 25e6;
+    await waitUntil(isSmall, { what: "less than 25 MB are its own", limitMs: 20_000 });
+  });
+});
+
+it("the program's first line fits into what Linux reads of it", async () => {
+  await using file = await open(program);
+  const { buffer } = await file.read(Buffer.alloc(256), 0, 256, 0);
+  // BINPRM_BUF_SIZE, since Linux 5.1; what is beyond it is not there for the kernel.
+  expect(buffer.indexOf("\n")).toBeGreaterThan(0);
 });

@@ -1,13 +1,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, existsSync } from "node:fs";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { claimLeftJournals, createJournal } from "./journal.ts";
 import { repairLeftovers } from "./leftovers.ts";
 import { identifyProcess, isRunning, type ProcessIdentity } from "./process-table.ts";
+import { waitUntil } from "./wait-until.ts";
 
 let directory: string;
 
@@ -54,6 +55,25 @@ test("what was struck is not repaired, and a torn last line is no error", async 
   expect(claimLeftJournals(directory).map(({ traces }) => traces)).toEqual([
     [{ id: 2, trace: { kind: "directory", path: "/there" } }],
   ]);
+});
+
+test("a control group is given back with what runs in it", async () => {
+  const unified = existsSync("/sys/fs/cgroup/cgroup.controllers");
+  const path = join("/sys/fs/cgroup", unified ? "" : "memory", `kvu-journal-${process.pid}`);
+  await mkdir(path);
+  const child = spawn("sh", ["-c", `echo $$ > ${path}/cgroup.procs && exec sleep 60`]);
+  const ended = once(child, "close");
+  const inIt = async () => (await readFile(join(path, "cgroup.procs"), "utf8")).trim() === String(child.pid);
+  await waitUntil(inIt, { what: "the child is in its group", limitMs: 10_000 });
+  const identity = identifyProcess(child.pid ?? -1);
+  await leaveJournal(
+    { note: { id: 1, trace: { kind: "cgroup", path } } },
+    { note: { id: 2, trace: { kind: "process", identity, finish: false } } },
+    { note: { id: 3, trace: { kind: "cgroup", path: `${path}-gone` } } },
+  );
+  expect(await repairLeftovers({ journalDirectory: directory })).toBe(3);
+  await ended;
+  expect(existsSync(path)).toBe(false);
 });
 
 test("a left journal is given to one repairer only", async () => {

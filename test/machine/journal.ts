@@ -23,7 +23,9 @@ export type Trace =
     }
   /** A file with exactly this text; another text means that somebody else wrote it since. */
   | { readonly kind: "file"; readonly path: string; readonly text: string }
-  | { readonly kind: "directory"; readonly path: string };
+  | { readonly kind: "directory"; readonly path: string }
+  /** A control group without groups in it; it goes after the processes that were put there. */
+  | { readonly kind: "cgroup"; readonly path: string };
 
 interface JournalLine {
   readonly owner?: ProcessIdentity;

@@ -1,4 +1,4 @@
-import { readFile, rm } from "node:fs/promises";
+import { readFile, rm, rmdir } from "node:fs/promises";
 import { systemCode } from "../../src/failure/failure.ts";
 import { shrinkHugepages } from "./hugepage-pool.ts";
 import type { Trace } from "./journal.ts";
@@ -20,6 +20,8 @@ export function describeTrace(trace: Trace): string {
       return `network namespace ${trace.name}`;
     case "hugepages":
       return `${trace.count} hugepages of ${trace.pageKiB} KiB`;
+    case "cgroup":
+      return `control group ${trace.path}`;
     case "file":
     case "directory":
       return `${trace.kind} ${trace.path}`;
@@ -41,6 +43,8 @@ export async function undoTrace(trace: Trace): Promise<void> {
       return removeOwnFile(trace.path, trace.text);
     case "directory":
       return removeDirectory(trace.path);
+    case "cgroup":
+      return removeCgroup(trace.path);
   }
 }
 
@@ -66,6 +70,21 @@ export async function unmount(path: string): Promise<void> {
   const mounted = async () =>
     (await readFile("/proc/self/mounts", "utf8")).split("\n").some((line) => line.split(" ")[1] === path);
   while (await mounted()) await runProgram("umount", ["--lazy", path]);
+}
+
+/** Removes a control group; the kernel keeps it busy for a moment after its last process has ended. */
+export async function removeCgroup(path: string): Promise<void> {
+  const isRemoved = async () => {
+    try {
+      await rmdir(path);
+      return true;
+    } catch (error) {
+      if (systemCode(error) === "ENOENT") return true;
+      if (systemCode(error) === "EBUSY") return false;
+      throw error;
+    }
+  };
+  await waitUntil(isRemoved, { what: `${path} is empty`, limitMs: KILL_LIMIT_MS });
 }
 
 async function endProcess(identity: ProcessIdentity, finish: boolean): Promise<void> {

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { systemCode } from "../../src/failure/failure.ts";
-import { waitUntil } from "../machine/wait-until.ts";
+import type { Journal } from "../machine/journal.ts";
+import { removeCgroup } from "../machine/undo-trace.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const PERIOD_US = 100_000;
@@ -21,8 +21,9 @@ export interface LimitedCgroup extends AsyncDisposable {
   throttled(): Promise<number>;
 }
 
-/** Makes one; needs root. `cpuMillis` 100 is a tenth of a processor. */
+/** Makes one; needs root. `cpuMillis` 100 is a tenth of a processor. What the journal lists outlives no crash of the run. */
 export async function limitedCgroup(
+  journal: Journal,
   name: string,
   limits: { readonly memoryBytes: number; readonly cpuMillis: number },
 ): Promise<LimitedCgroup> {
@@ -31,6 +32,7 @@ export async function limitedCgroup(
   const memory = isUnified ? join(ROOT, name) : join(ROOT, "memory", name);
   const cpu = isUnified ? memory : join(ROOT, "cpu", name);
   const folders = [...new Set([memory, cpu])];
+  const notes = folders.map((path) => ({ path, id: journal.note({ kind: "cgroup", path }) }));
   for (const folder of folders) await mkdir(folder);
   if (isUnified) {
     await writeFile(join(ROOT, "cgroup.subtree_control"), "+memory +cpu");
@@ -54,20 +56,10 @@ export async function limitedCgroup(
     oomKills: () => counter(join(memory, isUnified ? "memory.events" : "memory.oom_control"), "oom_kill"),
     throttled: () => counter(join(cpu, "cpu.stat"), "nr_throttled"),
     [Symbol.asyncDispose]: async () => {
-      for (const folder of folders) {
-        await waitUntil(() => isRemoved(folder), { what: `${folder} is empty`, limitMs: 10_000 });
+      for (const { path, id } of notes) {
+        await removeCgroup(path);
+        journal.strike(id);
       }
     },
   };
-}
-
-/** The kernel keeps a group busy for a moment after its last process has ended. */
-async function isRemoved(folder: string): Promise<boolean> {
-  try {
-    await rmdir(folder);
-    return true;
-  } catch (error) {
-    if (systemCode(error) === "EBUSY") return false;
-    throw error;
-  }
 }
