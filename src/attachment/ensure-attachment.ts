@@ -1,4 +1,4 @@
-import type { PortRequest, PortState } from "../dataplane/port.ts";
+import type { PortOwner, PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
@@ -14,17 +14,22 @@ export function portRequest(context: NodeContext, record: PortRecord): PortReque
     socketPath: record.switchSocketPath,
     ...(record.mtu === undefined ? {} : { mtu: record.mtu }),
     settings: record.settings,
-    owner: {
-      node: context.config.node,
-      podNamespace: record.podNamespace,
-      podName: record.podName,
-      podUid: record.podUid,
-      containerId: record.containerId,
-      interfaceName: record.interfaceName,
-      network: record.network,
-      mac: record.mac,
-      allocationId: record.allocationId,
-    },
+    owner: portOwner(context.config.node, record),
+  };
+}
+
+/** Whose port a record's is. */
+export function portOwner(node: string, record: PortRecord): PortOwner {
+  return {
+    node,
+    podNamespace: record.podNamespace,
+    podName: record.podName,
+    podUid: record.podUid,
+    containerId: record.containerId,
+    interfaceName: record.interfaceName,
+    network: record.network,
+    mac: record.mac,
+    allocationId: record.allocationId,
   };
 }
 

@@ -1,8 +1,19 @@
-import { chmodSync, chownSync, lstatSync, renameSync, type Stats, unlinkSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  lchownSync,
+  lstatSync,
+  openSync,
+  renameSync,
+  type Stats,
+  unlinkSync,
+} from "node:fs";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
 import { SOCKET_FILE } from "../socket-directory/layout.ts";
 import { type OpenDirectory, openDirectory } from "../socket-directory/open-directory.ts";
+import { setSelinuxLabel } from "../socket-directory/selinux-label.ts";
 
 /** The switch's socket, and where a pod is to find it. */
 export interface SwitchSocket {
@@ -16,6 +27,8 @@ export interface SwitchSocket {
   readonly ownership: DirectoryOwnership;
 }
 
+/** O_PATH of Linux on x86-64 and arm64; Node does not name it. It opens a socket's inode without connecting. */
+const O_PATH = 0o10000000;
 /** Permissions of a socket: to connect is to write. */
 const SOCKET_MODE = 0o666;
 
@@ -24,9 +37,12 @@ const SOCKET_MODE = 0o666;
  * switch left there. Moved and not linked: a killed switch could not make it again while its old file is there.
  * The pod owns the directory, so nothing in it is followed or trusted; it cannot swap the directory itself.
  * @returns whether the pod has a socket now; it may also have it from before, or have removed it
- * @throws Failure directory-unsafe, invalid-config
+ * @throws Failure directory-unsafe, invalid-config, label-refused
  */
-export function publishSocket(socket: SwitchSocket): boolean {
+export async function publishSocket(
+  socket: SwitchSocket,
+  setLabel: typeof setSelinuxLabel = setSelinuxLabel,
+): Promise<boolean> {
   using made = openSwitchDirectory(socket.directory);
   using target = openInterface(socket);
   const to = target.entry(SOCKET_FILE);
@@ -34,9 +50,11 @@ export function publishSocket(socket: SwitchSocket): boolean {
   const status = lookAt(from);
   if (status === undefined) return lookAt(to)?.isSocket() === true;
   if (!status.isSocket()) throw unsafe(`${socket.directory}/${socket.file} is not a socket`);
-  const { owner, group, mode } = socket.ownership;
-  chownSync(from, owner, group);
+  const { owner, group, mode, selinuxLabel } = socket.ownership;
+  lchownSync(from, owner, group);
   chmodSync(from, mode & SOCKET_MODE);
+  // A move keeps the label, which is the switch's own.
+  if (selinuxLabel !== undefined) await labelSocket(from, selinuxLabel, setLabel);
   try {
     renameSync(from, to);
   } catch (error) {
@@ -54,6 +72,21 @@ export function publishSocket(socket: SwitchSocket): boolean {
     throw error;
   }
   return true;
+}
+
+async function labelSocket(path: string, label: string, setLabel: typeof setSelinuxLabel): Promise<void> {
+  const fd = openSync(path, O_PATH | constants.O_NOFOLLOW);
+  try {
+    await setLabel([fd], label);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Whether the switch, or a killed one before it, has left a socket where it makes them. */
+export function isUnpublished({ directory, file }: Pick<SwitchSocket, "directory" | "file">): boolean {
+  using made = openSwitchDirectory(directory);
+  return lookAt(made.entry(file)) !== undefined;
 }
 
 /** Removes a socket that the switch could not remove when it was killed, and for which it makes no new one. */

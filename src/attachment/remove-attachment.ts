@@ -1,5 +1,5 @@
 import { removeDeviceInfo } from "../device-info/device-info-file.ts";
-import { toFailure } from "../failure/failure.ts";
+import { describeThrown, toFailure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import { distinctDataplanes, type NodeContext } from "./node-context.ts";
 import { withdrawSocket } from "./publish-socket.ts";
@@ -27,7 +27,7 @@ export async function removePortAnywhere(
     }
   }
   if (errors.length > 0)
-    throw errors.length === 1 ? errors[0] : new AggregateError(errors, "several switches");
+    throw errors.length === 1 ? errors[0] : new AggregateError(errors, errors.map(describeThrown).join("; "));
   return removed;
 }
 
@@ -53,9 +53,10 @@ export async function removeAttachment(
 ): Promise<Error | undefined> {
   const name = portRecordName(record.containerId, record.interfaceName);
   if (record.state === "releasing") return undefined;
-  if (record.state !== "detaching") await markDetaching(context, name);
+  // The note does not hold the removal up: it is for the one that fails, or is killed half-way.
+  const noted = record.state === "detaching" ? undefined : markDetaching(context, name);
   try {
-    await removePortAnywhere(context, record.portName, record.pool, signal);
+    await removePortAnywhere(context, record.portName, record.pool, signal).finally(() => noted);
     if (record.settings.socketServer === "switch") {
       withdrawSocket({ root: context.config.root, ...record });
     }
@@ -71,14 +72,24 @@ export async function removeAttachment(
 /** Notes that an attachment's addresses were given back; its record goes when the port has gone already. */
 export async function forgetAddresses(context: NodeContext, name: string): Promise<void> {
   const { ports } = context.records;
-  if (ports.get(name)?.state === "releasing") await ports.remove(name);
-  else await note(context, name, ({ ipam: _, ...record }) => record);
+  if (ports.get(name)?.state === "releasing") return ports.remove(name);
+  await note(context, name, ({ ipam: _, ...record }) => record);
+  await ports.remove(name, isOver);
 }
 
 async function forgetPort(context: NodeContext, name: string): Promise<void> {
   const { ports } = context.records;
-  if (ports.get(name)?.ipam === undefined) await ports.remove(name);
-  else await note(context, name, (record) => ({ ...record, state: "releasing" }));
+  if (ports.get(name)?.ipam === undefined) return ports.remove(name);
+  await note(context, name, (record) => ({ ...record, state: "releasing" }));
+  await ports.remove(name, isOver);
+}
+
+/**
+ * Whether nothing is left to be done. A newer sandbox's ADD takes an older one's port away in its own turn, beside the
+ * older one's DEL, so addresses may go between the look at the record and its change.
+ */
+function isOver({ state, ipam }: PortRecord): boolean {
+  return state === "releasing" && ipam === undefined;
 }
 
 /**

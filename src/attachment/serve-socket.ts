@@ -2,11 +2,11 @@ import type { PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { NodeContext, Pool } from "./node-context.ts";
-import { publishSocket, removeStaleSocket } from "./publish-socket.ts";
+import { isUnpublished, publishSocket, removeStaleSocket } from "./publish-socket.ts";
 
 /**
- * Makes or mends a port whose socket the switch serves, and puts the socket where the pod looks for it. Where the
- * switch could not make it because a killed one left its file, or the pod has removed it, the port is made anew.
+ * Makes or mends a port whose socket the switch serves, and puts the socket where the pod looks for it. A file
+ * that a killed switch left there is removed first; where the pod has removed its socket, the port is made anew.
  * @throws Failure of {@link Dataplane.ensurePort}; invalid-config, directory-unsafe, port-failed
  */
 export async function ensureServedPort(
@@ -16,6 +16,8 @@ export async function ensureServedPort(
   allocation: AllocationRecord,
   signal: AbortSignal,
 ): Promise<PortState> {
+  // VPP makes the socket where the pod looks for it, in place of whatever has its name there.
+  if (pool.config.dataplane.type === "vpp") return pool.dataplane.ensurePort(request, signal);
   const directory = pool.config.switchSockets;
   if (directory === undefined) {
     throw new Failure({
@@ -36,17 +38,19 @@ export async function ensureServedPort(
     });
   const attempt = async () => {
     const state = await pool.dataplane.ensurePort(request, signal);
-    const there = state.socketFile === undefined || publish(state.socketFile);
+    const there = state.socketFile === undefined || (await publish(state.socketFile));
     // Whoever is connected needs no socket any more, and would lose the port.
     return there || state.connected ? state : undefined;
   };
+  const own = { directory, file: request.name };
+  if (isUnpublished(own) && !(await isOpen(pool, request, signal))) removeStaleSocket(own);
   const first = await attempt().catch((error: unknown) => {
     if (error instanceof Failure && error.code === "port-failed") return undefined;
     throw error;
   });
   if (first !== undefined) return first;
   await pool.dataplane.removePort(request.name, signal);
-  removeStaleSocket({ directory, file: request.name });
+  removeStaleSocket(own);
   const second = await attempt();
   if (second !== undefined) return second;
   await pool.dataplane.removePort(request.name, signal);
@@ -56,4 +60,14 @@ export async function ensureServedPort(
     where: `switchSockets: ${directory}`,
     fix: "check that this is where ovs-vswitchd makes its sockets: Open_vSwitch.other_config:vhost-sock-dir",
   });
+}
+
+/**
+ * Whether the switch has the port open. Where it has not, a socket of its name is a killed switch's, and must not be
+ * there when the switch tries (again): bind(2) fails then, and DPDK's vhost library (22.11) closes a descriptor twice,
+ * which may be the switch's OpenFlow listener by that time. ovs-vswitchd was seen to hang in accept(2) for good.
+ */
+async function isOpen(pool: Pool, request: PortRequest, signal: AbortSignal): Promise<boolean> {
+  const ports = await pool.dataplane.listPorts(signal);
+  return ports.some(({ name, error }) => name === request.name && error === undefined);
 }

@@ -59,9 +59,10 @@ async function attach(
     undo.defer(() => rollBack(planned, request, context));
   }
   const record = await withAddressesHeld(planned, request, context);
-  await ensureAttachment(node, record, plan.allocation, signal);
+  // The note does not wait for the switch: after a crash in between the reconciler makes the port, and DEL removes it.
+  await allDone([ensureAttachment(node, record, plan.allocation, signal), noteAttached(record, context)]);
   if (record.deviceInfoFile !== undefined) writeDeviceInfo(record.deviceInfoFile, deviceInfoOf(record));
-  await noteAttached(record, context);
+  refuseCalledOff(record, context);
   notePod(record, context);
   undo.move();
   return record;
@@ -84,20 +85,28 @@ async function rollBack(record: PortRecord, { raw }: AttachmentRequest, context:
   await releaseNowOrLater(record, context, raw.delegate);
 }
 
-/** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
+/** Waits for all of them whatever becomes of one: nothing may go on beside the roll-back. @throws what the first threw */
+async function allDone(works: readonly Promise<unknown>[]): Promise<void> {
+  for (const result of await Promise.allSettled(works)) {
+    if (result.status === "rejected") throw result.reason;
+  }
+}
+
 async function noteAttached(record: PortRecord, { node }: CniContext): Promise<void> {
   const name = portRecordName(record.containerId, record.interfaceName);
   const attached: PortRecord = { ...record, state: "attached" };
   // A repeated ADD changes nothing, and then nothing is written.
   if (isDeepStrictEqual(node.records.ports.get(name), attached)) return;
-  const noted = await node.records.ports.update(name, (now) =>
-    now === undefined || isGoing(now) ? undefined : attached,
-  );
-  if (noted?.state === "attached") return;
+  await node.records.ports.update(name, (now) => (now === undefined || isGoing(now) ? undefined : attached));
+}
+
+/** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
+function refuseCalledOff({ containerId, interfaceName }: PortRecord, { node }: CniContext): void {
+  if (node.records.ports.get(portRecordName(containerId, interfaceName))?.state === "attached") return;
   throw new Failure({
     code: "called-off",
-    what: `interface ${record.interfaceName} was detached while its ADD was still running`,
-    where: `container ${record.containerId}`,
+    what: `interface ${interfaceName} was detached while its ADD was still running`,
+    where: `container ${containerId}`,
     fix: "the port is removed; the runtime may ADD it again",
   });
 }

@@ -5,7 +5,7 @@ import { portName } from "../names/port-name.ts";
 import { type HeldAddresses, type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import { askedIpam } from "./ipam/asked-ipam.ts";
-import { releaseNowOrLater } from "./ipam/release-addresses.ts";
+import { failedReleases, forAnotherTry, releaseNowOrLater } from "./ipam/release-addresses.ts";
 import { didNothing, type IpamCall, runIpam } from "./ipam/run-ipam.ts";
 import type { AttachmentTarget, RawRequest } from "./request.ts";
 
@@ -60,7 +60,10 @@ async function releaseRecorded(
   // Plugins that know pods by name find nothing without CNI_ARGS.
   const args = raw.env["CNI_ARGS"] || (held.env["CNI_ARGS"] ?? "");
   const call: IpamCall = { type: held.type, verb: "DEL", env: { ...raw.env, CNI_ARGS: args }, stdin };
-  await releaseNowOrLater(record, context, raw.delegate, call);
+  // A pod of several interfaces has two minutes for all their DELs: one that is repeated must leave time for the next.
+  const isFirst = raw.delegate === undefined || failedReleases(record) === 0;
+  const delegate = isFirst ? raw.delegate : forAnotherTry(raw.delegate, record);
+  await releaseNowOrLater(record, context, delegate, call);
 }
 
 /** A plugin that cannot be run has given us nothing; to insist on it would keep the pod from ending. */

@@ -5,6 +5,11 @@ export interface DelegateCall {
   /** Takes the place of all of the shim's CNI_ variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Uint8Array;
+  /**
+   * Milliseconds that it may take, where that is less than any plugin may. The shim hears of it by the answer, so
+   * after one that took longer no other can be run.
+   */
+  readonly limitMs?: number;
 }
 
 /** How the plugin ended: 127 without output means that it was not found, 128 + n that signal n ended it. */
@@ -15,6 +20,6 @@ export interface DelegateReply {
 
 /**
  * Runs a plugin, one at a time.
- * @throws Failure `ipam-interrupted` when nobody knows how far the plugin came
+ * @throws Failure `ipam-interrupted` when nobody knows how far the plugin came, `ipam-failed` when its limit is over
  */
 export type Delegate = (call: DelegateCall) => Promise<DelegateReply>;

@@ -91,6 +91,16 @@ describe("which pod holds a device", () => {
     expect(await holders.holds("shop", "web", DEVICE)).toBe(false);
   });
 
+  it("is nobody's word for a device that was allocated anew while kubelet was asked", async () => {
+    const { allocations, kubelet, holders } = rig();
+    allocations.put({ devices: [DEVICE] });
+    kubelet.pods = [pod("web", DEVICE)];
+    // The list is from before: what follows would be given the socket of the pod that has the device now.
+    kubelet.whileAsked = () => void allocations.put({ devices: [DEVICE] });
+    expect(await holders.holds("shop", "web", DEVICE)).toBe(false);
+    expect(await holders.devicesOf("shop", "web")).toEqual([]);
+  });
+
   it("leaves out what is none of ours", async () => {
     const { kubelet, holders } = rig();
     kubelet.pods = [pod("web", DEVICE, "0000:03:00.1")];

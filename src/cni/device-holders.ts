@@ -64,16 +64,25 @@ export class DeviceHolders {
     return (await this.devicesOf(namespace, name)).includes(device);
   }
 
-  /** Our devices that a pod holds, as kubelet says now. @throws Failure kubelet-unavailable */
+  /**
+   * Our devices that a pod holds, as kubelet says now. One that was allocated anew while kubelet was asked is left out:
+   * it may be the next pod's, and its newest allocation with it.
+   * @throws Failure kubelet-unavailable
+   */
   async devicesOf(namespace: string, name: string): Promise<readonly string[]> {
-    const pods = await this.#read();
+    const { pods, before } = await this.#read();
+    const after = this.#options.allocations();
     return pods
       .filter((pod) => pod.podNamespace === namespace && pod.podName === name)
-      .flatMap((pod) => ourDevices(pod));
+      .flatMap((pod) => ourDevices(pod))
+      .filter((device) => newestAllocationOf(device, after)?.id === before.get(device)?.id);
   }
 
-  async #read(): Promise<readonly PodDevices[]> {
-    // Before the list is read: one that is allocated meanwhile may be another pod's in it.
+  /** The list, and the allocations from before it was read. */
+  async #read(): Promise<{
+    readonly pods: readonly PodDevices[];
+    readonly before: ReadonlyMap<string, AllocationRecord>;
+  }> {
     const before = newestAllocations(this.#options.allocations());
     const pods = await this.#options.listPods();
     this.#known = new Map(
@@ -86,7 +95,7 @@ export class DeviceHolders {
         }),
       ),
     );
-    return pods;
+    return { pods, before };
   }
 }
 

@@ -1,6 +1,7 @@
 import { removeAttachment } from "../attachment/remove-attachment.ts";
+import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import type { PortRecord } from "../records/port-record.ts";
+import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
 import { releaseAddresses } from "./ipam/release-addresses.ts";
 import { runIpam } from "./ipam/run-ipam.ts";
@@ -31,18 +32,20 @@ export async function gc(
   if (type !== undefined) {
     await attempt(() => runIpam({ type, verb: "GC", env: raw.env, stdin: raw.stdin }, raw.delegate));
   }
-  if (errors.length > 0) throw errors.length === 1 ? errors[0] : new AggregateError(errors, describe(errors));
+  if (errors.length > 0) throw errors.length === 1 ? errors[0] : severalFailures(errors, config);
 }
 
 async function collect(
-  record: PortRecord,
+  { containerId, interfaceName, createdAt }: PortRecord,
   raw: RawRequest,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const { containerId } = record;
-  const turn = { containerId, what: `GC of interface ${record.interfaceName}`, signal };
+  const turn = { containerId, what: `GC of interface ${interfaceName}`, signal };
   await context.turns.run(turn, async () => {
+    const record = context.node.records.ports.get(portRecordName(containerId, interfaceName));
+    // Detached while we waited for the turn, and perhaps attached anew, of which the runtime's list knows nothing.
+    if (record?.createdAt !== createdAt) return;
     const left = await removeAttachment(context.node, record, signal);
     if (left !== undefined) throw left;
     context.logger.info(attachmentFields(record), "collected by GC");
@@ -50,6 +53,15 @@ async function collect(
   });
 }
 
-function describe(errors: readonly unknown[]): string {
-  return `GC: ${errors.map((error) => (error instanceof Error ? error.message : String(error))).join("; ")}`;
+/** With the code that all have, so that a runtime still hears that it may try again. */
+function severalFailures(errors: readonly unknown[], { name }: NetworkConfig): Failure {
+  const codes = new Set(errors.map((error) => toFailure(error).code));
+  const [code = "internal", ...others] = codes;
+  return new Failure({
+    code: others.length === 0 ? code : "internal",
+    what: errors.map(describeThrown).join("; "),
+    where: `GC of network ${name}`,
+    fix: "what could not be removed is removed later, or by the next GC",
+    cause: new AggregateError(errors),
+  });
 }

@@ -105,13 +105,14 @@ describe("what a network configuration asks of its port", () => {
     });
   });
 
-  it("an OVN port: of CNI_ARGS, then args.cni, then the network", () => {
-    const keys = { ifaceId: "of-net", externalIds: { team: "a" } };
+  it("an OVN port: of the network, then CNI_ARGS, then args.cni", () => {
+    const keys = { externalIds: { team: "a" } };
     const cni = { args: { cni: { OvnPort: "of-cni" } } };
     const ids = (id: string) => ({ externalIds: { team: "a", "iface-id": id } });
     expect(settings({ ...keys, ...cni }, { OvnPort: "of-args" })).toEqual(ids("of-args"));
     expect(settings({ ...keys, ...cni })).toEqual(ids("of-cni"));
-    expect(settings(keys)).toEqual(ids("of-net"));
+    const network = { ...keys, ...cni, ifaceId: "of-net" };
+    expect(settings(network, { OvnPort: "of-args" })).toEqual(ids("of-net"));
     expect(settings({ externalIds: { "iface-id": "x" } })).toEqual({ externalIds: { "iface-id": "x" } });
   });
 

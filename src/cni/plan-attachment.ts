@@ -65,7 +65,7 @@ export function planAttachment(
     podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
     mac: chooseMac(request),
     ...(mtu === undefined ? {} : { mtu }),
-    settings: settingsOf(request, pool.config),
+    settings: settingsOf(request, allocation.socketServer ?? pool.config.socketServer),
     ...(ipam === undefined ? {} : { ipam }),
     ...(deviceInfoFile === undefined ? {} : { deviceInfoFile }),
     network: request.config.name,
@@ -83,9 +83,9 @@ function cniDeviceInfoFile({ config }: AttachmentRequest, directory: string): st
   return file === "" ? undefined : checkCniFile(directory, file);
 }
 
-/** The network's own word for who makes the socket comes before the pool's. */
-function settingsOf({ config, args }: AttachmentRequest, pool: PoolConfig): PortSettings {
-  const socketServer = config.socketServer ?? pool.socketServer;
+/** The network's own word for who makes the socket comes before the pool's, which is what the container was told. */
+function settingsOf({ config, args }: AttachmentRequest, ofPool: PoolConfig["socketServer"]): PortSettings {
+  const socketServer = config.socketServer ?? ofPool;
   return { ...portSettingsOf(config, args), ...(socketServer === "switch" ? { socketServer } : {}) };
 }
 

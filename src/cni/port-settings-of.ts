@@ -5,7 +5,7 @@ import { type Bandwidth, expandVlans } from "./port-keys.ts";
 
 /**
  * What a network asks of its port, in the switch's terms.
- * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's own and wins over the network's `ifaceId`
+ * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's own word: it counts where the network has no `ifaceId`
  * @throws Failure `invalid-network-config` for keys that contradict each other
  */
 export function portSettingsOf(
@@ -126,8 +126,8 @@ function externalIdsOf(
   config: NetworkConfig,
   args: Readonly<Record<string, string>>,
 ): Record<string, string> | undefined {
-  const ofPod = args["OvnPort"] || config.args?.cni?.OvnPort;
-  const ifaceId = ofPod || config.ifaceId;
+  // A pod's owner could else take the place of any other pod in OVN.
+  const ifaceId = config.ifaceId || args["OvnPort"] || config.args?.cni?.OvnPort;
   if (ifaceId === undefined || ifaceId === "") return config.externalIds;
   const beside = config.externalIds?.["iface-id"];
   if (beside !== undefined && beside !== ifaceId) {

@@ -4,6 +4,7 @@ import { createConnection, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Clock } from "../clock/clock.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import type { Delegate } from "./delegate.ts";
@@ -30,12 +31,13 @@ afterEach(async () => {
 /** Serves with this, and connects a shim that has sent its request. */
 async function begin(
   work: (request: RawRequest) => Promise<string>,
-  options: { readonly version?: number } = {},
+  options: { readonly version?: number; readonly clock?: Clock } = {},
 ): Promise<void> {
   const socketPath = join(directory, "cni.sock");
   server = await serveCni({
     socketPath,
     logger: silentLogger,
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
     answer: async (request) => ({ exitCode: 0, stdout: await work(request) }),
   });
   shim = createConnection(socketPath);
@@ -54,6 +56,10 @@ async function hear(bytes: number): Promise<string> {
   }
   return text;
 }
+
+/** Only what a stopping server waits for comes to an end. */
+const sleepUnlessShort: Clock["sleep"] = (ms) =>
+  ms > 5_000 ? new Promise(() => undefined) : Promise.resolve();
 
 const needed = (delegate: Delegate | undefined): Delegate => {
   if (delegate === undefined) throw new Error("the shim cannot run plugins");
@@ -114,6 +120,55 @@ describe("a shim that runs plugins for the daemon", () => {
     await hear(Buffer.byteLength(CALL_FRAME));
     shim.destroy();
     expect(await failed.promise).toMatchObject({ code: "ipam-interrupted" });
+  });
+});
+
+describe("a server that is closed", () => {
+  it("hangs up on a plugin that goes on, and is closed when the request has heard of it", async () => {
+    const failed: unknown[] = [];
+    await begin(
+      async ({ delegate }) => {
+        await needed(delegate)(CALL).catch((error: unknown) => failed.push(error));
+        return "";
+      },
+      { clock: { now: () => 0, sleep: sleepUnlessShort } },
+    );
+    await hear(Buffer.byteLength(CALL_FRAME));
+    await server?.close();
+    expect(failed).toMatchObject([{ code: "ipam-interrupted" }]);
+  });
+
+  it("runs no further plugin, and still answers what runs none", async () => {
+    const begun = Promise.withResolvers<Delegate>();
+    const goOn = Promise.withResolvers<void>();
+    await begin(
+      async ({ delegate }) => {
+        begun.resolve(needed(delegate));
+        await goOn.promise;
+        return needed(delegate)(CALL).then(() => "it ran", describeThrown);
+      },
+      { clock: { now: () => 0, sleep: sleepUnlessShort } },
+    );
+    await begun.promise;
+    const closed = server?.close();
+    await new Promise((resolve) => setImmediate(resolve)); // the server's patience is over
+    goOn.resolve();
+    expect(await hear(60)).toContain("the daemon is stopping");
+    await closed;
+  });
+
+  it("lets one that ends soon end", async () => {
+    const begun = Promise.withResolvers<void>();
+    const end = Promise.withResolvers<string>();
+    await begin(async () => {
+      begun.resolve();
+      return end.promise;
+    });
+    await begun.promise;
+    const closed = server?.close();
+    end.resolve("done");
+    expect(await hear(8)).toBe("0 4\ndone");
+    await closed;
   });
 });
 

@@ -15,18 +15,26 @@ export interface CniServerOptions {
   readonly socketPath: string;
   readonly answer: (request: RawRequest, signal: AbortSignal) => Promise<Answer>;
   readonly logger: Logger;
-  /** Time for one verb's own work; below the shim's 90 s, so that the caller hears what was wrong. */
+  /**
+   * Time for one verb's own work, without that of the plugins that it delegates to; far below the shim's 110 s for the
+   * whole call, so that the caller hears what was wrong.
+   */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
 }
 
 /** A running CNI server. */
 export interface CniServer {
-  /** Takes no more requests and waits for those that run. */
+  /**
+   * Takes no more requests and waits for those that run, but only some seconds for their plugins: meanwhile nobody
+   * serves the node. A request whose plugin goes on is undone, and the shim repeats it to the next daemon.
+   */
   close(): Promise<void>;
 }
 
 const DEADLINE_MS = 30_000;
+/** How long plugins may go on when the daemon stops. */
+const DRAIN_MS = 5_000;
 
 /**
  * Serves the shim (shim/PROTOCOL.md). The socket is bound beside its name and renamed into place with its mode
@@ -36,11 +44,16 @@ export async function serveCni(options: CniServerOptions): Promise<CniServer> {
   await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
   /** Connections that have not sent their whole request. */
   const silent = new Set<Socket>();
-  const running = new Set<Promise<void>>();
+  const running = new Map<ShimConnection, Promise<void>>();
+  const { clock = systemClock } = options;
   const server = createServer((socket) => {
     silent.add(socket);
-    const work = serveOne(socket, options, () => silent.delete(socket)).finally(() => running.delete(work));
-    running.add(work);
+    const shim = new ShimConnection(socket, clock);
+    const work = serveOne(shim, options, () => silent.delete(socket)).finally(() => {
+      socket.destroy();
+      running.delete(shim);
+    });
+    running.set(shim, work);
   });
   const temporary = `${options.socketPath}.new`;
   await rm(temporary, { force: true });
@@ -51,7 +64,13 @@ export async function serveCni(options: CniServerOptions): Promise<CniServer> {
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const socket of silent) socket.destroy();
-      await Promise.allSettled([...running]);
+      const patience = new AbortController();
+      const endDelegations = () => {
+        for (const shim of running.keys()) shim.endDelegations();
+      };
+      clock.sleep(DRAIN_MS, patience.signal).then(endDelegations, () => undefined);
+      await Promise.allSettled([...running.values()]);
+      patience.abort();
       // The socket's name stays: it may be a successor's already, and a dead one refuses at once.
       await closed;
     },
@@ -68,9 +87,12 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-async function serveOne(socket: Socket, options: CniServerOptions, onReceived: () => void): Promise<void> {
+async function serveOne(
+  shim: ShimConnection,
+  options: CniServerOptions,
+  onReceived: () => void,
+): Promise<void> {
   const { clock = systemClock, deadlineMs: ms = DEADLINE_MS } = options;
-  const shim = new ShimConnection(socket, clock);
   try {
     const request = await shim.receiveRequest().finally(onReceived);
     // A caller that ended early made no request; acting on half of one could be wrong.
@@ -86,7 +108,5 @@ async function serveOne(socket: Socket, options: CniServerOptions, onReceived: (
     await shim.answer(result);
   } catch (error) {
     options.logger.warn({ reason: describeThrown(error) }, "a connection on the CNI socket failed");
-  } finally {
-    socket.destroy();
   }
 }

@@ -14,7 +14,7 @@ import {
 
 /** Time that a caller has for sending its request. */
 const REQUEST_MS = 10_000;
-/** Time for a plugin, which the shim ends itself after 60 s. */
+/** Time for a plugin; the shim ends one after 60 s itself, and is gone for certain after this. */
 const DELEGATE_MS = 70_000;
 
 /** One shim, from its request to the answer (shim/PROTOCOL.md). */
@@ -27,6 +27,7 @@ export class ShimConnection {
   #arrived: () => void = () => undefined;
   /** Why no plugin can be asked for any more. */
   #broken: unknown;
+  #isDelegating = false;
 
   constructor(socket: Socket, clock: Clock) {
     this.#socket = socket;
@@ -49,24 +50,41 @@ export class ShimConnection {
     return this.#within(REQUEST_MS, () => this.#receive(parseRequestFrame));
   }
 
-  /** Has the shim run a plugin. @throws Failure `ipam-interrupted`, which it does from then on */
+  /**
+   * Has the shim run a plugin.
+   * @throws Failure `ipam-failed` when its limit is over, `ipam-interrupted` for all else and for each call after either
+   */
   async delegate(call: DelegateCall): Promise<DelegateReply> {
+    const { limitMs = DELEGATE_MS } = call;
+    const isAfterAnother = this.#broken !== undefined;
     try {
-      if (this.#broken !== undefined) throw this.#broken;
+      if (isAfterAnother) throw this.#broken;
+      this.#isDelegating = true;
       this.#socket.write(delegateFrame(call));
-      const reply = await this.#within(DELEGATE_MS, () => this.#receive(parseDelegateReply));
+      const reply = await this.#within(limitMs, () => this.#receive(parseDelegateReply));
       if (reply === undefined) throw new Error("the CNI executable ended");
       return reply;
-    } catch (cause) {
+    } catch (thrown) {
       // Its late reply would be taken for that of the next plugin.
-      this.#broken = cause;
+      this.#broken ??= thrown;
+      const cause = this.#broken;
+      const isTooSlow = !isAfterAnother && limitMs < DELEGATE_MS && isTimeout(cause);
       throw new Failure({
-        code: "ipam-interrupted",
+        code: isTooSlow ? "ipam-failed" : "ipam-interrupted",
         what: `IPAM plugin ${call.type} was asked for ${call.env["CNI_COMMAND"]}, and its end was not heard: ${describeThrown(cause)}`,
         where: `container ${call.env["CNI_CONTAINERID"]}, interface ${call.env["CNI_IFNAME"]}`,
+        fix: "it is asked to give back what it may have given, before the next ADD or with a later request",
         cause,
       });
+    } finally {
+      this.#isDelegating = false;
     }
+  }
+
+  /** Runs no further plugin, and hangs up on one that runs: the shim ends it and repeats its request. */
+  endDelegations(): void {
+    this.#broken ??= new Error("the daemon is stopping");
+    if (this.#isDelegating) this.#socket.destroy();
   }
 
   /** Sends the answer; resolves when the kernel has it. */
@@ -93,9 +111,13 @@ export class ShimConnection {
     const done = new AbortController();
     const late = new AbortController();
     this.#clock.sleep(ms, done.signal).then(
-      () => late.abort(new Error(`nothing whole came within ${ms} ms`)),
+      () => late.abort(new DOMException(`nothing whole came within ${ms} ms`, "TimeoutError")),
       () => undefined,
     );
     return orAborted(work(), late.signal).finally(() => done.abort());
   }
+}
+
+function isTimeout(thrown: unknown): boolean {
+  return thrown instanceof DOMException && thrown.name === "TimeoutError";
 }

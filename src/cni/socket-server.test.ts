@@ -23,6 +23,18 @@ describe("who makes the socket", () => {
     expect(noted[0]).toBe(expected);
   });
 
+  it("stays what the container was told when the pool changes before its port is made", async () => {
+    rig = await CniRig.open({ pool: { socketServer: "switch" } });
+    await rig.allocate(DEVICE);
+    const [allocation] = rig.records.allocations.list();
+    await rig.records.allocations.update(
+      allocation?.id ?? "",
+      (now) => now && { ...now, socketServer: "guest" },
+    );
+    await rig.call("ADD");
+    expect(rig.records.ports.list().map(({ settings }) => settings.socketServer)).toEqual([undefined]);
+  });
+
   it("is told in the device-info: with the guest as server its side is the server", async () => {
     rig = await CniRig.open();
     await rig.allocate(DEVICE);

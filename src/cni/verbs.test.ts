@@ -472,6 +472,25 @@ describe("a request whose container is busy with one that hangs", () => {
     expect(states()).toEqual(["net1 attached"]);
   });
 
+  it("GC leaves what was attached anew while it waited", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    const goOn = Promise.withResolvers<void>();
+    const holding = context.turns.run({ containerId: "c1", what: "DEL and ADD", signal: late }, async () => {
+      await goOn.promise;
+      await records.ports.update(
+        "c1@net1",
+        (record) => record && { ...record, createdAt: record.createdAt + 1 },
+      );
+    });
+    const collecting = call("GC", { config: { "cni.dev/valid-attachments": [] } });
+    goOn.resolve();
+    await holding;
+    expect((await collecting).exitCode).toBe(0);
+    expect(states()).toEqual(["net1 attached"]);
+    expect(dataplane.ports.size).toBe(1);
+  });
+
   it("DEL succeeds, and the ADD that it could not wait for takes back what it made", async () => {
     await allocate([DEVICE]);
     const { adding, goOn } = await hangingAdd();

@@ -14,6 +14,15 @@ export const allocationRecordSchema = z.object({
   resource: z.string(),
   devices: z.array(z.string().refine((id) => parseDeviceId(id) !== undefined)).min(1),
   ownership: directoryOwnershipSchema,
+  /**
+   * The pool's switch and bridge at that time, with the keys of its kind: its ports are in it whatever the configuration
+   * says later. Absent, like the next two, from records of releases that did not note it.
+   */
+  dataplane: z.looseObject({ type: z.string(), bridge: z.string() }).optional(),
+  /** Where that switch makes sockets of its own, if it does. */
+  switchSockets: z.string().optional(),
+  /** Who makes the sockets, as the container was told. */
+  socketServer: z.enum(["guest", "switch"]).optional(),
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
   /**

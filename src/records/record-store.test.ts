@@ -32,6 +32,20 @@ describe("record store", () => {
     expect(again.unreadable).toEqual([]);
   });
 
+  it("keeps what a record tells of the pool's switch, of whatever kind, and takes one that tells nothing", async () => {
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    const told: AllocationRecord = {
+      ...allocation("a", 1, "sockets-00001"),
+      dataplane: { type: "of-another-release", bridge: "b", where: { is: "it" } },
+      switchSockets: "/run/switch",
+      socketServer: "switch",
+    };
+    await store.put(told);
+    await store.put(allocation("b", 2, "sockets-00002"));
+    const again = await RecordStore.open(directory, allocationRecordKind);
+    expect(again.list()).toEqual([told, allocation("b", 2, "sockets-00002")]);
+  });
+
   it("sets a torn record aside, leaves a newer one and takes the rest", async () => {
     const store = await RecordStore.open(directory, allocationRecordKind);
     await store.put(allocation("a", 1, "sockets-00001"));

@@ -126,9 +126,14 @@ export class RecordStore<Body extends object> {
     if (record !== undefined) this.#set(name, change(record));
   }
 
-  /** Removes; off the disk when it resolves, gone already is fine. */
-  remove(name: string): Promise<void> {
+  /**
+   * Removes; off the disk when it resolves, gone already is fine.
+   * @param when asked of the record as all changes before have made it; one of which it is not true stays
+   */
+  remove(name: string, when?: (record: Body) => boolean): Promise<void> {
     return this.#changes.run({ key: name, what: "a removal" }, async () => {
+      const record = this.#records.get(name);
+      if (when !== undefined && (record === undefined || !when(record))) return;
       await removeFile(this.#path(name), this.#durable);
       this.#set(name, undefined);
     });

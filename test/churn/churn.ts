@@ -4,8 +4,8 @@ import { PodActions } from "./actions.ts";
 import { type ChurnNode, newSandbox } from "./churn-node.ts";
 import { differences } from "./compare.ts";
 import { Dice } from "./dice.ts";
-import type { LivingPod } from "./living-pod.ts";
-import { NETWORK_VARIANTS } from "./network-variants.ts";
+import { type LivingPod, VAIN_INTERFACE } from "./living-pod.ts";
+import { NETWORK_VARIANTS, VAIN_NETWORK } from "./network-variants.ts";
 import type { SharedSwitch } from "./shared-switch.ts";
 
 const CONVERGE_LIMIT_MS = 40_000;
@@ -34,6 +34,10 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
     await bringUp(lane);
     await agree(lane, shared);
     await checkAll(lane);
+    if (dice.percent(30) && (await addInVain(lane))) {
+      steps.push("ADD in vain");
+      await agree(lane, shared);
+    }
     await endAll(lane, dice);
   } catch (error) {
     const log = `daemon's log: ${lane.node.daemonLog}`;
@@ -121,6 +125,18 @@ async function agree(lane: ChurnNode, shared: SharedSwitch): Promise<void> {
       detail: () => left.join("; "),
     },
   );
+}
+
+/** An ADD that fails in peace, without the DEL that should follow: nobody but the daemon cleans up, and the pod lives on. */
+async function addInVain(lane: ChurnNode): Promise<boolean> {
+  const [pod] = lane.pods;
+  const [first] = pod?.interfaces ?? [];
+  if (pod === undefined || first === undefined) return false;
+  const wanted = { name: VAIN_INTERFACE, device: first.device, network: VAIN_NETWORK };
+  const { exitCode, stdout } = await lane.add(pod, pod.sandbox, wanted);
+  if (exitCode !== 1) throw new Error(`an ADD that cannot succeed ended with ${exitCode}: ${stdout}`);
+  await lane.dropDeviceInfo(pod.sandbox, wanted);
+  return true;
 }
 
 /** So that a run depends on its seed and not on the runs before it; half of the pods end without DEL. */

@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { ChurnNode } from "./churn-node.ts";
 import { readLeases } from "./leases.ts";
-import type { LivingPod } from "./living-pod.ts";
+import { type LivingPod, VAIN_INTERFACE } from "./living-pod.ts";
 import type { SwitchView } from "./switch-view.ts";
 
 /**
@@ -87,7 +87,7 @@ async function directoryDifferences({
   const needed = interfaces.flatMap(({ name, device }) =>
     sandbox.attached.has(name) ? [name, device] : [device],
   );
-  const allowed = new Set(interfaces.flatMap(({ name, device }) => [name, device]));
+  const allowed = new Set([VAIN_INTERFACE, ...interfaces.flatMap(({ name, device }) => [name, device])]);
   return [
     ...needed.filter((name) => !there.includes(name)).map((name) => `missing: directory ${hostPath}/${name}`),
     ...there.filter((name) => !allowed.has(name)).map((name) => `left over: directory ${hostPath}/${name}`),

@@ -14,6 +14,9 @@ export interface PodSandbox {
   readonly attached: Map<string, unknown>;
 }
 
+/** Interface that a pod asks for in vain; of it only an empty directory may stay. */
+export const VAIN_INTERFACE = "net9";
+
 /** A pod that kubelet runs. */
 export interface LivingPod {
   readonly name: string;

@@ -13,6 +13,13 @@ export interface NetworkVariant {
   readonly secured?: boolean;
 }
 
+/** A network on which no ADD succeeds, though an IPAM plugin has given an address by then. */
+export const VAIN_NETWORK: NetworkVariant = {
+  name: "vain",
+  keys: { bridge: "no-such-bridge", portSecurity: true },
+  addressed: true,
+};
+
 /** The networks that pods of a churn choose from. */
 export const NETWORK_VARIANTS: readonly [NetworkVariant, ...NetworkVariant[]] = [
   { name: "plain", keys: { mtu: 1500 } },

@@ -191,6 +191,19 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       await expectGone(seen);
     });
 
+    it("ends when the daemon answers without waiting for it, and the answer counts", async () => {
+      const pids = await lastingPlugin();
+      let seen: readonly number[] = [];
+      const daemon = await under.rig().daemon(async (side) => {
+        void side.delegate({ type: "ipam" });
+        seen = await pids();
+        side.answer(1, '{"code":11}\n');
+      });
+      expect(await under.rig().run({ verb: "ADD" })).toMatchObject({ code: 1, stdout: '{"code":11}\n' });
+      expect(daemon.requests.length).toBe(1);
+      await expectGone(seen);
+    });
+
     it.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
       "ends when the executable gets %s, which it then obeys",
       async (signal) => {

@@ -1,12 +1,12 @@
 import { type PortRecord, portRecordName } from "../../records/port-record.ts";
 import type { CniContext } from "../cni-context.ts";
 import type { Delegate } from "../delegate.ts";
-import { releaseNowOrLater } from "./release-addresses.ts";
+import { failedReleases, forAnotherTry, releaseNowOrLater } from "./release-addresses.ts";
 
 /** Releases that one request carries, and the time after which it begins no further one. */
 const CARRIED_MAX = 4;
 const CARRIED_MS = 2_000;
-/** A request that took longer carries none: with a plugin that hangs for its minute it would end too late. */
+/** A request that took longer carries none: its caller has waited enough. */
 const LONG_REQUEST_MS = 20_000;
 /** Pause after a try that failed; doubled with each, so that a plugin that hangs or is gone costs few requests anything. */
 const FIRST_PAUSE_MS = 60_000;
@@ -49,16 +49,16 @@ async function carry(name: string, context: CniContext, delegate: Delegate): Pro
   // Another request may have carried it meanwhile.
   const record = context.node.records.ports.get(name);
   if (record === undefined || !isDue(record, context.clock.now())) return;
-  await releaseNowOrLater(record, context, delegate);
+  await releaseNowOrLater(record, context, forAnotherTry(delegate, record));
 }
 
 function isDue(record: PortRecord, nowMs: number): boolean {
   if (record.state !== "releasing" || record.ipam === undefined) return false;
-  const { count = 0, lastAt = 0 } = record.ipam.failedReleases ?? {};
+  const count = failedReleases(record);
   if (count === 0) return true;
   const pause = Math.min(LAST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (count - 1));
   // A clock that was set back must not hold it up for ever.
-  return nowMs >= lastAt + pause || nowMs < lastAt;
+  return nowMs >= lastTry(record) + pause || nowMs < lastTry(record);
 }
 
 function lastTry({ ipam }: PortRecord): number {

@@ -4,6 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CniRig, NETNS } from "../../../test/stand-in/cni/cni-rig.ts";
 import { IpamPlugin } from "../../../test/stand-in/cni/ipam-plugin.ts";
 import { NoAnswer } from "../../../test/stand-in/cni/shim-client.ts";
+import { forgetAddresses, removeAttachment } from "../../attachment/remove-attachment.ts";
+import type { PortRecord } from "../../records/port-record.ts";
+import { carryReleases } from "./carry-releases.ts";
 
 let rig: CniRig;
 let ipam: IpamPlugin;
@@ -288,6 +291,16 @@ describe("DEL with an IPAM plugin", () => {
     expect(rig.states()).toEqual(["c2 net1 attached"]);
   });
 
+  it("repeated after the plugin has failed gives it little time, so that the pod's next DEL has its own", async () => {
+    await rig.call("ADD", network());
+    await ipam.answer("DEL", { cniVersion: "1.1.0", code: 30, msg: "lock is taken" });
+    await rig.call("DEL", network());
+    await ipam.hang("DEL");
+    rig.haste = 10;
+    expect((await rig.call("DEL", network())).exitCode).toBe(0);
+    expect(rig.records.ports.get("c1@net1")?.ipam?.failedReleases?.count).toBe(2);
+  });
+
   it("that the plugin fails is an error where nothing is recorded that would remember it", async () => {
     await ipam.answer("DEL", { cniVersion: "1.1.0", code: 30, msg: "lock is taken" });
     expect((await rig.call("DEL", network())).json).toMatchObject({ code: 30 });
@@ -387,6 +400,37 @@ describe("addresses of an attachment whose DEL never came", () => {
     expect(await tries()).toBe(3);
   });
 
+  it("hold an innocent request up for little, however long the plugin would take, and one of many only", async () => {
+    await lostDel("c1", "sockets-00001", "net1");
+    await lostDel("c2", "sockets-00002", "net1");
+    rig.aheadMs += 61_000;
+    await ipam.hang("DEL");
+    rig.haste = 10;
+    expect((await rig.call("DEL", { container: "c9" })).exitCode).toBe(0);
+    expect((await ipam.verbs()).slice(2)).toEqual(["DEL c1"]);
+    const failed = rig.records.ports.get("c1@net1")?.ipam?.failedReleases?.count;
+    expect(failed).toBe(2);
+    expect(rig.records.ports.get("c2@net1")?.ipam?.failedReleases?.count).toBe(1);
+  });
+
+  it("are given more time with each try that failed, for a plugin that is only slow", async () => {
+    await lostDel("c1", "sockets-00001", "net1");
+    await ipam.answer("DEL", { cniVersion: "1.1.0", code: 30, msg: "lock is taken" });
+    const limits: (number | undefined)[] = [];
+    for (let time = 0; time < 6; time++) {
+      rig.aheadMs += 3_600_000;
+      await carryReleases(
+        rig.context,
+        async ({ limitMs }) => {
+          limits.push(limitMs);
+          return { exitCode: 1, stdout: "" };
+        },
+        rig.context.clock.now(),
+      );
+    }
+    expect(limits).toEqual([6_000, 12_000, 24_000, 24_000, 24_000, 24_000]);
+  });
+
   it("are carried a few at a time", async () => {
     const devices = ["sockets-00001", "sockets-00002", "sockets-00003"];
     for (const [index, device] of devices.entries()) {
@@ -399,6 +443,25 @@ describe("addresses of an attachment whose DEL never came", () => {
     await rig.call("DEL", { container: "c9" });
     expect(rig.states()).toHaveLength(0);
     await nothingLeft();
+  });
+});
+
+describe("a DEL and a newer sandbox's ADD that remove the same attachment at once", () => {
+  const remove = (record: PortRecord) =>
+    removeAttachment(rig.context.node, record, AbortSignal.timeout(10_000));
+  const giveBack = () => forgetAddresses(rig.context.node, "c1@net1");
+
+  it.each([
+    ["the port's end", (record: PortRecord) => Promise.all([remove(record), giveBack()])],
+    ["that of the addresses", (record: PortRecord) => Promise.all([giveBack(), remove(record)])],
+  ])("leave no record that nobody settles, with %s noted first", async (_name, atOnce) => {
+    await rig.call("ADD", network());
+    const record = await rig.records.ports.update("c1@net1", (now) => now && { ...now, state: "detaching" });
+    if (record === undefined) throw new Error("nothing is recorded");
+    await atOnce(record);
+    expect(rig.states()).toEqual([]);
+    await rig.start();
+    expect(rig.states()).toEqual([]);
   });
 });
 
@@ -429,7 +492,7 @@ describe("the other verbs with an IPAM plugin", () => {
     await ipam.answer("GC", { cniVersion: "1.1.0", code: 40, msg: "cannot list" });
     await ipam.answer("DEL", { cniVersion: "1.1.0", code: 30, msg: "lock is taken" });
     const { json } = await rig.call("GC", network({ "cni.dev/valid-attachments": [] }));
-    expect(json?.["msg"]).toMatch(/lock is taken.*cannot list/);
+    expect(json).toMatchObject({ code: 112, msg: expect.stringMatching(/lock is taken.*cannot list/) });
     expect(rig.ports()).toEqual([]);
   });
 });

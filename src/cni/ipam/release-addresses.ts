@@ -49,13 +49,31 @@ export async function releaseNowOrLater(
   }
 }
 
+/** How often addresses could not be given back so far. */
+export function failedReleases({ ipam }: PortRecord): number {
+  return ipam?.failedReleases?.count ?? 0;
+}
+
+/** Time for a release that is not the first try or not the request's own business, doubled with each that failed. */
+const FIRST_LIMIT_MS = 3_000;
+const LAST_LIMIT_MS = 24_000;
+
+/**
+ * What runs the plugin with little time, and more with each try that failed: one that hangs holds others up by little
+ * or seldom, and one that is only slow gets its time in the end.
+ */
+export function forAnotherTry(delegate: Delegate, record: PortRecord): Delegate {
+  const limitMs = Math.min(LAST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** failedReleases(record));
+  return (call) => delegate({ ...call, limitMs });
+}
+
 /** The note only spaces out the tries, so a disk that does not take it is no reason to fail. */
 async function noteFailure(name: string, { node, clock }: CniContext): Promise<void> {
   const { ports } = node.records;
   const lastAt = clock.now();
   const noted = (record: PortRecord): PortRecord => {
     if (record.ipam === undefined) return record;
-    const count = (record.ipam.failedReleases?.count ?? 0) + 1;
+    const count = failedReleases(record) + 1;
     return { ...record, ipam: { ...record.ipam, failedReleases: { count, lastAt } } };
   };
   await ports

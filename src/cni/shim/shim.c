@@ -137,9 +137,12 @@ static enum message ask(int daemon)
 		enum message received = receive_message(daemon, &answer, &delegation, deadline);
 		if (received != MESSAGE_DELEGATION)
 			return received;
-		if (!run_delegate(&delegation, daemon, deadline, &answer) ||
-		    !send_delegate_end(daemon, &answer, deadline))
-			return MESSAGE_BROKEN;
+		if (run_delegate(&delegation, daemon, deadline, &answer) &&
+		    send_delegate_end(daemon, &answer, deadline))
+			continue;
+		// It hung up, perhaps with an answer that is not to wait for the delegate.
+		received = receive_message(daemon, &answer, &delegation, deadline);
+		return received == MESSAGE_DELEGATION ? MESSAGE_BROKEN : received;
 	}
 }
 

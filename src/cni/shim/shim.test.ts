@@ -45,4 +45,26 @@ describe("CNI executable and daemon", () => {
     expect(ended).toMatchObject({ code: 1, stdout: '{"code":7}\n' });
     expect(seen).toEqual(["net1", "{}", { exitCode: 4, stdout: "é:CHECK\n" }]);
   });
+
+  it("do not wait for a plugin beyond the limit that the daemon sets it", async () => {
+    const executable = await compileShim({ output: join(built, "shipped") });
+    await using rig = await ShimRig.open({ executable });
+    await rig.plugin("ipam", "exec sleep 1000");
+    let failure: unknown;
+    const server = await serveCni({
+      socketPath: rig.socketPath,
+      logger: silentLogger,
+      answer: async ({ delegate }) => {
+        const call = { type: "ipam", env: { CNI_COMMAND: "DEL" }, stdin: Buffer.from("{}"), limitMs: 100 };
+        await delegate?.(call).catch((error: unknown) => {
+          failure = error;
+        });
+        return { exitCode: 0, stdout: "{}\n" };
+      },
+    });
+    const ended = await rig.run({ verb: "ADD", stdin: "{}" });
+    await server.close();
+    expect(ended).toMatchObject({ code: 0, stdout: "{}\n" });
+    expect(failure).toMatchObject({ code: "ipam-failed", message: expect.stringContaining("within 100 ms") });
+  });
 });

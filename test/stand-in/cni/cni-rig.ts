@@ -60,6 +60,8 @@ export class CniRig {
   held: readonly string[] = [DEVICE, "sockets-00002", "sockets-00003"];
   /** Milliseconds that the daemon's clock is ahead of the machine's. */
   aheadMs = 0;
+  /** How many times faster than the machine's time what waits for the daemon's clock ends. */
+  haste = 1;
   readonly #options: CniRigOptions;
   #records: Records | undefined;
   #context: CniContext | undefined;
@@ -101,7 +103,10 @@ export class CniRig {
     const [pool] = config.pools;
     if (pool === undefined) throw new Error("no pool");
     const dataplane = this.#switch;
-    const clock: Clock = { ...systemClock, now: () => Date.now() + this.aheadMs };
+    const clock: Clock = {
+      now: () => Date.now() + this.aheadMs,
+      sleep: (ms, signal) => systemClock.sleep(ms / this.haste, signal),
+    };
     const context: CniContext = {
       node: { config, records, pools: new Map([[pool.name, { config: pool, dataplane }]]) },
       turns: new ContainerTurns(),
@@ -124,6 +129,7 @@ export class CniRig {
     this.#server = await serveCni({
       socketPath: this.socketPath,
       logger: silentLogger,
+      clock,
       answer: (request, signal) => answer(request, context, signal),
     });
   }

@@ -44,6 +44,11 @@ export class IpamPlugin {
     else await writeFile(file, typeof output === "string" ? output : JSON.stringify(output));
   }
 
+  /** Never ends by itself from now on, for this verb. */
+  async hang(verb: string): Promise<void> {
+    await writeFile(join(this.#directory, `hang.${verb}`), "");
+  }
+
   /** `<container> <interface>` of all addresses that it holds. */
   async held(): Promise<readonly string[]> {
     return (await readdir(join(this.#directory, "held"))).map((name) => name.replace("@", " ")).sort();
@@ -78,6 +83,7 @@ cat > "stdin.$CNI_COMMAND"
 printf '%s\\t%s\\t%s\\t%s\\t%s\\n' "$CNI_COMMAND" "$CNI_CONTAINERID" "$CNI_IFNAME" "$CNI_NETNS" "$CNI_ARGS" >> calls
 version=$(sed -n 's/.*"cniVersion":"\\([0-9.]*\\)".*/\\1/p' "stdin.$CNI_COMMAND")
 file="held/$CNI_CONTAINERID@$CNI_IFNAME"
+if [ -e "hang.$CNI_COMMAND" ]; then exec sleep 1000; fi
 if [ -e "answer.$CNI_COMMAND" ]; then
   cat "answer.$CNI_COMMAND"
   ! grep -q '"code"' "answer.$CNI_COMMAND"

@@ -50,7 +50,15 @@ export async function runShim(run: ShimRun): Promise<ShimEnd> {
       const env = Object.fromEntries(block.split("\0").filter(Boolean).map(splitAtEquals));
       const dies = run.diesAt?.verb === env["CNI_COMMAND"] ? run.diesAt?.when : undefined;
       if (dies === "before") throw new NoAnswer("died before the plugin ran");
-      const end = await runDelegate(type, env, input, run.env["CNI_PATH"] ?? "");
+      const hungUp = new AbortController();
+      const ended = runDelegate({ type, env, input, hungUp: hungUp.signal }, run.env["CNI_PATH"] ?? "");
+      // A daemon that says something now waits no longer: it answers, and hangs up.
+      const end = await Promise.race([ended, reader.untilMore()]);
+      if (end === undefined) {
+        hungUp.abort();
+        await ended;
+        continue;
+      }
       if (dies === "after") throw new NoAnswer("died after the plugin ran");
       const output = Buffer.from(end.stdout);
       socket.write(`${end.exitCode} ${output.length}\n`);
@@ -72,26 +80,34 @@ function splitAtEquals(entry: string): [string, string] {
   return [entry.slice(0, at), entry.slice(at + 1)];
 }
 
-async function runDelegate(
-  type: string,
-  env: Readonly<Record<string, string>>,
-  input: string,
-  cniPath: string,
-): Promise<ShimEnd> {
+interface DelegateRun {
+  readonly type: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly input: string;
+  /** Ends it. */
+  readonly hungUp: AbortSignal;
+}
+
+async function runDelegate(run: DelegateRun, cniPath: string): Promise<ShimEnd> {
+  const { type } = run;
   for (const directory of cniPath.split(":")) {
     const path = join(directory, type);
     const executable = await access(path, constants.X_OK).then(
       () => true,
       () => false,
     );
-    if (executable) return execute(path, { PATH: "/usr/bin:/bin", ...env }, input);
+    if (executable) return execute(path, run);
   }
   return { exitCode: 127, stdout: "" };
 }
 
-function execute(path: string, env: Readonly<Record<string, string>>, input: string): Promise<ShimEnd> {
+function execute(path: string, { env, input, hungUp }: DelegateRun): Promise<ShimEnd> {
   return new Promise((resolve, reject) => {
-    const child = spawn(path, [], { env: { ...env }, stdio: ["pipe", "pipe", "inherit"] });
+    const child = spawn(path, [], {
+      env: { PATH: "/usr/bin:/bin", ...env },
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    hungUp.addEventListener("abort", () => child.kill("SIGKILL"), { once: true });
     let stdout = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       stdout += text;
@@ -107,6 +123,8 @@ function execute(path: string, env: Readonly<Record<string, string>>, input: str
 class FrameReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #bytes = Buffer.alloc(0);
+  /** What was waited for and not yet taken. */
+  #coming: Promise<IteratorResult<Buffer>> | undefined;
 
   constructor(socket: Socket) {
     this.#chunks = socket[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
@@ -127,8 +145,16 @@ class FrameReader {
     return text;
   }
 
+  /** Resolves when there is something to read, or nothing can come any more. */
+  async untilMore(): Promise<undefined> {
+    this.#coming ??= this.#chunks.next();
+    await this.#coming.catch(() => undefined);
+  }
+
   async #more(): Promise<void> {
-    const next = await this.#chunks.next().catch((cause: unknown) => {
+    const coming = this.#coming ?? this.#chunks.next();
+    this.#coming = undefined;
+    const next = await coming.catch((cause: unknown) => {
       throw new NoAnswer("the connection broke", { cause });
     });
     if (next.done === true) throw new NoAnswer("the daemon hung up");
