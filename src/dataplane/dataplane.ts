@@ -3,6 +3,13 @@ import type { PortRequest, PortState } from "./port.ts";
 /** Whether a bridge can take ports now, else why not and what to do. */
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
 
+/** A guest's driver that began to run the queues of a port of ours, or ceased to; a port that is gone is down. */
+export interface LinkChange {
+  /** The port's name. */
+  readonly port: string;
+  readonly link: PortState["link"];
+}
+
 /**
  * A userspace switch. Code above this interface never asks which one it has.
  * Every call takes a signal and rejects with a Failure when it fires; every call may be repeated.
@@ -18,7 +25,8 @@ export interface Dataplane {
    * @throws Failure bridge-missing, dataplane-unfit, port-conflict, port-failed, dataplane-unavailable,
    *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request,
    *   invalid-network-config (settings that the switch would not honour), setting-unsupported (a setting that this
-   *   kind of switch does not have): both before anything is changed
+   *   kind of switch does not have): both before anything is changed. Where a switch is not fit any more for a setting
+   *   of a port that is there, everything else is mended first
    */
   ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState>;
 
@@ -45,6 +53,26 @@ export interface Dataplane {
 
   /** All ports that are to be there are as asked: a bridge that was held back until then may carry traffic. */
   portsSettled(signal: AbortSignal): Promise<void>;
+
+  /**
+   * Tells of guests that come and go, as soon as the switch does, until the signal fires or the switch is closed;
+   * resolves then and never rejects. Ports that are up when it begins are not told. What changed while the switch
+   * was away is told when it is back. A kind of switch that cannot tell resolves at once.
+   */
+  watchLinks(onLink: (change: LinkChange) => void, signal: AbortSignal): Promise<void>;
+
+  /**
+   * Has the switch handle frames as if the guest behind a port had sent them, so that the port's VLAN applies; only
+   * while {@link watchLinks} runs.
+   * @returns false where nothing was sent: the port is not ours or gone, its guest is not there, or this kind of
+   *   switch cannot
+   * @throws Failure dataplane-unavailable, dataplane-timeout, dataplane-unfit, dataplane-protocol
+   */
+  announce(
+    port: { readonly name: string; readonly bridge: string },
+    frames: readonly Uint8Array[],
+    signal: AbortSignal,
+  ): Promise<boolean>;
 
   close(): Promise<void>;
 }

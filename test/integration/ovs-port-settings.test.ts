@@ -225,6 +225,22 @@ describe("settings of a port in OVS-DPDK", () => {
     });
   });
 
+  it("are mended all but the one that the switch is not fit for any more, which is told", async () => {
+    const asked: PortSettings = { ...vlan({ mode: "access", tag: 5 }), receiveQueueCores: [[0, 1]] };
+    await ensure(asked);
+    await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x1");
+    try {
+      await rig.ovs.vsctl("set", "Port", name, "tag=6");
+      expect((await failureOf(ensure(asked))).what).toContain("asks for core 1 to poll its queue 0");
+      expect((await failureOf(ensure(asked))).code).toBe("dataplane-unfit");
+      expect([await portColumns("tag"), await interfaceColumns("other_config")]).toEqual([["5"], ["{}"]]);
+    } finally {
+      await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x2");
+    }
+    await ensure(asked);
+    expect(await check(asked)).toEqual([]);
+  });
+
   it("make a bridge of the userspace datapath, which is no reason to take one of the kernel's", async () => {
     await ensure({ createBridge: true }, { bridge: "br-new" });
     expect(await column("Bridge", "br-new", "datapath_type")).toBe("netdev");
@@ -232,6 +248,8 @@ describe("settings of a port in OVS-DPDK", () => {
     await rig.ovs.vsctl("--no-wait", "add-br", "br-kernel");
     const failure = await failureOf(ensure({ createBridge: true }, { bridge: "br-kernel" }));
     expect(failure.code).toBe("dataplane-unfit");
+    await rig.makeForeignPort("taken", "/nowhere");
+    expect((await failureOf(ensure({ createBridge: true }, { bridge: "taken" }))).code).toBe("port-conflict");
   });
 
   describe("decide in the switch", () => {

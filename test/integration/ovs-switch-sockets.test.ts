@@ -1,14 +1,21 @@
-import { lstat, mkdir, readdir, readlink, rm, symlink, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { ContainerTurns } from "../../src/attachment/container-turns.ts";
 import type { NodeContext, Pool } from "../../src/attachment/node-context.ts";
 import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
 import { ensureServedPort } from "../../src/attachment/serve-socket.ts";
+import { systemClock } from "../../src/clock/clock.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../../src/dataplane/port.ts";
+import { silentLogger } from "../../src/logging/logger.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";
+import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
+import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
+import { portRecordName } from "../../src/records/port-record.ts";
 import { openRecords } from "../../src/records/records.ts";
 import { ensureSocketDirectories } from "../../src/socket-directory/ensure.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
@@ -74,6 +81,51 @@ describe("a socket that OVS-DPDK serves", () => {
     if (pool === undefined) throw new Error("no pool");
     return ensureServedPort(context, pool, request(), allocation, soon());
   };
+  /** One that comes once in an hour, with the interface in its records. */
+  const startReconciler = async () => {
+    const { owner, name: portName, bridge, settings, mtu } = request();
+    const { node: _, ...ofPort } = owner;
+    const devices = ["dpdk-00000"];
+    const createdAt = Date.now();
+    const resource = "vhostuser/dpdk";
+    await context.records.allocations.put({
+      ...allocation,
+      pool: "dpdk",
+      resource,
+      devices,
+      createdAt,
+    } as AllocationRecord);
+    await context.records.ports.put({
+      ...ofPort,
+      state: "attached",
+      device: "dpdk-00000",
+      pool: "dpdk",
+      portName,
+      bridge,
+      settings,
+      ...(mtu === undefined ? {} : { mtu }),
+      switchSocketPath: inPod,
+      podSocketPath: "/var/run/vhostuser/dpdk/net1/vhost.sock",
+      netns: "/n",
+      createdAt,
+    });
+    const { root, podRoot, deviceInfoDirectory } = context.config;
+    const reconciler = new Reconciler({
+      context: {
+        ...context,
+        config: { ...context.config, reclaim: { graceSeconds: 3600, intervalSeconds: 3600 } },
+      },
+      places: { root, podRoot, deviceInfoDirectory },
+      turns: new ContainerTurns(),
+      logger: silentLogger,
+      observer: unobserved,
+      listPods: async () => [],
+      ownPod: undefined,
+      clock: systemClock,
+    });
+    reconciler.start();
+    return reconciler;
+  };
   /** Runs a DPDK program that connects, until the switch sees it. */
   const connect = async (pod: string) => {
     const started = await startPod(rig.run, pod);
@@ -125,14 +177,38 @@ describe("a socket that OVS-DPDK serves", () => {
     await connect("second");
   });
 
-  it("is there again after the switch was killed before anybody moved it, so that it cannot make it", async () => {
+  it("is moved to its pod again as soon as the switch has restarted, long before the next pass", async () => {
+    const reconciler = await startReconciler();
+    try {
+      await waitUntil(async () => existsSync(inPod), {
+        what: "the first pass makes the port",
+        limitMs: 5_000,
+      });
+      const { ino } = await lstat(inPod);
+      await rig.killSwitch();
+      await rig.startSwitch();
+      await waitUntil(async () => (await lstat(inPod)).ino !== ino, {
+        what: "the new socket is moved",
+        limitMs: 10_000,
+      });
+      expect(await readdir(switchSockets)).toEqual([]);
+      await connect("woken");
+    } finally {
+      await reconciler.close();
+      await context.records.ports.remove(portRecordName("c1", interfaceName));
+      await context.records.allocations.remove(allocation.id);
+    }
+  });
+
+  it("is made where a killed switch has left one of its name, which never gets in the switch's way", async () => {
     await dataplane.ensurePort(request(), soon());
     await rig.killSwitch();
+    await rig.ovs.vsctl("--no-wait", "del-port", name);
     await rig.startSwitch();
-    expect((await dataplane.listPorts(soon()))[0]?.error).toContain("could not open network device");
+    expect(await readdir(switchSockets)).toEqual([name]);
     await ensure();
     expect((await lstat(inPod)).isSocket()).toBe(true);
-    expect((await dataplane.listPorts(soon()))[0]?.error).toBeUndefined();
+    expect(await readFile(rig.ovs.vswitchdLog, "utf8")).not.toContain("failed to bind");
   });
 
   it("is made anew when the pod has removed it", async () => {

@@ -2,6 +2,7 @@ import { Failure } from "../../failure/failure.ts";
 import { checkUnixPath } from "../../names/unix-path.ts";
 import type { PortRequest } from "../port.ts";
 import { checkSettings } from "./check-settings.ts";
+import { readIdentity } from "./port-security/addresses.ts";
 
 /** netdev-dpdk takes frames of at most 9728 bytes, of which 26 are Ethernet header, two VLAN tags and checksum. */
 const MTU_MIN = 68;
@@ -36,4 +37,5 @@ export function checkRequest(request: PortRequest, node: string): void {
     });
   }
   checkSettings(request);
+  if (request.settings.security !== undefined) readIdentity(owner.mac, request.settings.security.addresses);
 }

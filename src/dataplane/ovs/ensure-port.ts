@@ -1,22 +1,19 @@
-import { describeThrown, Failure } from "../../failure/failure.ts";
-import { lostRace, requireCommitted } from "../../ovsdb/transaction.ts";
+import { describeThrown, type Failure } from "../../failure/failure.ts";
 import type { PortRequest, PortState } from "../port.ts";
-import { readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
+import { readApplied } from "./applied.ts";
 import { checkRequest } from "./check-request.ts";
 import type { OvsContext } from "./context.ts";
 import { whyUnfit } from "./fitness.ts";
 import { isOurs, isSameAttachment, settingsBefore } from "./marks.ts";
-import { nextStep, type Step } from "./next-step.ts";
-import { errorOf, readPortState } from "./port-state.ts";
+import { nextStep } from "./next-step.ts";
+import { readPortState } from "./port-state.ts";
 import { deleteFromDatabase, removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
-import { type InterfaceRow, interfaceTable, type PortRow, portTable } from "./rows.ts";
-import { whySettingUnfit } from "./setting-fitness.ts";
-import { settleSecurity } from "./settle-security.ts";
+import { fittingRequest, whySettingUnfit } from "./setting-fitness.ts";
+import { dropSecurity, settleSecurity } from "./settle-security.ts";
+import { ATTEMPTS, readMade, takeStep } from "./take-step.ts";
 import { readView, type View } from "./view.ts";
 
-/** Each attempt that another client's change makes void; more in a row means that somebody fights over the port. */
-const ATTEMPTS = 10;
 const UNDO_LIMIT_MS = 5000;
 
 /** {@link Dataplane.ensurePort}: looks, takes one step, waits until the switch has taken it too, looks again. */
@@ -26,35 +23,70 @@ export async function ensurePort(
   signal: AbortSignal,
 ): Promise<PortState> {
   checkRequest(request, context.node);
+  const { state, unfit } = await settle(context, request, signal);
+  if (unfit !== undefined) throw unfit;
+  return state;
+}
+
+/** The port as it is now, and why a setting of it was left out, which is done for a port that is there only. */
+interface Settled {
+  readonly state: PortState;
+  readonly unfit: Failure | undefined;
+}
+
+async function settle(context: OvsContext, request: PortRequest, signal: AbortSignal): Promise<Settled> {
   let inserted = false;
+  let wasThere = false;
   try {
     for (let attempt = 1; ; attempt += 1) {
       const view = await readView(context.client, request, signal);
-      const unfit =
-        whyUnfit(view, request.bridge, {
-          missing: request.settings.createBridge === true ? "made" : "unfit",
-        }) ?? whySettingUnfit(view.switch, request);
-      if (unfit !== undefined) throw unfit;
+      const missing = request.settings.createBridge === true ? "made" : "unfit";
+      const without = whyUnfit(view, request.bridge, { missing });
+      if (without !== undefined) throw without;
+      const unfit = whySettingUnfit(view.switch, request);
+      // A guest that runs keeps what else was asked for, whatever the switch's administrator has changed.
+      wasThere ||= view.port !== undefined && isSameAttachment(view.port.external_ids, request.owner);
+      if (unfit !== undefined && !wasThere) throw unfit;
+      const fitting = unfit === undefined ? request : fittingRequest(view.switch, request);
       const older = view.rivals.find(({ external_ids }) => isOurs(external_ids, context.node));
       if (older !== undefined && attempt < ATTEMPTS) {
         await removeOlder(context, older.name, request, signal);
         continue;
       }
-      const step = nextStep(view, request);
-      if (step.kind === "none") return await finish(context, request, view, view.switch.next_cfg, signal);
+      const step = nextStep(view, fitting);
+      if (step.kind === "none") {
+        return { state: await finish(context, fitting, view, view.switch.next_cfg, signal), unfit };
+      }
+      if (step.kind === "insert") await checkSecurable(context, request, view, signal);
       inserted = step.kind === "insert"; // from here on: when no answer comes it may be committed
-      const number = await take(context, step, attempt, signal);
+      const number = await takeStep(context, request, step, attempt, signal);
       if (number === undefined) {
         inserted = false;
         continue;
       }
       if (step.kind === "delete") await readApplied(context, number, [], signal);
-      else return await finish(context, request, view, number, signal);
+      else return { state: await finish(context, fitting, view, number, signal), unfit };
     }
   } catch (failure) {
     if (inserted) await undo(context, request, failure);
     throw failure;
   }
+}
+
+/**
+ * A guest whose port was lost dials as soon as it is there again, so the flows must be possible before that. A bridge
+ * of the same database that the switch has not made yet is waited for.
+ */
+async function checkSecurable(
+  context: OvsContext,
+  request: PortRequest,
+  view: View,
+  signal: AbortSignal,
+): Promise<void> {
+  const isThere = view.bridges.some(({ name }) => name === request.bridge);
+  if (request.settings.security === undefined || !isThere) return;
+  await readApplied(context, view.switch.next_cfg, [], signal);
+  await context.security.reach(request.bridge, signal);
 }
 
 /**
@@ -102,56 +134,14 @@ async function dropLimit(context: OvsContext, request: PortRequest, signal: Abor
   }
 }
 
-/** The configuration number of the committed step, or undefined where it is to be thought over. */
-async function take(
-  context: OvsContext,
-  step: Exclude<Step, { kind: "none" }>,
-  attempt: number,
-  signal: AbortSignal,
-): Promise<number | undefined> {
-  const operations = [...step.operations, ...requestConfiguration];
-  const outcome = await context.client.transact(operations, signal);
-  if (lostRace(operations, outcome) && attempt < ATTEMPTS) return undefined;
-  return requestedConfiguration(requireCommitted(operations, outcome));
-}
-
-/** The port's rows once the switch has applied them: from here on it has its OpenFlow port number. */
-async function readMade(
-  context: OvsContext,
-  request: PortRequest,
-  number: number,
-  signal: AbortSignal,
-): Promise<{ readonly port: PortRow; readonly row: InterfaceRow }> {
-  const reads = [
-    portTable.select([["name", "==", request.name]]),
-    interfaceTable.select([["name", "==", request.name]]),
-  ];
-  const results = await readApplied(context, number, reads, signal);
-  const port = portTable.read(results[0])[0];
-  const row = interfaceTable.read(results[1])[0];
-  const gone = port === undefined || row === undefined || !isSameAttachment(port.external_ids, request.owner);
-  const error = gone ? "somebody removed it at the same time" : whyNotMade(row);
-  if (!gone && error === undefined) return { port, row };
-  throw new Failure({
-    code: "port-failed",
-    what: `the switch could not make port ${JSON.stringify(request.name)}: ${error}`,
-    where: `bridge ${request.bridge}, socket ${request.socketPath}`,
-    fix: "read the log of ovs-vswitchd",
-  });
-}
-
-function whyNotMade(row: InterfaceRow): string | undefined {
-  const error = errorOf(row);
-  if (error !== undefined) return error;
-  return row.ofport === undefined ? "it has no OpenFlow port number, so its bridge does not work" : undefined;
-}
-
 /** Also where the answer to the insert never came: what is deleted is known by its mark, not by its uuid. */
 async function undo(context: OvsContext, request: PortRequest, failure: unknown): Promise<void> {
   const port = request.name;
   try {
     const mine = (ids: ReadonlyMap<string, string>) => isSameAttachment(ids, request.owner);
-    await deleteFromDatabase(context, port, mine, AbortSignal.timeout(UNDO_LIMIT_MS));
+    const limit = AbortSignal.timeout(UNDO_LIMIT_MS);
+    const deleted = await deleteFromDatabase(context, port, mine, limit);
+    await dropSecurity(context, port, deleted?.securedOn, limit);
     context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");
   } catch (thrown) {
     context.logger.warn(

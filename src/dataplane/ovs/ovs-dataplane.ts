@@ -1,3 +1,4 @@
+import { systemClock } from "../../clock/clock.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { defaultRunDirectory } from "../../openflow/bridge-socket.ts";
@@ -7,6 +8,8 @@ import type { Dataplane } from "../dataplane.ts";
 import { checkPort } from "./check-port.ts";
 import type { OvsContext } from "./context.ts";
 import { ensurePort } from "./ensure-port.ts";
+import { FrameSender } from "./frame-sender.ts";
+import { LinkStates } from "./link-states.ts";
 import { listPorts } from "./list-ports.ts";
 import { numaNode } from "./numa-node.ts";
 import { PortSecurity } from "./port-security/port-security.ts";
@@ -14,6 +17,7 @@ import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { openHeldBridges, removeStrayFlows } from "./settle-security.ts";
+import { watchLinks } from "./watch-links.ts";
 
 /** Where the switch is and who asks. */
 export interface OvsDataplaneOptions {
@@ -22,7 +26,7 @@ export interface OvsDataplaneOptions {
   /** This node's name: part of the mark on every port. */
   readonly node: string;
   readonly logger: Logger;
-  /** Directory of the bridges' OpenFlow sockets, for port security; default that of the database's socket. */
+  /** Directory of the bridges' OpenFlow sockets, for port security and frames; default that of the database's socket. */
   readonly runDirectory?: string | undefined;
   /** Hears of every connection to the database that is made. */
   readonly onConnected?: (() => void) | undefined;
@@ -41,10 +45,11 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     database: "Open_vSwitch",
     onConnected: options.onConnected,
   });
-  const security = new PortSecurity({
-    runDirectory: options.runDirectory ?? defaultRunDirectory(databaseSocket),
-    logger,
-  });
+  const runDirectory = options.runDirectory ?? defaultRunDirectory(databaseSocket);
+  const security = new PortSecurity({ runDirectory, logger });
+  const sender = new FrameSender(runDirectory);
+  const links = new LinkStates(node);
+  const closing = new AbortController();
   const context: OvsContext = { client, databaseSocket, node, logger, security };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
@@ -54,7 +59,11 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   return {
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>
-      inTurn("a call that makes it", request.name, signal, () => ensurePort(context, request, signal)),
+      inTurn("a call that makes it", request.name, signal, async () => {
+        const state = await ensurePort(context, request, signal);
+        void sender.prepare(request.bridge, closing.signal);
+        return state;
+      }),
     removePort: (name, signal) =>
       inTurn("a call that removes it", name, signal, () => removePort(context, name, signal)),
     checkPort: (request, signal) => checkPort(context, request, signal),
@@ -63,7 +72,17 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     removeStrays: async (signal) =>
       (await removeStrays(context, undefined, signal)) + (await removeStrayFlows(context, signal)),
     portsSettled: (signal) => openHeldBridges(context, signal),
+    watchLinks: (onLink, signal) =>
+      watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
+    announce: async ({ name, bridge }, frames, signal) => {
+      const number = links.numberOf(name);
+      if (number === undefined) return false;
+      await sender.send(bridge, number, frames, signal);
+      return true;
+    },
     close: async () => {
+      closing.abort();
+      sender.close();
       security.close();
       client.close();
     },

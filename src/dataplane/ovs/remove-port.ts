@@ -3,11 +3,11 @@ import { lostRace, type Operation, requireCommitted } from "../../ovsdb/transact
 import { mapValue } from "../../ovsdb/values.ts";
 import { isVswitchdRunning, readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
 import type { OvsContext } from "./context.ts";
-import { isOurs } from "./marks.ts";
+import { isOurs, settingsBefore } from "./marks.ts";
 import { deletePort } from "./port-rows.ts";
 import { deleteUnusedQos, qosMarks, releaseQos } from "./qos.ts";
 import { removeStrays } from "./remove-strays.ts";
-import { portTable, qosTable } from "./rows.ts";
+import { bridgeTable, portTable, qosTable } from "./rows.ts";
 import { dropSecurity } from "./settle-security.ts";
 
 const ATTEMPTS = 10;
@@ -17,33 +17,43 @@ const ATTEMPTS = 10;
  * switch down the database alone decides: the port will not come back when it starts.
  */
 export async function removePort(context: OvsContext, name: string, signal: AbortSignal): Promise<boolean> {
-  const number = await deleteFromDatabase(context, name, (ids) => isOurs(ids, context.node), signal);
-  await dropSecurity(context, name, signal);
-  if (number === undefined) return false;
+  const deleted = await deleteFromDatabase(context, name, (ids) => isOurs(ids, context.node), signal);
   try {
-    if (await isVswitchdRunning(context, signal)) await readApplied(context, number, [], signal);
+    if (deleted !== undefined && (await isVswitchdRunning(context, signal))) {
+      await readApplied(context, deleted.number, [], signal);
+    }
   } catch (thrown) {
     context.logger.warn(
       { port: name, reason: describeThrown(thrown) },
       "the port is deleted, but the switch has not confirmed it",
     );
   }
-  return true;
+  // Not before the port is gone: whoever is still connected would not be held any more.
+  await dropSecurity(context, name, deleted?.securedOn, signal);
+  return deleted !== undefined;
+}
+
+/** What {@link deleteFromDatabase} took away. */
+export interface DeletedPort {
+  /** Configuration number to wait for. */
+  readonly number: number;
+  /** Bridge on which the port had security. */
+  readonly securedOn: string | undefined;
 }
 
 /**
- * Deletes the port of that name if it is still `mine`, with the QoS row that we made for it; gives the configuration
- * number to wait for. A QoS row that a port of somebody else uses too stays, and is a stray once it does not.
+ * Deletes the port of that name if it is still `mine`, with the QoS row that we made for it. A QoS row that a port of somebody else uses too stays, and is a stray once it does not.
  */
 export async function deleteFromDatabase(
   context: OvsContext,
   name: string,
   mine: (portIds: ReadonlyMap<string, string>) => boolean,
   signal: AbortSignal,
-): Promise<number | undefined> {
+): Promise<DeletedPort | undefined> {
   const look = [
     portTable.select([["name", "==", name]]),
     qosTable.select([["external_ids", "includes", mapValue(qosMarks(context.node, name))]]),
+    bridgeTable.select([]),
   ];
   let shared = false;
   for (let attempt = 1; ; attempt += 1) {
@@ -64,6 +74,10 @@ export async function deleteFromDatabase(
       shared = outcome.failedAt >= ofPort.length && outcome.failedAt < ofPort.length + ofLimit.length;
       continue;
     }
-    return requestedConfiguration(requireCommitted(operations, outcome));
+    const bridge = bridgeTable.read(found[2]).find(({ ports }) => ports.includes(port._uuid));
+    return {
+      number: requestedConfiguration(requireCommitted(operations, outcome)),
+      securedOn: settingsBefore(port.external_ids).has("security") ? bridge?.name : undefined,
+    };
   }
 }

@@ -31,6 +31,19 @@ export function whySettingUnfit(
   return whyCoresUnfit(config, name, settings.receiveQueueCores ?? []);
 }
 
+/**
+ * What may be asked of an unfit switch for a port whose guest runs. Cores are left to the switch, for a queue on one
+ * that does not poll is silent; a tunnel stays a tunnel, because as anything else it would reach other VLANs.
+ */
+export function fittingRequest(
+  { other_config: config }: Pick<SwitchRow, "other_config">,
+  request: PortRequest,
+): PortRequest {
+  const { receiveQueueCores, ...settings } = request.settings;
+  const unfit = whyCoresUnfit(config, request.name, receiveQueueCores ?? []) !== undefined;
+  return unfit ? { ...request, settings } : request;
+}
+
 /** Without a mask the switch chooses its cores itself, and nobody can tell which they are. */
 function whyCoresUnfit(
   config: ReadonlyMap<string, string>,

@@ -1,11 +1,11 @@
-import { describeThrown, Failure } from "../../failure/failure.ts";
+import { describeThrown } from "../../failure/failure.ts";
 import { requireCommitted } from "../../ovsdb/transaction.ts";
 import { mapValue } from "../../ovsdb/values.ts";
 import type { PortRequest } from "../port.ts";
 import type { OvsContext } from "./context.ts";
-import { listPorts } from "./list-ports.ts";
+import { OWNER, settingsBefore } from "./marks.ts";
 import type { SecuredPort } from "./port-security/secure-ports.ts";
-import { bridgeTable } from "./rows.ts";
+import { bridgeTable, portTable } from "./rows.ts";
 
 /** What the flows of a request's port are made from, where it asks for security. */
 export function securedPort({ name, owner, settings }: PortRequest): SecuredPort | undefined {
@@ -25,13 +25,27 @@ export async function settleSecurity(
   signal: AbortSignal,
 ): Promise<void> {
   const secured = securedPort(request);
+  for (const bridge of context.security.bridgesOf(request.name)) {
+    // Where it was before it moved.
+    if (bridge !== request.bridge) await context.security.remove(bridge, request.name, signal);
+  }
   if (secured !== undefined) await context.security.ensure(request.bridge, secured, signal);
   else if (before.has("security")) await context.security.remove(request.bridge, request.name, signal);
 }
 
-/** Flows of a port that is gone; what cannot be removed now is a stray of the next pass. */
-export async function dropSecurity(context: OvsContext, name: string, signal: AbortSignal): Promise<void> {
-  for (const bridge of context.security.bridgesOf(name)) {
+/**
+ * Flows of a port that is gone; what cannot be removed now is a stray of the next pass.
+ * @param further a bridge that may have them, though this process was not told
+ */
+export async function dropSecurity(
+  context: OvsContext,
+  name: string,
+  further: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const bridges = new Set(context.security.bridgesOf(name));
+  if (further !== undefined) bridges.add(further);
+  for (const bridge of bridges) {
     try {
       await context.security.remove(bridge, name, signal);
     } catch (thrown) {
@@ -44,23 +58,24 @@ export async function dropSecurity(context: OvsContext, name: string, signal: Ab
 }
 
 /**
- * Removes flows of ours whose port is gone, on every bridge with ports of ours: a number that is given out again would
- * have them. A bridge that nobody ever secured may refuse to speak OpenFlow with us.
+ * Removes flows of ours whose port is gone or is not to be held any more: a number that is given out again would have
+ * them, on whoever's port. So all bridges are looked at that could have had ports of ours; one without secured ports may
+ * refuse to speak OpenFlow with us.
  * @returns how many there were
+ * @throws Failure of the first bridge that could not be cleared, after the others were
  */
 export async function removeStrayFlows(context: OvsContext, signal: AbortSignal): Promise<number> {
-  const ports = await listPorts(context, signal);
-  const bridges = new Set([...ports.map(({ bridge }) => bridge), ...context.security.bridges()]);
+  const marked = await readMarkedPorts(context, signal);
+  const failures: unknown[] = [];
   let removed = 0;
-  for (const bridge of bridges) {
-    const keep = ports.filter((port) => port.bridge === bridge).map(({ name }) => name);
+  for (const [bridge, { secured, free }] of marked) {
     try {
-      removed += await context.security.removeStray(bridge, keep, signal);
+      removed += await context.security.removeStray(bridge, { keep: secured, free }, signal);
     } catch (thrown) {
-      if (!(thrown instanceof Failure) || thrown.code !== "dataplane-unfit") throw thrown;
-      if (context.security.isSecured(bridge)) throw thrown;
+      if (secured.length > 0 || context.security.isSecured(bridge)) failures.push(thrown);
     }
   }
+  if (failures.length > 0) throw failures[0];
   return removed;
 }
 
@@ -69,10 +84,55 @@ const FORWARD_MARK = { "kube-vhostuser-forward": "true" };
 
 /**
  * {@link Dataplane.portsSettled}: gives every bridge that is marked for it the flow that makes it forward. With
- * fail_mode `secure` such a bridge carries nothing from the switch's start until here.
+ * fail_mode `secure` such a bridge carries nothing from the switch's start until here. A secured port that could not
+ * be settled (its pod's doing, perhaps) does not keep the others waiting: it is closed until it can be.
+ * @throws Failure of the first bridge that could not be opened, after the others were
  */
 export async function openHeldBridges(context: OvsContext, signal: AbortSignal): Promise<void> {
   const look = [bridgeTable.select([["external_ids", "includes", mapValue(FORWARD_MARK)]])];
   const [found] = requireCommitted(look, await context.client.transact(look, signal));
-  for (const { name } of bridgeTable.read(found)) await context.security.forward(name, signal);
+  const held = new Set(bridgeTable.read(found).map(({ name }) => name));
+  for (const bridge of context.security.bridges()) if (!held.has(bridge)) context.security.leave(bridge);
+  if (held.size === 0) return;
+  const marked = await readMarkedPorts(context, signal);
+  const failures: unknown[] = [];
+  for (const bridge of held) {
+    try {
+      await context.security.forward(bridge, marked.get(bridge)?.secured ?? [], signal);
+    } catch (thrown) {
+      failures.push(thrown);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+/** Names of a bridge's ports that carry our mark, of whatever node, by whether they are to have security. */
+interface MarkedPorts {
+  readonly secured: string[];
+  readonly free: string[];
+}
+
+/** By name of each bridge that can have ports of ours. */
+async function readMarkedPorts(
+  context: OvsContext,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, MarkedPorts>> {
+  const operations = [
+    bridgeTable.select([["datapath_type", "==", "netdev"]]),
+    portTable.select([["external_ids", "includes", mapValue({ owner: OWNER })]]),
+  ];
+  const results = requireCommitted(operations, await context.client.transact(operations, signal));
+  const ports = new Map(portTable.read(results[1]).map((port) => [port._uuid, port]));
+  return new Map(
+    bridgeTable.read(results[0]).map((bridge) => {
+      const found: MarkedPorts = { secured: [], free: [] };
+      for (const uuid of bridge.ports) {
+        const port = ports.get(uuid);
+        if (port === undefined) continue;
+        const isSecured = settingsBefore(port.external_ids).has("security");
+        (isSecured ? found.secured : found.free).push(port.name);
+      }
+      return [bridge.name, found];
+    }),
+  );
 }

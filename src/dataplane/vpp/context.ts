@@ -1,10 +1,13 @@
 import type { Logger } from "../../logging/logger.ts";
 import type { VppClient } from "../../vpp-api/client.ts";
 import type { PortOwner } from "../port.ts";
+import type { SharedViews } from "./shared-views.ts";
 
 /** What every verb works with. */
 export interface VppContext {
   readonly client: VppClient;
+  /** How VPP's configuration is read. */
+  readonly views: SharedViews;
   /** This node's name; a digest of it is part of the mark on its ports. */
   readonly node: string;
   /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */

@@ -18,7 +18,7 @@ import { isOfNode, isSameAttachment, markOf, printMark } from "./mark.ts";
 import { ownerOf, readPortState } from "./port-state.ts";
 import { deletePort } from "./remove-port.ts";
 import { orders, requireDone } from "./require-done.ts";
-import { portOf, readView, type View, type VppPort } from "./view.ts";
+import { portOf, type View, type VppPort } from "./view.ts";
 import { deletePolicer, type WiredPort, wirePort } from "./wire-port.ts";
 import { policersOn, wiringOf } from "./wiring.ts";
 
@@ -38,7 +38,7 @@ export async function ensurePort(
   const progress = { created: false };
   try {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-      const view = await readView(connection, signal);
+      const view = await context.views.read(connection, signal);
       const port = await step(context, connection, view, request, progress, signal);
       if (port !== undefined) {
         const mark = markOf(port.name, request.owner);
@@ -209,7 +209,7 @@ async function removeOlder(
     { port: rival.name, socket: request.socketPath },
     "removing an older sandbox's port of the same socket",
   );
-  await deletePort(context, connection, await readView(connection, signal), rival, signal);
+  await deletePort(context, connection, await context.views.read(connection, signal), rival, signal);
 }
 
 function requirePolicers(connection: VppConnection, { name, settings }: PortRequest): void {
@@ -229,7 +229,7 @@ async function undo(context: VppContext, request: PortRequest, failure: unknown)
   try {
     const signal = AbortSignal.timeout(UNDO_LIMIT_MS);
     const connection = await context.client.connection(signal);
-    const view = await readView(connection, signal);
+    const view = await context.views.read(connection, signal);
     const made = view.ports.find(({ name, mark }) => name === port && isSameAttachment(mark, request.owner));
     if (made !== undefined) await deletePort(context, connection, view, made, signal);
     context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");

@@ -3,11 +3,10 @@ import { bridgeName } from "./bridges.ts";
 import type { VppContext } from "./context.ts";
 import { isOfNode } from "./mark.ts";
 import { readPortState } from "./port-state.ts";
-import { readView } from "./view.ts";
 
 /** {@link Dataplane.listPorts}. */
 export async function listPorts(context: VppContext, signal: AbortSignal): Promise<readonly PortState[]> {
-  const view = await readView(await context.client.connection(signal), signal);
+  const view = await context.views.read(await context.client.connection(signal), signal);
   const names = new Map(view.bridges.map((bridge) => [bridge.bd_id, bridgeName(bridge)]));
   return view.ports.flatMap((port) => {
     if (port.mark === undefined || !isOfNode(port.mark, context.node)) return [];

@@ -3,14 +3,14 @@ import { deleteVhostUser } from "../../vpp-api/messages.ts";
 import type { VppContext } from "./context.ts";
 import { isOfNode } from "./mark.ts";
 import { orders } from "./require-done.ts";
-import { readView, type View, type VppPort } from "./view.ts";
+import type { View, VppPort } from "./view.ts";
 import { deletePolicer, removePolicers } from "./wire-port.ts";
 import { policersOn } from "./wiring.ts";
 
 /** {@link Dataplane.removePort}; VPP has closed the socket when it answers. */
 export async function removePort(context: VppContext, name: string, signal: AbortSignal): Promise<boolean> {
   const connection = await context.client.connection(signal);
-  const view = await readView(connection, signal);
+  const view = await context.views.read(connection, signal);
   const port = view.ports.find(
     (candidate) => candidate.name === name && isOfNode(candidate.mark, context.node),
   );

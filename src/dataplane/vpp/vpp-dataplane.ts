@@ -12,7 +12,7 @@ import { numaNode } from "./numa-node.ts";
 import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
-import { readView } from "./view.ts";
+import { SharedViews } from "./shared-views.ts";
 
 /** Where the switch is and who asks. */
 export interface VppDataplaneOptions {
@@ -36,7 +36,8 @@ export interface VppDataplaneOptions {
 export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
   const { apiSocket, node, logger, ownersOf, onConnected } = options;
   const client = createVppClient({ path: apiSocket, onConnected: () => onConnected?.() });
-  const context: VppContext = { client, node, ownersOf, sysfs: options.sysfs ?? "/sys", logger };
+  const views = new SharedViews();
+  const context: VppContext = { client, views, node, ownersOf, sysfs: options.sysfs ?? "/sys", logger };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
     ports.run({ key: name, what, signal }, task, (running) => {
@@ -49,12 +50,15 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     removePort: (name, signal) =>
       inTurn("a call that removes it", name, signal, () => removePort(context, name, signal)),
     checkPort: async (request, signal) =>
-      allDifferences(await readView(await client.connection(signal), signal), request),
+      allDifferences(await views.read(await client.connection(signal), signal), request),
     numaNode: (bridge, signal) => numaNode(context, bridge, signal),
     listPorts: (signal) => listPorts(context, signal),
     removeStrays: (signal) => removeStrays(context, signal),
     // Nothing is held back: a port's rules are on it before it is up.
     portsSettled: async () => undefined,
+    // Neither is built for VPP yet: its guests announce themselves.
+    watchLinks: async () => undefined,
+    announce: async () => false,
     close: async () => client.close(),
   };
 }

@@ -1,5 +1,5 @@
 import { orAborted } from "../../../src/clock/or-aborted.ts";
-import type { Dataplane, Readiness } from "../../../src/dataplane/dataplane.ts";
+import type { Dataplane, LinkChange, Readiness } from "../../../src/dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../../../src/dataplane/port.ts";
 import { Failure } from "../../../src/failure/failure.ts";
 
@@ -23,6 +23,11 @@ export class MemoryDataplane implements Dataplane {
   /** What {@link removeStrays} finds. */
   strays = 0;
   closed = false;
+  /** Frames that {@link announce} was given, by port. */
+  readonly announced = new Map<string, Uint8Array[]>();
+
+  readonly #onLink = new Set<(change: LinkChange) => void>();
+  readonly #closing = new AbortController();
 
   #called = Promise.withResolvers<void>();
 
@@ -93,8 +98,34 @@ export class MemoryDataplane implements Dataplane {
     return removed;
   }
 
+  /** Plays a guest that comes to a port or leaves it. */
+  setLink(name: string, link: LinkChange["link"]): void {
+    const state = this.ports.get(name);
+    if (state !== undefined) this.ports.set(name, { ...state, link, connected: link === "up" });
+    for (const tell of this.#onLink) tell({ port: name, link });
+  }
+
+  async watchLinks(onLink: (change: LinkChange) => void, signal: AbortSignal): Promise<void> {
+    this.#onLink.add(onLink);
+    const pending = new Promise<never>(() => undefined);
+    await orAborted(pending, AbortSignal.any([signal, this.#closing.signal])).catch(() => undefined);
+    this.#onLink.delete(onLink);
+  }
+
+  async announce(
+    { name }: { readonly name: string },
+    frames: readonly Uint8Array[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    await this.#reach(signal);
+    if (this.ports.get(name)?.link !== "up") return false;
+    this.announced.set(name, [...(this.announced.get(name) ?? []), ...frames]);
+    return true;
+  }
+
   async close(): Promise<void> {
     this.closed = true;
+    this.#closing.abort();
   }
 
   async #reach(signal: AbortSignal): Promise<void> {

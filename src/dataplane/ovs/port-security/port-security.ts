@@ -2,11 +2,10 @@ import { type Clock, systemClock } from "../../../clock/clock.ts";
 import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
 import { bridgeSocket } from "../../../openflow/bridge-socket.ts";
-import { createOpenflowClient, type OpenflowClient } from "../../../openflow/client.ts";
+import { createOpenflowClient } from "../../../openflow/client.ts";
 import type { OpenflowConnection } from "../../../openflow/connection.ts";
 import { OneAtATime } from "../../../turns/one-at-a-time.ts";
 import {
-  type BridgeSecurity,
   checkPortSecurity,
   ensurePortSecurity,
   removePortSecurity,
@@ -15,6 +14,7 @@ import {
   type SecuredPort,
 } from "./secure-ports.ts";
 import { watchBridge } from "./watch-bridge.ts";
+import { type WatchedBridge, waitedTooLong, wantedOf } from "./watched-bridge.ts";
 
 const RESTORE_LIMIT_MS = 5000;
 
@@ -28,20 +28,6 @@ export interface PortSecurityOptions {
   readonly clock?: Clock;
 }
 
-interface Bridge {
-  readonly client: OpenflowClient;
-  /** By name: what is to hold, as far as this process was told. */
-  readonly ports: Map<string, SecuredPort>;
-  /** Whether its forwarding is a flow of ours. */
-  forwarding: boolean;
-  /** Ends the watch; there is none with nothing to hold. */
-  watch: AbortController | undefined;
-  /** Whether a restore is to follow the one that runs. */
-  again: boolean;
-  /** Whether a port was missing when it was last looked for: the next that comes may have taken its number. */
-  incomplete: boolean;
-}
-
 /**
  * Holds guests to their MAC and addresses, on every bridge. A bridge that has a secured port is watched over a lasting
  * connection: when the switch is back, or one of the ports gets another number, the flows are put right at once,
@@ -49,7 +35,7 @@ interface Bridge {
  */
 export class PortSecurity {
   readonly #options: PortSecurityOptions;
-  readonly #bridges = new Map<string, Bridge>();
+  readonly #bridges = new Map<string, WatchedBridge>();
   readonly #turns = new OneAtATime();
   readonly #closing = new AbortController();
 
@@ -66,6 +52,7 @@ export class PortSecurity {
     return this.#inTurn(bridge, signal, async (connection, state) => {
       const changed = await ensurePortSecurity(connection, port, signal);
       state.ports.set(port.name, port);
+      state.closed = new Set([...state.closed].filter((name) => name !== port.name));
       this.#watch(bridge, state, connection);
       return changed;
     });
@@ -75,16 +62,30 @@ export class PortSecurity {
    * Makes the forwarding of a bridge whose fail_mode is `secure` a flow of ours, installed together with those of
    * the ports that {@link ensure} was told: call it after them. Such a bridge carries nothing between its start and
    * that moment, where another would carry everything. True when anything was changed.
+   * @param secured names of all ports that are to be held; those that {@link ensure} was not told, and that have no
+   *   flows from before, send nothing until it is
    * @throws Failure dataplane-unfit, dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
-  async forward(bridge: string, signal: AbortSignal): Promise<boolean> {
+  async forward(bridge: string, secured: readonly string[], signal: AbortSignal): Promise<boolean> {
     return this.#inTurn(bridge, signal, async (connection, state) => {
-      const wanted = { ...wantedOf(state), forwarding: true };
-      const { changed } = await restorePortSecurity(connection, wanted, signal);
+      const closed = new Set(secured.filter((name) => !state.ports.has(name)));
+      const wanted = { ...wantedOf(state), closed, forwarding: true };
+      const { changed, complete } = await restorePortSecurity(connection, wanted, signal);
       state.forwarding = true;
+      state.closed = closed;
+      state.incomplete = !complete;
       this.#watch(bridge, state, connection);
       return changed;
     });
+  }
+
+  /** Keeps the forwarding of a bridge no longer; its flow stays until the switch or somebody else removes it. */
+  leave(bridge: string): void {
+    const state = this.#bridges.get(bridge);
+    if (state === undefined || !state.forwarding) return;
+    state.forwarding = false;
+    state.closed = new Set();
+    this.#unwatch(state);
   }
 
   /** What differs, one sentence each. @throws Failure as {@link ensure} */
@@ -108,15 +109,31 @@ export class PortSecurity {
 
   /**
    * Removes flows of ours whose port the bridge does not have, but for those in `keep` and those told to
-   * {@link ensure}; how many.
+   * {@link ensure}, and flows of ports in `free` that it was not told; how many.
    * @throws Failure as {@link remove}
    */
-  async removeStray(bridge: string, keep: readonly string[], signal: AbortSignal): Promise<number> {
+  async removeStray(
+    bridge: string,
+    { keep, free = [] }: { readonly keep: readonly string[]; readonly free?: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<number> {
     return this.#unlessGone(() =>
       this.#inTurn(bridge, signal, (connection, { ports }) =>
-        removeStrayFlows(connection, [...keep, ...ports.keys()], signal),
+        removeStrayFlows(
+          connection,
+          { keep: [...keep, ...ports.keys()], free: free.filter((name) => !ports.has(name)) },
+          signal,
+        ),
       ),
     ).then((removed) => removed ?? 0);
+  }
+
+  /**
+   * Whether the bridge answers in an OpenFlow that we speak.
+   * @throws Failure dataplane-unfit, dataplane-unavailable, dataplane-timeout, dataplane-protocol where not
+   */
+  async reach(bridge: string, signal: AbortSignal): Promise<void> {
+    await this.#state(bridge).client.connection(signal);
   }
 
   /** The bridges for which {@link ensure} was told a port of this name. */
@@ -142,8 +159,14 @@ export class PortSecurity {
 
   #forget(bridge: string, name: string): void {
     const state = this.#bridges.get(bridge);
-    state?.ports.delete(name);
-    if (state === undefined || state.ports.size > 0 || state.forwarding) return;
+    if (state === undefined) return;
+    state.ports.delete(name);
+    state.closed = new Set([...state.closed].filter((other) => other !== name));
+    this.#unwatch(state);
+  }
+
+  #unwatch(state: WatchedBridge): void {
+    if (state.ports.size > 0 || state.forwarding) return;
     state.watch?.abort();
     state.watch = undefined;
   }
@@ -162,7 +185,7 @@ export class PortSecurity {
   async #inTurn<Value>(
     bridge: string,
     signal: AbortSignal,
-    task: (connection: OpenflowConnection, state: Bridge) => Promise<Value>,
+    task: (connection: OpenflowConnection, state: WatchedBridge) => Promise<Value>,
   ): Promise<Value> {
     const state = this.#state(bridge);
     const connection = await state.client.connection(signal);
@@ -176,19 +199,21 @@ export class PortSecurity {
     );
   }
 
-  #state(bridge: string): Bridge {
+  #state(bridge: string): WatchedBridge {
     const known = this.#bridges.get(bridge);
     if (known !== undefined) return known;
     const path = bridgeSocket(this.#options.runDirectory, bridge);
     const client = createOpenflowClient({
       path,
       onPort: ({ name }) => {
-        if (state.incomplete || state.ports.has(name)) void this.#restore(bridge, state);
+        if (state.incomplete || state.ports.has(name) || state.closed.has(name))
+          void this.#restore(bridge, state);
       },
     });
-    const state: Bridge = {
+    const state: WatchedBridge = {
       client,
       ports: new Map(),
+      closed: new Set(),
       forwarding: false,
       watch: undefined,
       again: false,
@@ -199,16 +224,14 @@ export class PortSecurity {
   }
 
   /** @param served connection over which the flows were put right a moment ago */
-  #watch(bridge: string, state: Bridge, served: OpenflowConnection): void {
+  #watch(bridge: string, state: WatchedBridge, served: OpenflowConnection): void {
     if (state.watch !== undefined) return;
     state.watch = new AbortController();
     void watchBridge({
       client: state.client,
       clock: this.#options.clock ?? systemClock,
       signal: AbortSignal.any([state.watch.signal, this.#closing.signal]),
-      onConnected: async (connection) => {
-        if (connection !== served) await this.#restore(bridge, state);
-      },
+      onConnected: async (connection) => connection === served || (await this.#restore(bridge, state)),
       onLost: (why) =>
         this.#options.logger.warn(
           { bridge, reason: describeThrown(why) },
@@ -217,9 +240,9 @@ export class PortSecurity {
     });
   }
 
-  /** One at a time; what changes while it runs is seen by another right after it. */
-  async #restore(bridge: string, state: Bridge): Promise<void> {
-    if (state.again) return;
+  /** One at a time; what changes while it runs is seen by another right after it. False where it failed. */
+  async #restore(bridge: string, state: WatchedBridge): Promise<boolean> {
+    if (state.again) return true;
     state.again = true;
     const { logger } = this.#options;
     const signal = AbortSignal.any([AbortSignal.timeout(RESTORE_LIMIT_MS), this.#closing.signal]);
@@ -229,32 +252,21 @@ export class PortSecurity {
         return restorePortSecurity(connection, wantedOf(state), signal);
       });
       state.incomplete = !complete;
-      if (!changed) return;
+      if (!changed) return true;
       logger.warn(
         { bridge, changed: [...state.ports.keys()] },
         "put back the flows that hold guests to their addresses",
       );
       this.#options.onRestored?.(bridge);
+      return true;
     } catch (thrown) {
       state.again = false;
-      if (this.#closing.signal.aborted) return;
+      if (this.#closing.signal.aborted) return true;
       logger.error(
         { bridge, err: thrown },
         "could not put back the flows that hold guests to their addresses",
       );
+      return false;
     }
   }
-}
-
-function wantedOf({ ports, forwarding }: Bridge): BridgeSecurity {
-  return { ports: [...ports.values()], forwarding };
-}
-
-function waitedTooLong(bridge: string, signal: AbortSignal): Failure {
-  if (signal.reason instanceof Failure) return signal.reason;
-  return new Failure({
-    code: "dataplane-timeout",
-    what: `time was up while another change of the flows of bridge ${bridge} was still running`,
-    cause: signal.reason,
-  });
 }

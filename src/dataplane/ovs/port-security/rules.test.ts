@@ -3,7 +3,7 @@ import { type Flow, flowKey } from "../../../openflow/flow.ts";
 import { exactValue } from "../../../openflow/match.ts";
 import { OURS_FILTER, portCookie } from "./cookie.ts";
 import { planFlows, portOf } from "./plan.ts";
-import { type GuestRules, securityFlows } from "./rules.ts";
+import { closedFlow, type GuestRules, securityFlows } from "./rules.ts";
 
 const guest: GuestRules = {
   ofport: 7,
@@ -21,6 +21,11 @@ describe("the flows of port security", () => {
     expect(new Set(flows.map(portOf))).toEqual(new Set([7]));
     expect(new Set(flows.map(({ cookie }) => cookie))).toEqual(new Set([guest.cookie]));
     expect(new Set(flows.map(flowKey)).size).toBe(flows.length);
+  });
+
+  it("hold the one that closes a port, so that opening it only adds", () => {
+    const closed = planFlows([closedFlow(guest)], securityFlows(guest));
+    expect([closed.remove, closed.add.length]).toEqual([[], securityFlows(guest).length - 1]);
   });
 
   it("grow with the number of addresses, not with its square", () => {

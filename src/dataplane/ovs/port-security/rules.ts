@@ -68,19 +68,27 @@ export function securityFlows(rules: GuestRules): Flow[] {
     ...linkRules(identity.mac, restricted),
     ...(restricted ? [...sourceRules(identity), ...targetRules(identity)] : []),
   ];
-  return all.map(({ stage, priority, match, next }) => ({
+  return all.map((rule) => flowOf(rules, rule));
+}
+
+function flowOf(
+  { ofport, cookie }: Pick<GuestRules, "ofport" | "cookie">,
+  { stage, priority, match, next }: Rule,
+): Flow {
+  return {
     table: TABLE,
     priority,
-    cookie: rules.cookie,
-    match: [
-      field("inPort", rules.ofport),
-      field(STAGE_REGISTER, stage * 2 ** STAGE_OFFSET, STAGE_MASK),
-      ...match,
-    ],
+    cookie,
+    match: [field("inPort", ofport), field(STAGE_REGISTER, stage * 2 ** STAGE_OFFSET, STAGE_MASK), ...match],
     instructions: applyActions(
       next === undefined ? [] : [loadRegister(STAGE_REGISTER, STAGE_OFFSET, 2, next), resubmit(TABLE)],
     ),
-  }));
+  };
+}
+
+/** Drops everything that comes from a port; it is one of {@link securityFlows} too, the last. */
+export function closedFlow({ ofport, cookie }: Pick<GuestRules, "ofport" | "cookie">): Flow {
+  return flowOf({ ofport, cookie }, { stage: STAGE.link, priority: PRIORITY.drop, match: [] });
 }
 
 /** What a bridge does without a controller, as a flow: for bridges whose fail_mode leaves it out. */

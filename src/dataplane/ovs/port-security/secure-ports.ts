@@ -5,7 +5,7 @@ import { field } from "../../../openflow/match.ts";
 import { listPorts, portNumber, readPorts } from "../../../openflow/port.ts";
 import { FORWARDING_COOKIE, OURS_FILTER, portCookie, portFilter } from "./cookie.ts";
 import { type FlowChanges, planFlows, portOf } from "./plan.ts";
-import { forwardingFlow, securityFlows } from "./rules.ts";
+import { closedFlow, forwardingFlow, securityFlows } from "./rules.ts";
 
 /** A port whose guest is held to its MAC and addresses. */
 export interface SecuredPort {
@@ -60,6 +60,8 @@ export async function removePortSecurity(
 /** All that is to hold on one bridge. */
 export interface BridgeSecurity {
   readonly ports: readonly SecuredPort[];
+  /** Names of further ports that are to be held: with no flow for their number nothing comes from them. */
+  readonly closed: ReadonlySet<string>;
   /** Whether the bridge's forwarding is a flow of ours too, because its fail_mode is `secure`. */
   readonly forwarding: boolean;
 }
@@ -77,7 +79,7 @@ export interface Restored {
  */
 export async function restorePortSecurity(
   connection: OpenflowConnection,
-  { ports, forwarding }: BridgeSecurity,
+  { ports, closed, forwarding }: BridgeSecurity,
   signal: AbortSignal,
 ): Promise<Restored> {
   const [portReplies = [], flowReplies = []] = await connection.exchange(
@@ -94,32 +96,48 @@ export async function restorePortSecurity(
   if (forwarding) ownCookies.add(FORWARDING_COOKIE);
   const occupied = new Set(numbers.values());
   const absentCookies = new Set(ports.map(({ name }) => portCookie(name)));
-  const held = readFlows(flowReplies).filter((flow) => {
+  const flows = readFlows(flowReplies);
+  const held = flows.filter((flow) => {
     const number = portOf(flow);
     if (ownCookies.has(flow.cookie)) return true;
     if (number === undefined) return false;
     return ownNumbers.has(number) || (absentCookies.has(flow.cookie) && occupied.has(number));
   });
-  const wanted = present.flatMap(({ port, number }) => flowsOf(port, number));
+  const shut = [...closed].flatMap((name) => {
+    const ofport = numbers.get(name);
+    const cookie = portCookie(name);
+    const isHeld = flows.some((flow) => flow.cookie === cookie && portOf(flow) === ofport);
+    return ofport === undefined || isHeld ? [] : [closedFlow({ ofport, cookie })];
+  });
+  const wanted = [...present.flatMap(({ port, number }) => flowsOf(port, number)), ...shut];
   const plan = planFlows(held, forwarding ? [...wanted, forwardingFlow] : wanted);
-  return { changed: await apply(connection, plan, signal), complete: present.length === ports.length };
+  return {
+    changed: await apply(connection, plan, signal),
+    complete: present.length === ports.length && [...closed].every((name) => numbers.has(name)),
+  };
 }
 
-/**
- * Removes flows of ours whose port is neither in the bridge nor in `keep`; how many.
- * @param keep names of ports that are secured and may be missing from the bridge for a moment
- */
+/** Which ports have flows of ours rightly. */
+export interface FlowOwners {
+  /** Names of ports that are secured and may be missing from the bridge for a moment. */
+  readonly keep: readonly string[];
+  /** Names of ports that are not to be held. */
+  readonly free: readonly string[];
+}
+
+/** Removes flows of ours whose port is free, or neither in the bridge nor to be kept; how many. */
 export async function removeStrayFlows(
   connection: OpenflowConnection,
-  keep: readonly string[],
+  { keep, free }: FlowOwners,
   signal: AbortSignal,
 ): Promise<number> {
   const [portReplies = [], flowReplies = []] = await connection.exchange(
     [listPorts, listFlows(OURS_FILTER)],
     signal,
   );
-  const names = [...keep, ...readPorts(portReplies).map(({ name }) => name)];
-  const known = new Set([FORWARDING_COOKIE, ...names.map(portCookie)]);
+  const bare = new Set(free);
+  const inBridge = readPorts(portReplies).flatMap(({ name }) => (bare.has(name) ? [] : [name]));
+  const known = new Set([FORWARDING_COOKIE, ...[...keep, ...inBridge].map(portCookie)]);
   const remove = readFlows(flowReplies).filter(({ cookie }) => !known.has(cookie));
   await apply(connection, { add: [], remove }, signal);
   return remove.length;

@@ -36,7 +36,7 @@ describe("the watch of a bridge", () => {
       client,
       clock,
       signal: end.signal,
-      onConnected: async (connection) => void told.push(connection),
+      onConnected: async (connection) => told.push(connection) > 0,
       onLost: (why) => told.push(String(why)),
     });
     const first = connect();
@@ -58,6 +58,31 @@ describe("the watch of a bridge", () => {
     expect(attempts).toHaveLength(1004);
   });
 
+  it("serves a connection again, unhurried, until it could", async () => {
+    const { client, connect } = bridge();
+    const naps: number[] = [];
+    const clock: Clock = { now: () => 0, sleep: async (ms) => void naps.push(ms) };
+    const end = new AbortController();
+    const answers = [false, false, true];
+    const served = Promise.withResolvers<void>();
+    const watching = watchBridge({
+      client,
+      clock,
+      signal: end.signal,
+      onConnected: async () => {
+        const answer = answers.shift() ?? true;
+        if (answers.length === 0) served.resolve();
+        return answer;
+      },
+      onLost: () => undefined,
+    });
+    connect();
+    await served.promise;
+    end.abort();
+    await watching;
+    expect(naps.slice(0, 2)).toEqual([2000, 2000]);
+  });
+
   it("ends while it waits for a connection", async () => {
     const { client, refuse } = bridge();
     const end = new AbortController();
@@ -68,7 +93,7 @@ describe("the watch of a bridge", () => {
       client,
       clock,
       signal: end.signal,
-      onConnected: async () => undefined,
+      onConnected: async () => true,
       onLost,
     });
     end.abort();

@@ -7,13 +7,18 @@ const EAGER_MS = 10;
 /** Pace for one that stays away. */
 const PATIENT_MS = 500;
 const EAGER_ATTEMPTS = 1000;
+/** Pause before a bridge that is there, and could not be served, is served again. */
+const AGAIN_MS = 2000;
 
 /** What a watch needs and whom it tells. */
 export interface BridgeWatch {
   readonly client: OpenflowClient;
   readonly clock: Clock;
-  /** A connection is there, the first or a new one; the next is awaited when it resolves. It must not reject. */
-  readonly onConnected: (connection: OpenflowConnection) => Promise<void>;
+  /**
+   * A connection is there, the first or a new one; the next is awaited when it resolves. False asks to be called again
+   * with it. It must not reject.
+   */
+  readonly onConnected: (connection: OpenflowConnection) => Promise<boolean>;
   /** The connection broke, or could not be made; told once until it is there again. */
   readonly onLost: (why: unknown) => void;
   /** Ends it. */
@@ -34,8 +39,11 @@ export async function watchBridge(watch: BridgeWatch): Promise<void> {
       const connection = await client.connection(signal);
       failures = 0;
       away = false;
-      await watch.onConnected(connection);
-      await firing(AbortSignal.any([connection.lost, signal]));
+      const ended = AbortSignal.any([connection.lost, signal]);
+      while (!(await watch.onConnected(connection)) && !ended.aborted) {
+        await clock.sleep(AGAIN_MS, ended).catch(() => undefined);
+      }
+      await firing(ended);
       if (!signal.aborted) lose(connection.lost.reason);
     } catch (thrown) {
       if (signal.aborted) return;

@@ -1,0 +1,113 @@
+import { isIPv4 } from "node:net";
+
+const EVERYBODY = Buffer.alloc(6, 0xff);
+/** Ethernet address of ff02::1 (RFC 2464 section 7). */
+const ALL_NODES_MAC = Buffer.from("333300000001", "hex");
+const ALL_NODES = Buffer.from("ff020000000000000000000000000001", "hex");
+const ETHERTYPE = { arp: 0x0806, rarp: 0x8035, ipv6: 0x86dd, vlan: 0x8100 } as const;
+/** Least length of an Ethernet frame without its checksum. */
+const LEAST_BYTES = 60;
+
+/** Who is announced. */
+export interface Announced {
+  /** Six bytes with colons. */
+  readonly mac: string;
+  /** Without prefix length. */
+  readonly addresses: readonly string[];
+  /** VLANs that the guest tags its frames with, beside those that it sends untagged. */
+  readonly vlans: readonly number[];
+}
+
+/**
+ * Frames that tell a network where a MAC is now, and which addresses it has. The addresses are those that go without
+ * a tag: nobody knows of others.
+ */
+export function announcementFrames({ mac, addresses, vlans }: Announced): Buffer[] {
+  const request = rarpRequest(mac);
+  return [
+    request,
+    ...vlans.map((vlan) => tagged(request, vlan)),
+    ...addresses.map((address) =>
+      isIPv4(address) ? gratuitousArp(mac, address) : neighbourAdvertisement(mac, address),
+    ),
+  ];
+}
+
+/** A host asking for its own address, which nobody answers any more: bridges learn the MAC (RFC 903). */
+export function rarpRequest(mac: string): Buffer {
+  const sender = macBytes(mac);
+  const none = Buffer.alloc(4);
+  return ethernet(EVERYBODY, sender, ETHERTYPE.rarp, arpBody(3, [sender, none, sender, none]));
+}
+
+/** An announcement as RFC 5227 section 3 has it: a request for the own address. Neighbours update what they know. */
+export function gratuitousArp(mac: string, address: string): Buffer {
+  const sender = macBytes(mac);
+  const own = ipv4Bytes(address);
+  return ethernet(EVERYBODY, sender, ETHERTYPE.arp, arpBody(1, [sender, own, Buffer.alloc(6), own]));
+}
+
+/**
+ * An unsolicited neighbour advertisement (RFC 4861 section 7.2.6) that overrides what neighbours know. It calls the
+ * guest a router whether it is one or not: a host that hears otherwise of its default router drops it
+ * (section 7.2.5), and one that hears it of a host does nothing.
+ */
+export function neighbourAdvertisement(mac: string, address: string): Buffer {
+  const sender = macBytes(mac);
+  const own = ipv6Bytes(address);
+  const message = Buffer.concat([
+    Buffer.from([136, 0, 0, 0, 0xa0, 0, 0, 0]), // router and override
+    own,
+    Buffer.from([2, 1]), // target's link-layer address, in units of eight bytes
+    sender,
+  ]);
+  const head = Buffer.from([0x60, 0, 0, 0, 0, message.length, 58, 255]);
+  message.writeUInt16BE(icmp6Checksum(own, ALL_NODES, message), 2);
+  return ethernet(ALL_NODES_MAC, sender, ETHERTYPE.ipv6, Buffer.concat([head, own, ALL_NODES, message]));
+}
+
+/** The frame with a tag of IEEE 802.1Q. */
+function tagged(frame: Buffer, vlan: number): Buffer {
+  return Buffer.concat([frame.subarray(0, 12), words16(ETHERTYPE.vlan, vlan), frame.subarray(12)]);
+}
+
+function ethernet(to: Buffer, from: Buffer, type: number, payload: Buffer): Buffer {
+  const frame = Buffer.concat([to, from, words16(type), payload]);
+  return Buffer.concat([frame, Buffer.alloc(Math.max(0, LEAST_BYTES - frame.length))]);
+}
+
+function arpBody(operation: number, addresses: readonly Buffer[]): Buffer {
+  return Buffer.concat([words16(1, 0x0800, 0x0604, operation), ...addresses]);
+}
+
+/** The Internet checksum over the pseudo-header and the message, whose own checksum is still 0 (RFC 8200 section 8.1). */
+function icmp6Checksum(from: Buffer, to: Buffer, message: Buffer): number {
+  const bytes = Buffer.concat([from, to, words16(0, message.length, 0, 58), message]);
+  let sum = 0;
+  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
+  return ~sum & 0xffff;
+}
+
+function words16(...values: readonly number[]): Buffer {
+  return Buffer.from(values.flatMap((value) => [value >> 8, value & 0xff]));
+}
+
+function macBytes(text: string): Buffer {
+  return Buffer.from(text.replaceAll(":", ""), "hex");
+}
+
+function ipv4Bytes(text: string): Buffer {
+  return Buffer.from(text.split(".").map(Number));
+}
+
+/** The address in any form that RFC 4291 section 2.2 allows; a zone is of the node, not of the address. */
+function ipv6Bytes(text: string): Buffer {
+  const [address = ""] = text.split("%");
+  const plain = address.replace(/[\d.]+\.\d+$/, (v4) =>
+    ipv4Bytes(v4).toString("hex").replace(/^.{4}/, "$&:"),
+  );
+  const [head = [], tail = []] = plain.split("::").map((part) => part.split(":").filter(Boolean));
+  const zeros = new Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
+  return Buffer.from([...head, ...zeros, ...tail].map((word) => word.padStart(4, "0")).join(""), "hex");
+}

@@ -1,0 +1,124 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { announcementFrames } from "../../src/announcement/frames.ts";
+import type { Dataplane, LinkChange } from "../../src/dataplane/dataplane.ts";
+import { portSettingsSchema } from "../../src/port-settings/port-settings.ts";
+import { portRequest, soon } from "../contract/switch-under-test.ts";
+import { joinBridges } from "../lab/ovs-dpdk.ts";
+import { startPod } from "../lab/pod.ts";
+import { startTestpmd } from "../lab/testpmd.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
+
+const MAC = "02:00:00:00:00:07";
+const PORT = "vhu0123456789ab";
+const FRAMES = announcementFrames({ mac: MAC, addresses: ["10.9.0.5", "2001:db8::5"], vlans: [] });
+/** What the switch is to find in the frames, on the far end of a cable that carries tags. */
+const EXPECTED = {
+  rarp: `dl_vlan=5,rarp,arp_op=3,dl_dst=ff:ff:ff:ff:ff:ff,arp_sha=${MAC},arp_tha=${MAC}`,
+  arp: `dl_vlan=5,arp,arp_op=1,arp_sha=${MAC},arp_spa=10.9.0.5,arp_tpa=10.9.0.5`,
+  advertisement: `dl_vlan=5,icmp6,icmp_type=136,ipv6_src=2001:db8::5,nd_target=2001:db8::5,nd_tll=${MAC}`,
+} as const;
+
+/** A guest on an access port of br-a, and a cable to br-b, whose flows count what arrives. */
+describe("announcing a guest through OVS-DPDK", () => {
+  let rig: OvsRig;
+  let dataplane: Dataplane;
+  let changes: LinkChange[];
+  let watching: Promise<void>;
+
+  const request = (name = PORT) =>
+    portRequest(rig, {
+      name,
+      owner: { containerId: name, mac: MAC },
+      settings: portSettingsSchema.parse({ vlan: { mode: "access", tag: 5 } }),
+    });
+  const announce = (name = PORT) => dataplane.announce({ name, bridge: "br-a" }, FRAMES, soon());
+  const arrived = async () => {
+    await rig.ovs.appctl("revalidator/purge"); // brings the flows' counters up to date
+    const flows = (await rig.ovs.ofctl("br-b", "dump-flows")).split("\n");
+    return Object.keys(EXPECTED).map((_, index) =>
+      Number(
+        /n_packets=(\d+)/.exec(flows.find((flow) => flow.includes(`cookie=0x${index + 1},`)) ?? "")?.[1],
+      ),
+    );
+  };
+  const told = (link: LinkChange["link"]) =>
+    waitUntil(async () => changes.some((change) => change.port === PORT && change.link === link), {
+      what: `the port is ${link}`,
+      limitMs: 20_000,
+      detail: () => JSON.stringify(changes),
+    });
+  const startGuest = async (name: string) => {
+    const { socketPath } = request();
+    const pod = await startPod(rig.run, name);
+    const mounts = [{ hostPath: rig.socketDirectory, containerPath: rig.socketDirectory }];
+    return startTestpmd(pod, { socketPath, mac: MAC, mounts });
+  };
+
+  beforeAll(async () => {
+    rig = await startOvsRig();
+    await joinBridges(rig.ovs, "br-a", "br-b");
+  });
+  beforeEach(async () => {
+    await rig.ovs.ofctl("br-b", "del-flows");
+    for (const [index, match] of Object.values(EXPECTED).entries()) {
+      await rig.ovs.ofctl("br-b", "add-flow", `cookie=${index + 1},priority=1,${match},actions=drop`);
+    }
+    dataplane = rig.open();
+    changes = [];
+    await dataplane.ensurePort(request(), soon());
+    watching = dataplane.watchLinks((change) => changes.push(change), AbortSignal.timeout(120_000));
+    // Until it has seen all ports once it cannot know of any guest.
+    const hasBegun = () => announce("nobody").then((sent) => !sent);
+    await waitUntil(() => hasBegun().catch(() => false), { what: "the watch has begun", limitMs: 10_000 });
+  });
+  afterEach(async () => {
+    await dataplane.removePort(PORT, soon());
+    await dataplane.close();
+    await watching; // ends with the switch
+  });
+  afterAll(() => rig?.close());
+
+  it("makes the network learn its MAC in its VLAN, once it is there and as long as it is", async () => {
+    expect(await announce(), "no guest has come yet").toBe(false);
+    const guest = await startGuest("guest");
+    await told("up");
+    expect(await arrived(), "nothing was sent before").toEqual([0, 0, 0]);
+    expect(await announce()).toBe(true);
+    let counts: readonly number[] = [];
+    const allArrived = async () => {
+      counts = await arrived();
+      return counts.every((count) => count > 0);
+    };
+    await waitUntil(allArrived, { what: "all arrive", limitMs: 10_000, detail: () => counts.join() });
+    expect(counts).toEqual([1, 1, 1]);
+    const number = (await rig.ovs.vsctl("get", "Interface", PORT, "ofport")).trim();
+    expect(await rig.ovs.appctl("fdb/show", "br-a")).toMatch(
+      new RegExp(`^\\s*${number}\\s+5\\s+${MAC}`, "m"),
+    );
+
+    await guest.stop();
+    await told("down");
+    expect(await announce(), "the guest has left").toBe(false);
+    expect(await arrived()).toEqual([1, 1, 1]);
+  });
+
+  it("sends nothing for a port that is gone or somebody else's", async () => {
+    await rig.makeForeignPort("foreign", `${rig.socketDirectory}/foreign.sock`);
+    expect(await announce("foreign")).toBe(false);
+    expect(await announce("nobody")).toBe(false);
+    await rig.ovs.vsctl("del-port", "foreign");
+    expect(await arrived()).toEqual([0, 0, 0]);
+  });
+
+  it("sees a guest that came while the database was away", async () => {
+    await rig.killControl();
+    const guest = await startGuest("late");
+    await guest.waitForSwitch();
+    await rig.startControl();
+    await told("up");
+    expect(changes).toEqual([{ port: PORT, link: "up" }]);
+    expect(await announce()).toBe(true);
+    await guest.stop();
+  });
+});
