@@ -1,4 +1,4 @@
-import { vhostUserServerDeviceInfo } from "../device-info/device-info.ts";
+import { vhostUserDeviceInfo } from "../device-info/device-info.ts";
 import { devicePluginFile, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
@@ -36,7 +36,7 @@ export function ensureDeviceInfo(
     const path = socketPath(podDirectory(places.podRoot, record.pool), device, `device ${device}`);
     writeDeviceInfo(
       devicePluginFile(places.deviceInfoDirectory, record.resource, device),
-      vhostUserServerDeviceInfo(path),
+      vhostUserDeviceInfo(path, record.socketServer),
     );
   }
 }

@@ -16,7 +16,16 @@ describe("configuration file", () => {
     const config = parseConfig(MINIMAL, "c.yaml");
     expect(config.root).toBe("/var/run/vhostuser");
     expect(config.pools[0]?.directory).toEqual({ owner: 107, group: 107, mode: 0o2770 });
-    expect(config.pools[0]?.dataplane.database).toBe("/var/run/openvswitch/db.sock");
+    expect(config.pools[0]?.dataplane).toMatchObject({ database: "/var/run/openvswitch/db.sock" });
+  });
+
+  it("may have switches of both kinds on one node", () => {
+    const vpp = "  - { name: v, resource: a.b/v, capacity: 1, dataplane: { type: vpp, bridge: blue } }\n";
+    const { pools } = parseConfig(`${MINIMAL}${vpp}`, "c.yaml");
+    expect(pools.map(({ dataplane }) => dataplane)).toEqual([
+      { type: "ovs-dpdk", database: "/var/run/openvswitch/db.sock", bridge: "br0" },
+      { type: "vpp", apiSocket: "/run/vpp/api.sock", bridge: "blue" },
+    ]);
   });
 
   it("may serve every node and leave the name to the environment", () => {
@@ -32,6 +41,16 @@ describe("configuration file", () => {
       MINIMAL.replace("bridge: br0", "bridge: br0\n      bridg: x"),
       /line 9, key pools\.0\.dataplane\.bridg/,
     ],
+    [
+      "a switch of an unknown kind",
+      MINIMAL.replace("ovs-dpdk", "vswitch"),
+      /line 7, key pools\.0\.dataplane\.type: must be the kind of a switch: ovs-dpdk or vpp/,
+    ],
+    [
+      "a key that the kind of switch does not have",
+      MINIMAL.replace("type: ovs-dpdk", "type: vpp\n      database: /db.sock"),
+      /line 8, key pools\.0\.dataplane\.database: there is no such key/,
+    ],
     ["a wrong type", MINIMAL.replace("capacity: 4", "capacity: many"), /line 5, key pools\.0\.capacity/],
     ["a missing key", MINIMAL.replace("node: n1\n", ""), /key node/],
     ["a relative root", `root: run\n${MINIMAL}`, /line 1, key root: must be an absolute path/],
@@ -44,6 +63,21 @@ describe("configuration file", () => {
       "the dataplane's resource",
       MINIMAL.replace("vhostuser/sockets", "vhostuser/dataplane"),
       /taken already/,
+    ],
+    [
+      "sockets of the switch that are not below the root",
+      `${MINIMAL}    switchSockets: /run/openvswitch\n`,
+      /line 9, key pools\.0\.switchSockets: must lie below root, \/var\/run\/vhostuser/,
+    ],
+    [
+      "sockets of the switch in the root itself",
+      `${MINIMAL}    switchSockets: /var/run/vhostuser\n`,
+      /must lie below root/,
+    ],
+    [
+      "sockets of the switch in what could be an allocation",
+      `${MINIMAL}    switchSockets: /var/run/vhostuser/openvswitch0dpdk/s\n`,
+      /openvswitch0dpdk could be an allocation's directory/,
     ],
     ["a key given twice", `${MINIMAL}node: n2\n`, /c\.yaml:9/],
     [

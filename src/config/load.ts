@@ -3,7 +3,7 @@ import { type Document, isMap, LineCounter, type Node, parseDocument } from "yam
 import type { z } from "zod";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
-import { type DaemonConfig, daemonConfigSchema, takenTwice } from "./schema.ts";
+import { type DaemonConfig, daemonConfigSchema, misplacedSockets, takenTwice } from "./schema.ts";
 
 const ALLOCATION_BYTES = "/0123456789abcdef".length;
 const SOCKET_BYTES = "/vhost.sock".length;
@@ -96,7 +96,9 @@ function lineOf(contents: unknown, path: readonly PropertyKey[], lines: LineCoun
  * @throws Failure `invalid-config` with the key
  */
 export function checkJoined(config: DaemonConfig, file: string): void {
-  const conflicts = takenTwice(config).map(({ path, message }) => `key ${path.join(".")}: ${message}`);
+  const conflicts = [...takenTwice(config), ...misplacedSockets(config)].map(
+    ({ path, message }) => `key ${path.join(".")}: ${message}`,
+  );
   if (conflicts.length > 0) {
     throw invalid(`with values that stay until a restart, ${conflicts.join("; ")}`, file);
   }

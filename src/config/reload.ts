@@ -14,7 +14,7 @@ export interface ReloadPlan {
 }
 
 /** Top-level keys that take effect at once; all others are where things are, and stand until a restart. */
-const LIVE_KEYS: ReadonlySet<string> = new Set<keyof DaemonConfig>(["pools", "reclaim"]);
+const LIVE_KEYS: ReadonlySet<string> = new Set<keyof DaemonConfig>(["pools", "reclaim", "announce"]);
 
 /** Of a pool's dataplane only this can change while pods have ports in it; the others say which switch it is. */
 const LIVE_DATAPLANE_KEY = "bridge" satisfies keyof PoolConfig["dataplane"];
@@ -79,8 +79,18 @@ function mergePool(
   const differing = (Object.keys({ ...switchBefore, ...switchNext }) as (keyof typeof switchNext)[]).filter(
     (key) => switchBefore[key] !== switchNext[key],
   );
+  const { switchSockets, ...pool } = next;
+  const socketsDiffer = before.switchSockets !== switchSockets;
   return {
-    pool: { ...next, dataplane: { ...switchBefore, bridge } },
-    waiting: differing.map((key) => `pools.${next.name}.dataplane.${key}`),
+    pool: {
+      ...pool,
+      dataplane: { ...switchBefore, bridge },
+      // They are of the other switch.
+      ...(before.switchSockets === undefined ? {} : { switchSockets: before.switchSockets }),
+    },
+    waiting: [
+      ...differing.map((key) => `pools.${next.name}.dataplane.${key}`),
+      ...(socketsDiffer ? [`pools.${next.name}.switchSockets`] : []),
+    ],
   };
 }

@@ -1,9 +1,11 @@
 import { isIP } from "node:net";
 import { isAbsolute, normalize } from "node:path";
 import { z } from "zod";
+import { isAllocationId } from "../names/allocation-id.ts";
 import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
 import { isSelinuxLabel } from "../names/directory-ownership.ts";
 import { isResourceName } from "../names/resource-name.ts";
+import { isBelow } from "../names/unix-path.ts";
 
 const absolutePath = z
   .string()
@@ -32,7 +34,7 @@ const bridge = z
   );
 
 /** Kinds of switches; one node may have pools of both. */
-const dataplaneSchema = z.discriminatedUnion(
+export const dataplaneSchema = z.discriminatedUnion(
   "type",
   [
     z.strictObject({
@@ -43,7 +45,7 @@ const dataplaneSchema = z.discriminatedUnion(
       runDirectory: absolutePath
         .optional()
         .describe(
-          "Directory of the bridges' OpenFlow sockets, for port security; that of `database` where it is left out.",
+          "Directory of the bridges' OpenFlow sockets, for port security and announcements; that of `database` where it is left out.",
         ),
       bridge,
     }),
@@ -94,12 +96,12 @@ const poolSchema = z.strictObject({
     .enum(["guest", "switch"])
     .optional()
     .describe(
-      "Who makes the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts.",
+      "Who makes the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts. A pod keeps what it was allocated with.",
     ),
   switchSockets: absolutePath
     .optional()
     .describe(
-      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server.",
+      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server. Waits for a restart together with `dataplane`, where that changes too.",
     ),
 });
 
@@ -193,10 +195,16 @@ export const daemonConfigSchema = z
           .describe("TCP port of metrics and probes; 0 for any free one, which the log tells."),
       })
       .prefault({}),
+    announce: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Tell the network where a guest is when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave.",
+      ),
     pools: z.array(poolSchema).min(1),
   })
   .superRefine((config, context) => {
-    for (const { path, message } of takenTwice(config)) {
+    for (const { path, message } of [...takenTwice(config), ...misplacedSockets(config)]) {
       context.addIssue({ code: "custom", path: [...path], message });
     }
   });
@@ -226,5 +234,23 @@ export function takenTwice(config: {
       const message = `${pool[key]} is taken already by ${taker}, every pool needs a ${key} of its own`;
       return [{ path: ["pools", index, key], message }];
     });
+  });
+}
+
+/** Directories of the switch's sockets that are not where only the daemon and the switch can be. */
+export function misplacedSockets(config: {
+  readonly root: string;
+  readonly pools: readonly { readonly switchSockets?: string | undefined }[];
+}): readonly Conflict[] {
+  const { root, pools } = config;
+  return pools.flatMap(({ switchSockets }, index) => {
+    if (switchSockets === undefined) return [];
+    const [name = ""] = isBelow(switchSockets, root) ? switchSockets.slice(root.length + 1).split("/") : [];
+    if (name !== "" && !isAllocationId(name)) return [];
+    const message =
+      name === ""
+        ? `must lie below root, ${root}: a socket is moved from there to its pod`
+        : `${name} could be an allocation's directory: it must not have ${name.length} lower-case letters and digits`;
+    return [{ path: ["pools", index, "switchSockets"], message }];
   });
 }

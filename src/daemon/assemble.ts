@@ -1,5 +1,7 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
+import { Announcer } from "../announcement/announcer.ts";
 import { ContainerTurns } from "../attachment/container-turns.ts";
+import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import { answer } from "../cni/answer.ts";
@@ -9,6 +11,7 @@ import { serveCni } from "../cni/server.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { openDataplane } from "../dataplane/open-dataplane.ts";
+import type { PortOwner } from "../dataplane/port.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-resource.ts";
 import { DeviceUses } from "../device-plugin/device-uses.ts";
@@ -25,6 +28,7 @@ import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
+import { PortsByAllocation } from "../records/ports-by-allocation.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
@@ -62,6 +66,7 @@ interface StartedParts {
   dataplane?: DevicePlugin;
   live?: LiveConfig;
   guard?: DirectoryGuard;
+  reconciler?: Reconciler;
 }
 
 /**
@@ -109,7 +114,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     clock,
     logger,
     ownershipOf: (id) => records.allocations.get(id)?.ownership,
-    namesOf: (id) => namesIn(id, records),
+    namesOf: directoryNames(records),
   });
   started.guard = guard;
   void guard.start();
@@ -119,11 +124,30 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const uses = new DeviceUses(records.allocations);
   undo.defer(() => uses.close());
+  const announcer = new Announcer({
+    ports: records.ports,
+    isWanted: () => (started.live?.current ?? config).announce,
+    onAnnounced: (outcome) => observer.announced(outcome),
+    clock,
+    logger,
+  });
+  undo.defer(() => announcer.close());
   const pools = new NodePools({
     pools: config.pools,
     open: (dataplane) =>
-      observer.dataplane(
-        openDataplane(dataplane, { node: config.node, logger, onConnected: () => observer.ovsdbConnected() }),
+      announcer.follow(
+        observer.dataplane(
+          openDataplane(dataplane, {
+            node: config.node,
+            logger,
+            ownersOf: (portName) => ownersOf(config.node, portName, records),
+            onConnected(kind) {
+              observer.switchConnected(kind);
+              // VPP forgets its ports when it restarts, Open vSwitch keeps them in its database.
+              if (kind === "vpp") started.reconciler?.wake();
+            },
+          }),
+        ),
       ),
     uses,
     logger,
@@ -223,6 +247,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     clock,
     logger,
   });
+  started.reconciler = reconciler;
   reconciler.start();
   undo.defer(() => reconciler.close());
 
@@ -231,11 +256,21 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 /** The directories that an allocation has by its records; undefined where there is no such allocation. */
-function namesIn(allocationId: string, { allocations, ports }: Records): readonly string[] | undefined {
-  const allocation = allocations.get(allocationId);
-  if (allocation === undefined) return undefined;
-  const interfaces = ports.list().filter((port) => port.allocationId === allocationId);
-  return [...allocation.devices, ...interfaces.map(({ interfaceName }) => interfaceName)];
+function directoryNames({ allocations, ports }: Records) {
+  const byAllocation = new PortsByAllocation(ports);
+  return (allocationId: string): readonly string[] | undefined => {
+    const devices = allocations.get(allocationId)?.devices;
+    const interfaces = byAllocation.of(allocationId).map(({ interfaceName }) => interfaceName);
+    return devices && [...devices, ...interfaces];
+  };
+}
+
+/** Owners for which a port of this name was asked and is not given up, by the records. */
+function ownersOf(node: string, portName: string, { ports }: Records): readonly PortOwner[] {
+  return ports
+    .list()
+    .filter((record) => record.portName === portName)
+    .map((record) => portOwner(node, record));
 }
 
 /** What metrics and probes read, when they are asked. */

@@ -1,12 +1,6 @@
-import { once } from "node:events";
 import { parseArgs } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
-import { systemClock } from "../clock/clock.ts";
-import { loadConfig, parseConfig } from "../config/load.ts";
 import { toFailure } from "../failure/failure.ts";
-import { createLogger } from "../logging/logger.ts";
-import { type Daemon, type DaemonOptions, startDaemon } from "./assemble.ts";
-import { checkCapabilities } from "./check-capabilities.ts";
 
 const USAGE = `kube-vhostuser node daemon
 
@@ -27,34 +21,22 @@ async function main(): Promise<void> {
     process.stdout.write(USAGE);
     return;
   }
-  const logger = createLogger({ level: values["log-level"], program: "kube-vhostuser" });
   const stop = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
+  // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
+  const { serve } = await import("./serve.ts");
+  // Lets a signal in that came meanwhile.
+  await new Promise((resolve) => setImmediate(resolve));
+  if (stop.signal.aborted) return;
   // Set through the downward API; see deploy/daemonset.yaml.
   const { NODE_NAME: node, POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
-  const path = values.config;
-  const config = await loadConfig(path, node);
-  const configFile = { path, parse: (text: string) => parseConfig(text, path, node) };
-  const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
-  await checkCapabilities();
-  const options = { config, configFile, ownPod, version: manifest.version, logger, clock: systemClock };
-  const daemon = await startUnlessStopped({ ...options, signal: stop.signal });
-  if (daemon !== undefined) {
-    logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
-    if (!stop.signal.aborted) await once(stop.signal, "abort");
-  }
-  logger.info({ signal: stop.signal.reason }, "stopping; pods and ports stay as they are");
-  await daemon?.close();
-}
-
-/** Undefined where the signal came before the daemon had started. */
-async function startUnlessStopped(options: DaemonOptions): Promise<Daemon | undefined> {
-  try {
-    return await startDaemon(options);
-  } catch (error) {
-    if (options.signal.aborted && error === options.signal.reason) return undefined;
-    throw error;
-  }
+  await serve({
+    configFile: values.config,
+    logLevel: values["log-level"],
+    version: manifest.version,
+    pod: { node, namespace, name },
+    signal: stop.signal,
+  });
 }
 
 main().catch((error: unknown) => {

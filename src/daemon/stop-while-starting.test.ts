@@ -67,6 +67,20 @@ describe("a daemon that is told to stop while it starts", () => {
     }
   });
 
+  it("ends in order also while its modules are still being loaded", async () => {
+    // As process 1 it would not even be told; here it would die of the signal.
+    const hook = `import { registerHooks } from "node:module";
+      registerHooks({ load: (url, context, next) => {
+        if (url.endsWith("/daemon/assemble.ts")) process.kill(process.pid, "SIGTERM");
+        return next(url, context);
+      } });`;
+    const program = join(import.meta.dirname, "main.ts");
+    const options = ["--import", `data:text/javascript,${encodeURIComponent(hook)}`];
+    // Where it reads its configuration it ends with 1.
+    const daemon = spawn(process.execPath, [...options, program, "--config", join(directory, "none")]);
+    expect(await once(daemon, "close")).toEqual([0, null]);
+  });
+
   it("stops what had started, and nothing else begins", async () => {
     const stop = new AbortController();
     let url = "";

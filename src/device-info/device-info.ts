@@ -15,11 +15,6 @@ export const vhostUserDeviceInfoSchema = z.looseObject({
 
 export type VhostUserDeviceInfo = z.infer<typeof vhostUserDeviceInfoSchema>;
 
-/** The device-info of a socket that the app in the container creates. */
-export function vhostUserServerDeviceInfo(path: string): VhostUserDeviceInfo {
-  return vhostUserDeviceInfo(path);
-}
-
 /** The device-info of a socket, by who creates it: the app in the container (`guest`, the default) or the switch. */
 export function vhostUserDeviceInfo(
   path: string,

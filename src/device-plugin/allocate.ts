@@ -43,6 +43,9 @@ export function createAllocator(
       resource: pool.resource,
       devices: [...devices].sort(),
       ownership: pool.directory,
+      dataplane: pool.dataplane,
+      ...(pool.switchSockets === undefined ? {} : { switchSockets: pool.switchSockets }),
+      socketServer: pool.socketServer ?? "guest",
       createdAt: options.clock.now(),
       sequence: sequence++,
     };

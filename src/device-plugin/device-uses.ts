@@ -45,6 +45,12 @@ export class DeviceUses {
     return this.#pools.has(pool);
   }
 
+  /** The newest allocation of a pool that tells the pool's switch; undefined where none does. */
+  newestWithSwitch(pool: string): AllocationRecord | undefined {
+    const records = [...(this.#pools.get(pool)?.values() ?? [])].flatMap((ofDevice) => [...ofDevice]);
+    return newest(new Map(records.filter(([, { dataplane }]) => dataplane !== undefined)));
+  }
+
   /** The devices of a pool that are in use, each with the resource under which a pod got it. */
   ofPool(pool: string): ReadonlyMap<string, string> {
     const devices = [...(this.#pools.get(pool) ?? [])];

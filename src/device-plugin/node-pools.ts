@@ -1,9 +1,11 @@
+import { existsSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import type { Pool } from "../attachment/node-context.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { DeviceUses } from "./device-uses.ts";
+import { recordedPool } from "./recorded-pool.ts";
 
 /** What the node's pools are made with. */
 export interface NodePoolsOptions {
@@ -11,12 +13,14 @@ export interface NodePoolsOptions {
   readonly open: (config: PoolConfig["dataplane"]) => Dataplane;
   readonly uses: DeviceUses;
   readonly logger: Logger;
+  /** Whether a switch's socket exists; default looks at the file system. */
+  readonly isThere?: (socket: string) => boolean;
 }
 
 /**
  * The node's pools with their switches: those that are configured, and those that were until their last device is
- * freed, for the pods' interfaces have to be looked after. One connection to each switch, however many pools stand
- * for bridges of it.
+ * freed, for the pods' interfaces have to be looked after; over a restart the allocations' records tell of them. One
+ * connection to each switch, however many pools stand for bridges of it.
  */
 export class NodePools {
   readonly #options: NodePoolsOptions;
@@ -30,13 +34,8 @@ export class NodePools {
 
   constructor(options: NodePoolsOptions) {
     this.#options = options;
+    this.#open(options.pools);
     this.replace(options.pools);
-    for (const pool of options.uses.pools().filter((name) => !this.#pools.has(name))) {
-      options.logger.error(
-        { pool },
-        "pods hold devices of a pool that is not configured; put it back until they are gone",
-      );
-    }
     this.#unsubscribe = options.uses.subscribe(() => this.#dropUnused());
   }
 
@@ -73,6 +72,42 @@ export class NodePools {
     await this.#closing;
   }
 
+  /**
+   * Opens the switches in which pods have ports by the records. Where such a pool is configured with another one, it is
+   * a change like any other, which waits for its last device. A switch of which there is no socket any more is left to
+   * the configuration: it may have moved, and one that is gone for good would keep its pods' records for ever.
+   */
+  #open(configured: readonly PoolConfig[]): void {
+    const { uses, logger } = this.#options;
+    for (const pool of uses.pools()) {
+      const record = uses.newestWithSwitch(pool);
+      const was = record && recordedPool(record);
+      const is = configured.find(({ name }) => name === pool);
+      if (was !== undefined && this.#isToKeep(was, is)) {
+        this.#pools.set(pool, { config: was, dataplane: this.#switch(was.dataplane) });
+      } else if (is === undefined) {
+        const reason = was === undefined ? "no record tells its switch" : `no ${addressOf(was.dataplane)}`;
+        logger.error(
+          { pool, reason },
+          "pods hold devices of a pool that is not configured; put it back until they are gone",
+        );
+      }
+    }
+  }
+
+  #isToKeep(was: PoolConfig, is: PoolConfig | undefined): boolean {
+    const { isThere = existsSync, logger } = this.#options;
+    const before = addressOf(was.dataplane);
+    if (is === undefined) return isThere(before);
+    const now = addressOf(is.dataplane);
+    if (now === before) return false;
+    // While neither is there, nobody can tell whether it moved.
+    if (isThere(before) || !isThere(now)) return true;
+    const reason = `no ${before} any more`;
+    logger.warn({ pool: is.name, reason }, "the pool's pods get their ports in its configured switch");
+    return false;
+  }
+
   #take(config: PoolConfig): void {
     const { uses, logger } = this.#options;
     const { name } = config;
@@ -86,11 +121,11 @@ export class NodePools {
       this.#pools.set(name, { config, dataplane: this.#switch(config.dataplane) });
       return;
     }
-    // The bridge too: the one that is configured is of the other switch.
-    this.#pools.set(name, {
-      config: { ...config, dataplane: old.config.dataplane },
-      dataplane: old.dataplane,
-    });
+    // The bridge and its sockets too: what is configured is of the other switch.
+    const { switchSockets: _, ...others } = config;
+    const { dataplane, switchSockets } = old.config;
+    const ofOld = { dataplane, ...(switchSockets === undefined ? {} : { switchSockets }) };
+    this.#pools.set(name, { config: { ...others, ...ofOld }, dataplane: old.dataplane });
     if (isDeepStrictEqual(this.#held.get(name)?.dataplane, config.dataplane)) {
       this.#held.set(name, config);
       return;
@@ -137,6 +172,11 @@ export class NodePools {
         });
     }
   }
+}
+
+/** The socket that tells one switch from another; its other keys may change without it becoming another one. */
+function addressOf(dataplane: PoolConfig["dataplane"]): string {
+  return dataplane.type === "ovs-dpdk" ? dataplane.database : dataplane.apiSocket;
 }
 
 /** The same for pools of one switch, whatever their bridges. */

@@ -74,10 +74,10 @@ async function start(
   const initial = configured(...texts);
   pools = new NodePools({
     pools: initial,
-    open: ({ database }) => {
+    open: (where) => {
       const dataplane = new MemoryDataplane();
       options.prepare?.(dataplane);
-      switches.set(database, dataplane);
+      switches.set(where.type === "ovs-dpdk" ? where.database : where.apiSocket, dataplane);
       return dataplane;
     },
     uses,
@@ -245,6 +245,29 @@ describe("the pools' plugins", () => {
     await kubelet.waitForAllocatable(B, 0);
     two?.bridges.add("br2");
     await kubelet.waitForAllocatable(B, 2);
+  });
+
+  it("judge the other switch by itself once they are at it, though its bridge has the same name", async () => {
+    await start([{ name: "b", database: "/one.sock" }], {
+      prepare: (dataplane) => (dataplane.dead = switches.size > 0),
+    });
+    await kubelet.waitForAllocatable(B, 4);
+    await admit("pod", B, 1);
+    // As a reload goes that removes the pool and puts it back, of which the plugin sees only the end.
+    pools.replace([]);
+    pools.replace(configured({ name: "b", database: "/two.sock" }));
+    const { lists, close } = await listen(B);
+    end("pod");
+    const two = switches.get("/two.sock");
+    if (two === undefined) throw new Error("no other switch");
+    const { probe } = two;
+    const over = Promise.withResolvers<Readiness>();
+    let probes = 0;
+    // The past of a healthy switch would buy it a third.
+    two.probe = (bridge) => (++probes < 3 ? probe.call(two, bridge) : over.promise);
+    await until(() => lists.at(-1)?.every(({ health }) => health === "Unhealthy") === true, "unhealthy");
+    over.resolve({ ready: false, reason: "too late" });
+    close();
   });
 
   it("forget the other switch when the old one is configured again, or the pool is gone", async () => {

@@ -30,15 +30,17 @@ const NUMA_INTERVAL_MS = 60_000;
 /** Looks after a pool's switch until the signal fires: whether it answers and has the bridge, and where it is near to. */
 export async function watchPool(options: PoolWatchOptions): Promise<void> {
   const { clock, logger, signal, onLook } = options;
-  let bridge: string | undefined;
+  let watched: { readonly dataplane: Dataplane; readonly bridge: string } | undefined;
   let health: PoolHealth = UNPROVEN;
   let numa = new NumaNode(options);
   let said: string | undefined;
   while (!signal.aborted) {
     const pool = options.pool();
-    if (bridge !== pool.dataplane.bridge) {
-      // Another bridge's past tells nothing of this one.
-      bridge = pool.dataplane.bridge;
+    const { dataplane } = options;
+    const { bridge } = pool.dataplane;
+    if (watched?.dataplane !== dataplane || watched.bridge !== bridge) {
+      // Another bridge's past, or another switch's, tells nothing of this one.
+      watched = { dataplane, bridge };
       health = UNPROVEN;
       numa = new NumaNode(options);
     }

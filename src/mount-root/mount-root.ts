@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir, readdir, readFile, realpath } from "node:fs/promises";
 import type { DaemonConfig } from "../config/schema.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
-import { ROOT_FLAGS, ROOT_SOURCE } from "../socket-directory/check-root.ts";
+import { ROOT_FLAGS, ROOT_SOURCE, refuseLink } from "../socket-directory/check-root.ts";
 import { type Mount, mountOf, parseMountInfo } from "../socket-directory/mount-info.ts";
 
 /** What is mounted where, and how it is looked up. */
@@ -22,9 +22,11 @@ export type Mounted = "mounted" | "remounted" | "as it was";
  * Makes the root a tmpfs of its own with the flags that keep pods apart, bounded in bytes and inodes. Whatever lies in
  * a root that is ours already stays, only flags and bounds are set anew. Run as root, in the mount namespace of the
  * node or in one that propagates to it: Node has no mount(2), so mount(8) does it.
- * @throws Failure `root-busy` where something is there that is not ours, `part-missing`, `root-insecure`
+ * @throws Failure `invalid-config` where the root is a link, `root-busy` where something is there that is not ours,
+ *   `part-missing`, `root-insecure`
  */
 export async function mountRoot(options: MountRootOptions): Promise<Mounted> {
+  await refuseLink(options.root);
   await mkdir(options.root, { recursive: true, mode: 0o755 });
   const path = await realpath(options.root);
   const before = await findMount(path, options);

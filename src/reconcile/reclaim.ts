@@ -3,7 +3,7 @@ import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { allocationFields, attachmentFields } from "../logging/fields.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { PortRecord } from "../records/port-record.ts";
+import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { KubeletView } from "./kubelet-view.ts";
 import { planReclaim } from "./plan-reclaim.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
@@ -70,10 +70,14 @@ async function removeOne(allocation: AllocationRecord, pass: ReconcilePass): Pro
 
 function detach(port: PortRecord, pass: ReconcilePass): Promise<Error | undefined> {
   const signal = portSignal(pass);
-  const { containerId, interfaceName } = port;
+  const { containerId, interfaceName, createdAt } = port;
   return pass.turns.run<Error | undefined>(
     { containerId, what: `removal of interface ${interfaceName}`, signal },
-    () => removeAttachment(pass.context, port, signal),
+    async () => {
+      const record = pass.context.records.ports.get(portRecordName(containerId, interfaceName));
+      // Detached while we waited for the turn, and perhaps attached anew.
+      return record?.createdAt === createdAt ? removeAttachment(pass.context, record, signal) : undefined;
+    },
     (busy) => busy,
   );
 }

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -146,6 +146,48 @@ describe("a pass of the reconciler", () => {
     expect(records.allocations.list()).toEqual([]);
   });
 
+  it("removes a port whose owner the switch does not tell only when nobody uses its directory", async () => {
+    const allocationId = "0123456789abcdef";
+    const directory = join(config.root, allocationId, "net1");
+    await mkdir(directory, { recursive: true });
+    const owner = {
+      node: "n1",
+      podNamespace: "",
+      podName: "",
+      podUid: "",
+      containerId: "",
+      network: "",
+      mac: "",
+    };
+    const unknown = { ...owner, interfaceName: "net1", allocationId };
+    const socketPath = join(directory, "vhost.sock");
+    const port = {
+      name: "vhu1",
+      bridge: "br0",
+      socketPath,
+      owner: unknown,
+      link: "down",
+      connected: false,
+    } as const;
+    switches.one.ports.set(port.name, port);
+    const one = reconciler();
+    now = Date.now() + 60_000;
+    await writeFile(socketPath, "");
+    await one.pass();
+    expect([...switches.one.ports.keys()]).toEqual(["vhu1"]);
+    await rm(socketPath);
+    await one.pass();
+    expect([...switches.one.ports.keys()]).toEqual([]);
+
+    switches.one.ports.set(port.name, { ...port, connected: true });
+    await rm(join(config.root, allocationId), { recursive: true, force: true });
+    await one.pass();
+    expect([...switches.one.ports.keys()]).toEqual(["vhu1"]);
+    switches.one.ports.set(port.name, port);
+    await one.pass();
+    expect([...switches.one.ports.keys()]).toEqual([]);
+  });
+
   it("comes as often as the configuration says by now", async () => {
     let interval = 300;
     let passes = 0;
@@ -169,5 +211,71 @@ describe("a pass of the reconciler", () => {
     looping.start();
     await expect.poll(() => slept).toBeGreaterThanOrEqual(60_000);
     expect(passes).toBe(6);
+  });
+});
+
+describe("a reconciler that is woken", () => {
+  /** Attached ports, as the records have them after an ADD. */
+  async function attach(count: number): Promise<readonly string[]> {
+    await allocate("one");
+    const [allocation] = records.allocations.list();
+    if (allocation === undefined) throw new Error("no allocation");
+    const names = Array.from({ length: count }, (_, index) => `net${index}`);
+    for (const interfaceName of names) {
+      await records.ports.put({
+        containerId: "c",
+        interfaceName,
+        state: "attached",
+        allocationId: allocation.id,
+        device: "one-00000",
+        pool: "one",
+        portName: `vhu-${interfaceName}`,
+        bridge: "br0",
+        switchSocketPath: join(config.root, allocation.id, interfaceName, "vhost.sock"),
+        podSocketPath: `/var/run/vhostuser/one/${interfaceName}/vhost.sock`,
+        mac: "02:00:00:00:00:01",
+        settings: {},
+        network: "n",
+        netns: "/n",
+        podNamespace: "ns",
+        podName: "p",
+        podUid: "",
+        createdAt: now,
+      });
+    }
+    return names.map((name) => `vhu-${name}`).sort();
+  }
+
+  it("restores all ports at once, again until the switch has its bridge, and reclaims nothing", async () => {
+    const names = await attach(40);
+    let lists = 0;
+    const pauses: number[] = [];
+    const looping = reconciler({
+      onList: () => {
+        lists += 1;
+      },
+      clock: {
+        now: () => now,
+        sleep: async (ms, signal) => {
+          pauses.push(ms);
+          if (pauses.length === 5) switches.one.bridges.add("br0");
+          if (ms !== 1_000 || pauses.length > 1) return;
+          // The rest between two passes ends only when somebody wakes the reconciler.
+          await new Promise((_, reject) => signal?.addEventListener("abort", reject, { once: true }));
+        },
+      },
+    });
+    looping.start();
+    await expect.poll(() => switches.one.ports.size).toBe(40);
+    await expect.poll(() => pauses).toEqual([1_000]);
+    // It restarts, without anything for a while.
+    switches.one.ports.clear();
+    switches.one.bridges.clear();
+    const listsBefore = lists;
+    looping.wake();
+    await expect.poll(() => [...switches.one.ports.keys()].sort()).toEqual(names);
+    expect(pauses.slice(0, 5)).toEqual([1_000, 100, 200, 400, 400]);
+    expect(listsBefore).toBe(1);
+    await looping.close();
   });
 });

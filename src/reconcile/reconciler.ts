@@ -11,6 +11,7 @@ import { removeOrphanPorts, type SwitchPort } from "./remove-orphan-ports.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
 import { ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
+import { SwitchSockets } from "./switch-sockets.ts";
 
 /** What the reconciler works with. */
 export interface ReconcilerOptions extends Omit<ReconcilePass, "stop"> {
@@ -27,18 +28,23 @@ interface SwitchesView {
 }
 
 const NAP_MS = 1_000;
+/** Before each try to restore ports; VPP executes its start-up file, which makes bridges, two seconds after its start. */
+const RESTORE_PAUSES_MS = [0, 100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
 
 /** Compares the world with the records at start and now and then, until it is closed. */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #stop = new AbortController();
   readonly #pass: ReconcilePass;
+  readonly #sockets: SwitchSockets;
+  #wake = new AbortController();
   #abandoned: ReadonlySet<string> = new Set();
   #loop: Promise<void> = Promise.resolve();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     this.#pass = { ...options, stop: this.#stop.signal };
+    this.#sockets = new SwitchSockets({ ...options, onMade: () => this.wake() });
   }
 
   /** Begins with a pass at once. */
@@ -46,13 +52,24 @@ export class Reconciler {
     this.#loop = this.#run();
   }
 
+  /**
+   * Has the ports of all attachments restored at once, because a switch may have forgotten them. What is abandoned
+   * is not looked for: that takes two looks with time between them.
+   */
+  wake(): void {
+    this.#wake.abort();
+  }
+
   async close(): Promise<void> {
     this.#stop.abort();
+    await this.#sockets.close();
     await this.#loop;
   }
 
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
+      // First, so that nothing is made between the pass and the watch.
+      await this.#stage("watch of the switches' sockets", () => this.#sockets.follow());
       await this.pass();
       await this.#rest();
     }
@@ -63,7 +80,27 @@ export class Reconciler {
     const { clock, context } = this.#options;
     const left = (rested: number) => context.config.reclaim.intervalSeconds * 1000 - rested;
     for (let rested = 0; left(rested) > 0 && !this.#stop.signal.aborted; rested += NAP_MS) {
-      await clock.sleep(Math.min(NAP_MS, left(rested)), this.#stop.signal).catch(() => undefined);
+      const disturbed = AbortSignal.any([this.#stop.signal, this.#wake.signal]);
+      await clock.sleep(Math.min(NAP_MS, left(rested)), disturbed).catch(() => undefined);
+      if (this.#wake.signal.aborted) await this.#restorePorts();
+    }
+  }
+
+  /** Until all ports are there, or the next pass is as good as another try. */
+  async #restorePorts(): Promise<void> {
+    for (const [index, pause] of RESTORE_PAUSES_MS.entries()) {
+      if (pause > 0) await this.#options.clock.sleep(pause, this.#stop.signal).catch(() => undefined);
+      if (this.#stop.signal.aborted) return;
+      // What wakes us from here on calls for another try.
+      this.#wake = new AbortController();
+      let isRestored = false;
+      await this.#stage("unfinished ports", () => settleUnfinishedPorts(this.#pass));
+      await this.#stage("ports of a switch that is back", async () => {
+        const isLast = index === RESTORE_PAUSES_MS.length - 1;
+        isRestored = await ensureAttachedPorts(this.#pass, isLast ? "warn" : "debug");
+      });
+      await this.#stage("bridges that were held back", () => openBridges(this.#pass));
+      if (isRestored) return;
     }
   }
 
@@ -88,7 +125,7 @@ export class Reconciler {
         ...this.#allocationsOf(silent),
       ]);
       this.#abandoned = await reclaim({ kubelet, connected, before: this.#abandoned, nowMs }, pass);
-      await removeOrphanPorts(switchPorts, kubelet, pass);
+      await removeOrphanPorts(switchPorts, kubelet, nowMs, pass);
       const ofPorts = new Set(switchPorts.map(({ port }) => port.owner.allocationId));
       // A directory without a record may be of any switch.
       if (silent.size === 0) await removeUnknownDirectories(ofPorts, nowMs, pass);
@@ -97,7 +134,7 @@ export class Reconciler {
     passed();
   }
 
-  async #stage(what: string, work: () => Promise<void>): Promise<void> {
+  async #stage(what: string, work: () => Promise<unknown>): Promise<void> {
     if (this.#stop.signal.aborted) return;
     try {
       await work();

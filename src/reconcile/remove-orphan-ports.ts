@@ -1,8 +1,11 @@
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
-import type { PortState } from "../dataplane/port.ts";
+import type { PortOwner, PortState } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
+import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
+import { isIdle } from "../socket-directory/is-idle.ts";
+import { listAllocationDirectories } from "../socket-directory/list.ts";
 import type { KubeletView } from "./kubelet-view.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
@@ -15,11 +18,13 @@ export interface SwitchPort {
 /**
  * Removes ports whose record, or whose allocation's record, is missing, and whose pod kubelet does not list. With
  * the pod alive the records may have been lost, and a living pod's port is not touched; nor is one with a guest
- * connected.
+ * connected. A switch that cannot hold an owner's details (VPP) does not tell the pod of a port without a record:
+ * then the allocation's directory tells whether somebody uses it.
  */
 export async function removeOrphanPorts(
   switchPorts: readonly SwitchPort[],
   kubelet: KubeletView,
+  nowMs: number,
   pass: ReconcilePass,
 ): Promise<void> {
   for (const { dataplane, port } of switchPorts) {
@@ -32,7 +37,7 @@ export async function removeOrphanPorts(
         const record = ports.get(portRecordName(containerId, interfaceName));
         if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
         const pod = `${podNamespace}/${podName}`;
-        if (port.connected || kubelet.pods.has(pod)) {
+        if (port.connected || (await mayLive(port.owner, kubelet, nowMs, pass))) {
           pass.logger.warn({ port: port.name, pod }, "a living pod's port has no record; it is left alone");
           return;
         }
@@ -46,4 +51,18 @@ export async function removeOrphanPorts(
       pass.logger.warn({ port: port.name, reason: describeThrown(error) }, "orphan port cannot be removed");
     }
   }
+}
+
+async function mayLive(
+  { podNamespace, podName, allocationId }: PortOwner,
+  kubelet: KubeletView,
+  nowMs: number,
+  pass: ReconcilePass,
+): Promise<boolean> {
+  if (podName !== "") return kubelet.pods.has(`${podNamespace}/${podName}`);
+  const { root } = pass.places;
+  if (!isAllocationId(allocationId)) return true;
+  if (!(await listAllocationDirectories(root)).includes(allocationId)) return false;
+  const sinceMs = nowMs - pass.context.config.reclaim.graceSeconds * 1000;
+  return !(await isIdle(root, allocationId, sinceMs));
 }

@@ -1,4 +1,4 @@
-import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -62,6 +62,26 @@ describe("the root at the daemon's start", () => {
       code: "root-missing",
       message: expect.stringContaining("dist/mount-root/main.mjs"),
     });
+  });
+
+  it("may not be a link itself, whatever the configuration says, and the error names what to set instead", async () => {
+    const link = join(root, "link");
+    await mkdir(join(root, "real"));
+    await symlink("real", link);
+    const checked = checkRoot({ root: link, allowInsecure: true });
+    await expect(checked).rejects.toMatchObject({
+      code: "invalid-config",
+      message: expect.stringContaining(join(root, "real")),
+    });
+    await rm(join(root, "real"), { recursive: true });
+    await expect(checkRoot({ root: link, allowInsecure: true })).rejects.toThrow(/symbolic link/);
+  });
+
+  it("may lie below a link, as /var/run is one", async () => {
+    await mkdir(join(root, "run/vhu"), { recursive: true });
+    await symlink("run", join(root, "link"));
+    await writeFile(mountInfo, line(join(root, "run/vhu"), SAFE));
+    expect(await checkRoot({ root: join(root, "link/vhu"), allowInsecure: false, mountInfo })).toEqual([]);
   });
 
   it("has blanks in its path read right", async () => {

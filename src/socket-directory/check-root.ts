@@ -1,4 +1,4 @@
-import { readFile, realpath, stat } from "node:fs/promises";
+import { lstat, readFile, realpath, stat } from "node:fs/promises";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { mountOf, parseMountInfo } from "./mount-info.ts";
 
@@ -25,7 +25,7 @@ export interface RootCheck {
 /**
  * Checks that the root is there and is a file system of its own with all of {@link ROOT_FLAGS}.
  * @returns what is wrong with it; empty, unless insecure roots are allowed
- * @throws Failure `root-missing`, `root-insecure`
+ * @throws Failure `root-missing`, `root-insecure`, `invalid-config`
  */
 export async function checkRoot(check: RootCheck): Promise<readonly string[]> {
   const path = await directoryPath(check.root);
@@ -50,8 +50,26 @@ function cure(path: string, isOwnMount: boolean): string {
   return isOwnMount ? `on the node itself run: mount -o remount,${ROOT_FLAGS.join(",")} ${path}` : FIX;
 }
 
+/**
+ * Refuses a root that is itself a link: whoever works in it opens it without following one, so that nobody can swap it.
+ * Links above it, such as /var/run, are as good as directories.
+ * @throws Failure `invalid-config`; one that is missing is none
+ */
+export async function refuseLink(root: string): Promise<void> {
+  const status = await lstat(root).catch(() => undefined);
+  if (status?.isSymbolicLink() !== true) return;
+  const target = await realpath(root).catch(() => undefined);
+  throw new Failure({
+    code: "invalid-config",
+    what: "the directory of all allocations is a symbolic link",
+    where: root,
+    fix: `set the configuration's root to ${target ?? "the directory itself"}, or make that path a directory`,
+  });
+}
+
 async function directoryPath(root: string): Promise<string> {
   try {
+    await refuseLink(root);
     const path = await realpath(root);
     if ((await stat(path)).isDirectory()) return path;
   } catch (error) {

@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
@@ -154,6 +156,57 @@ describe("the daemon killed with SIGKILL", () => {
     await node.multus.detach(sandbox(pod, containerId));
     node.kubelet.removePod({ namespace: "tests", name: pod.name });
     await expectNothingLeft();
+  });
+
+  it("and the pod's pool removed from the configuration meanwhile: its port is looked after, and goes with it", async () => {
+    const pod = await admit();
+    const containerId = await attach(pod);
+    const [port] = await vhostPorts(ovs);
+    const before = await readFile(node.configFile, "utf8");
+    await node.killDaemon();
+    await ovs.vsctl("del-port", port ?? "");
+    await writeFile(node.configFile, before.replace('"name":"sockets"', '"name":"other"'));
+    await node.startDaemon();
+    await waitUntil(async () => (await vhostPorts(ovs))[0] === port, {
+      what: "the port of a pool that is no more is back",
+      limitMs: 10_000,
+    });
+    await node.multus.detach(sandbox(pod, containerId));
+    expect(await vhostPorts(ovs)).toEqual([]);
+    node.kubelet.removePod({ namespace: "tests", name: pod.name });
+    await expectNothingLeft();
+    await node.stopDaemon();
+    await writeFile(node.configFile, before);
+    await node.startDaemon();
+  });
+
+  it("and the database's address changed meanwhile: pods keep their ports, new ones come to the new address", async () => {
+    const pod = await admit();
+    const containerId = await attach(pod);
+    const ports = await vhostPorts(ovs);
+    const before = await readFile(node.configFile, "utf8");
+    await node.killDaemon();
+    const moved = join(run.directory, "moved.sock");
+    await symlink(ovs.databaseSocket, moved);
+    await writeFile(node.configFile, before.replaceAll(ovs.databaseSocket, moved));
+    await node.startDaemon();
+    const log = () => readFileSync(node.daemonLog, "utf8");
+    expect(log()).toContain("other switch waits until its last device is freed");
+    expect(await vhostPorts(ovs)).toEqual(ports);
+    await node.multus.detach(sandbox(pod, containerId));
+    node.kubelet.removePod({ namespace: "tests", name: pod.name });
+    await expectNothingLeft();
+    expect(log()).toContain("the pool is at its configured switch");
+    const other = await admit();
+    const otherContainer = await attach(other);
+    const [record] = await readdir(join(node.recordsDirectory, "allocations"));
+    expect(await readFile(join(node.recordsDirectory, "allocations", record ?? ""), "utf8")).toContain(moved);
+    await node.multus.detach(sandbox(other, otherContainer));
+    node.kubelet.removePod({ namespace: "tests", name: other.name });
+    await expectNothingLeft();
+    await node.stopDaemon();
+    await writeFile(node.configFile, before);
+    await node.startDaemon();
   });
 
   it("and the pod gone without DEL meanwhile: the port is collected", async () => {

@@ -7,6 +7,7 @@ import { type Container, type Pod, startPod } from "../lab/pod.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import type { NetworkStatus } from "../stand-in/multus/network-status.ts";
 
 /** A pod with an allocation and a network as `net1`. */
 export interface AttachedPod {
@@ -15,6 +16,10 @@ export interface AttachedPod {
   readonly hostDirectory: string;
   /** The same as the pod sees it. */
   readonly directory: string;
+  /** Device that kubelet gave to it. */
+  readonly device: string;
+  /** What Multus tells of its networks, in the pod's annotation. */
+  readonly networkStatus: readonly NetworkStatus[];
   /** Runs JavaScript in a container of it, as a user without capabilities; `say(text)` writes a line to its log. */
   run(name: string, script: string, uid?: number): Promise<Container>;
   /** The same, until it ends; what it said. */
@@ -50,7 +55,10 @@ export async function attachPod(
     containerId: randomBytes(32).toString("hex"),
     netns: pod.network.path,
   };
-  await node.multus.attach({ ...sandbox, networks: [{ ...network, interface: "net1" }] });
+  const { networkStatus } = await node.multus.attach({
+    ...sandbox,
+    networks: [{ ...network, interface: "net1" }],
+  });
   const nodeDirectory = dirname(process.execPath);
   const start = (containerName: string, script: string, uid = 107) =>
     pod.startContainer({
@@ -59,11 +67,14 @@ export async function attachPod(
       mounts: [mount, { hostPath: nodeDirectory, containerPath: "/node", readOnly: true }],
       uid,
       gid: uid,
+      env: { ...admitted?.envs },
     });
   return {
     name,
     hostDirectory: mount.hostPath,
     directory: mount.containerPath,
+    device: admitted?.deviceIds[SOCKETS]?.[0] ?? "",
+    networkStatus,
     run: start,
     runToEnd: async (containerName, script, uid) => {
       const container = await start(containerName, script, uid);

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { mountRoot } from "../../src/mount-root/mount-root.ts";
@@ -65,9 +65,19 @@ describe("the privileged step", () => {
 
   it("finds its mount behind a link in the root's path, as /var/run is one", async () => {
     await mountRoot({ root, bounds: BOUNDS });
-    const link = `${root}-link`;
-    await symlink(root, link);
-    expect(await mountRoot({ root: link, bounds: BOUNDS })).toBe("as it was");
+    const link = join(run.directory, "link-above");
+    await symlink(run.directory, link);
+    expect(await mountRoot({ root: join(link, basename(root)), bounds: BOUNDS })).toBe("as it was");
+  });
+
+  it("refuses a root that is a link itself, which the daemon would, and mounts nothing", async () => {
+    await mkdir(`${root}-target`);
+    await symlink(`${root}-target`, root);
+    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toMatchObject({
+      code: "invalid-config",
+      message: expect.stringContaining(`${root}-target`),
+    });
+    expect(await mountAt(`${root}-target`)).toBeUndefined();
   });
 
   it("refuses a directory with something in it, and names it", async () => {

@@ -53,11 +53,19 @@ afterAll(() => run?.close());
 
 const attach = () => attachPod(run, node, network, `pod-${pods++}`);
 
-/** A program as DPDK's, with the usual umask, that says when somebody connects. */
-const server = (directory: string) => `
+/** A program as DPDK's, with the usual umask, that says when somebody connects. @param path a JavaScript expression */
+const serverAt = (path: string) => `
   process.umask(0o022);
   net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
-    .listen("${directory}/net1/vhost.sock", () => say("listening"));`;
+    .listen(${path}, () => say("listening"));`;
+const server = (directory: string) => serverAt(`"${directory}/net1/vhost.sock"`);
+
+/** The same, which tries again where there is no room for its socket at the moment. */
+const patientServer = (directory: string) => `
+  process.umask(0o022);
+  const serve = () => net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
+    .on("error", (error) => { say(error.code); setTimeout(serve, 100) }).listen("${directory}/net1/vhost.sock");
+  serve();`;
 
 /** The switch's state of a port, by the pod's socket. */
 async function portOf(pod: AttachedPod): Promise<string> {
@@ -177,6 +185,47 @@ describe("a pod", () => {
     await pod.remove();
   });
 
+  it("of another user finds its socket in three ways, in a pool of that owner; the usual user gets nowhere in it", async () => {
+    const owner = 2001;
+    const other = await ClusterNode.start(run, {
+      ...{ name: "b", bridge: "br-a", databaseSocket: ovs.databaseSocket, daemonPrefix: setpriv() },
+      pool: { directory: { owner, group: GROUP, mode: "2770" } },
+    });
+    const pod = await attachPod(run, other, network, `pod-${pods++}`);
+    const words = await pod.runToEnd(
+      "stranger",
+      `say(tried(() => fs.readdirSync("${pod.directory}/net1"))); say(tried(() => fs.writeFileSync("${pod.directory}/net1/x", "")));`,
+      QEMU,
+    );
+    expect(words.trim().split("\n")).toEqual(["EACCES", "EACCES"]);
+    const path = "/var/run/vhostuser/sockets/net1/vhost.sock";
+    expect(pod.networkStatus.map((status) => status["device-info"])).toMatchObject([
+      { "vhost-user": { mode: "server", path } },
+    ]);
+    const file = join(other.deviceInfoDirectory, `dp/vhostuser-sockets-${pod.device}-device.json`);
+    expect(JSON.parse(await readFile(file, "utf8"))["vhost-user"]).toEqual({
+      mode: "server",
+      path: `/var/run/vhostuser/sockets/${pod.device}/vhost.sock`,
+    });
+    // The program has it from the environment; the switch, which has never heard of that, connects to the same.
+    const main = await pod.run(
+      "main",
+      `const path = process.env.VHOSTUSER_SOCKETS_DIRECTORY + "/net1/vhost.sock";
+      say(process.env.VHOSTUSER_SOCKETS_DEVICES + " " + path); ${serverAt("path")}`,
+      owner,
+    );
+    await said(main, "connected");
+    expect(await readFile(main.log, "utf8")).toContain(`${pod.device} ${path}\n`);
+    const socket = await lstat(join(pod.hostDirectory, "net1", "vhost.sock"));
+    expect([socket.uid, socket.gid, (socket.mode & 0o777).toString(8)]).toEqual([owner, GROUP, "775"]);
+    await pod.remove();
+    await waitUntil(async () => (await other.leftovers()).directories === 0, {
+      what: "reclaim",
+      limitMs: 20_000,
+    });
+    await other.stopDaemon();
+  });
+
   it("that plants links in the place of its socket leads neither the switch nor the daemon anywhere", async () => {
     const [a, b] = [await attach(), await attach()];
     const target = await b.run("main", server(b.directory));
@@ -289,6 +338,65 @@ describe("a pod that fills its directory", () => {
     });
     const { files, ffree, blocks, bfree } = await statfs(node.root);
     expect([files - ffree, blocks - bfree]).toEqual([1, 0]);
+  });
+});
+
+describe("a pod's root", () => {
+  const strays = async (pod: AttachedPod) =>
+    (await readdir(pod.hostDirectory)).filter((name) => name !== "net1" && !/^sockets-\d{5}$/.test(name));
+
+  it("that fills its allocation's directory loses what the daemon did not make there, and harms nobody else", async () => {
+    const a = await attach();
+    const own = (await readdir(a.hostDirectory)).sort();
+    const hog = await a.run(
+      "main",
+      `say("begin"); for (let n = 0;; n++) try {
+        const path = "${a.directory}/f" + n; n % 2 ? fs.mkdirSync(path) : fs.closeSync(fs.openSync(path, "w")) } catch {}`,
+      0,
+    );
+    await said(hog, "begin");
+    for (let round = 0; round < 3; round++) {
+      const b = await attach();
+      await said(await b.run("main", server(b.directory)), "connected");
+      await b.remove();
+    }
+    expect(hog.isRunning()).toBe(true);
+    await hog.stop("SIGKILL");
+    await waitUntil(async () => (await strays(a)).length <= 16, {
+      what: "what it made is removed",
+      limitMs: 20_000,
+    });
+    expect(await readFile(node.daemonLog, "utf8")).toContain("filled the directory of its allocation");
+    // By the records these two are the pod's, and so they stay as they were.
+    expect((await readdir(a.hostDirectory)).filter((name) => own.includes(name)).sort()).toEqual(own);
+    await said(await a.run("after", server(a.directory)), "connected");
+    await a.remove();
+    await waitUntil(async () => (await node.leftovers()).directories === 0, {
+      what: "reclaim",
+      limitMs: 30_000,
+    });
+  });
+
+  it("that fills its interface's directory delays others at most", async () => {
+    const a = await attach();
+    const hog = await a.run(
+      "main",
+      `say("begin"); for (let n = 0;; n++) try { fs.closeSync(fs.openSync("${a.directory}/net1/f" + n, "w")) } catch {}`,
+      0,
+    );
+    await said(hog, "begin");
+    for (let round = 0; round < 3; round++) {
+      const b = await attach();
+      await said(await b.run("main", patientServer(b.directory)), "connected");
+      await b.remove();
+    }
+    expect(hog.isRunning()).toBe(true);
+    await hog.stop("SIGKILL");
+    await a.remove();
+    await waitUntil(async () => (await node.leftovers()).directories === 0, {
+      what: "reclaim",
+      limitMs: 30_000,
+    });
   });
 });
 

@@ -1,0 +1,86 @@
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
+import { systemClock } from "../clock/clock.ts";
+import { parseConfig } from "../config/load.ts";
+import type { PoolConfig } from "../config/schema.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { createAllocator } from "./allocate.ts";
+
+let top: string;
+let records: Records;
+let places: { readonly root: string; readonly podRoot: string; readonly deviceInfoDirectory: string };
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "kvu-allocate-"));
+  places = { root: join(top, "root"), podRoot: "/var/run/vhostuser", deviceInfoDirectory: join(top, "info") };
+  await mkdir(places.root);
+  records = await openRecords(join(top, "records"));
+});
+afterEach(() => rm(top, { recursive: true }));
+
+const DATAPLANE = { type: "ovs-dpdk", database: "/run/x/db.sock", bridge: "br0" } as const;
+
+function configured(keys: object): PoolConfig {
+  const pool = { name: "sockets", capacity: 4, dataplane: DATAPLANE, ...keys };
+  const [parsed] = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "c.yaml").pools;
+  if (parsed === undefined) throw new Error("no pool");
+  return parsed;
+}
+
+const allocator = (pool: () => PoolConfig) =>
+  createAllocator({
+    get pool() {
+      return pool();
+    },
+    ...{ places, allocations: records.allocations, clock: systemClock, logger: silentLogger },
+  });
+
+const deviceInfo = async (device: string) =>
+  JSON.parse(
+    await readFile(join(places.deviceInfoDirectory, "dp", `vhostuser-sockets-${device}-device.json`), "utf8"),
+  );
+
+describe("an answered Allocate", () => {
+  it("notes the pool's switch as it is then, and who makes the sockets", async () => {
+    let pool = configured({ socketServer: "switch", switchSockets: "/var/run/vhostuser/switch" });
+    const allocate = allocator(() => pool);
+    await allocate(["sockets-00001"]);
+    pool = configured({ dataplane: { type: "vpp", bridge: "7" } });
+    await allocate(["sockets-00002"]);
+    const [first, second] = (await openRecords(join(top, "records"))).allocations
+      .list()
+      .toSorted((one, other) => one.sequence - other.sequence);
+    expect(first).toMatchObject({
+      dataplane: DATAPLANE,
+      switchSockets: "/var/run/vhostuser/switch",
+      socketServer: "switch",
+    });
+    expect(second).toMatchObject({
+      dataplane: { type: "vpp", apiSocket: "/run/vpp/api.sock", bridge: "7" },
+      socketServer: "guest",
+    });
+    expect(second).not.toHaveProperty("switchSockets");
+  });
+
+  it.each([
+    [undefined, "server"],
+    ["guest", "server"],
+    ["switch", "client"],
+  ])(
+    "with %j as the server of the pool's sockets tells the container that it is the %s, also when rebuilt",
+    async (socketServer, mode) => {
+      await allocator(() => configured(socketServer === undefined ? {} : { socketServer }))([
+        "sockets-00001",
+      ]);
+      const path = "/var/run/vhostuser/sockets/sockets-00001/vhost.sock";
+      expect(await deviceInfo("sockets-00001")).toMatchObject({ "vhost-user": { mode, path } });
+      await rm(places.deviceInfoDirectory, { recursive: true });
+      const [record] = (await openRecords(join(top, "records"))).allocations.list();
+      if (record !== undefined) ensureDeviceInfo(record, record.devices, places);
+      expect(await deviceInfo("sockets-00001")).toMatchObject({ "vhost-user": { mode } });
+    },
+  );
+});
