@@ -92,6 +92,11 @@ export const METRICS = {
     labels: [],
     help: "Connections made to Open vSwitch's database: one at start, one more for each time it was lost.",
   },
+  vhostuser_vpp_connections_total: {
+    type: "counter",
+    labels: [],
+    help: "Connections made to VPP: one at start, one more for each time it restarted.",
+  },
   vhostuser_ports: {
     type: "gauge",
     labels: ["pool", "state"],
@@ -124,6 +129,11 @@ export const METRICS = {
     type: "counter",
     labels: ["kind"],
     help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory).",
+  },
+  vhostuser_announcements_total: {
+    type: "counter",
+    labels: ["outcome"],
+    help: "Guests that came up and were announced to the network; failed where the switch did not take a single frame.",
   },
   vhostuser_errors_total: {
     type: "counter",

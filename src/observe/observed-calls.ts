@@ -26,6 +26,7 @@ export function countError(metrics: Metrics, source: ErrorSource, code: FailureC
 /** Makes the series of events that may never have happened appear with 0. */
 export function collectZeros(metrics: Metrics): void {
   for (const verb of VERBS) metrics.count("vhostuser_cni_requests_total", { verb, code: "ok" }, 0);
+  for (const outcome of ["ok", "failed"]) metrics.count("vhostuser_announcements_total", { outcome }, 0);
 }
 
 /** Counts and times what answers the container runtime. */

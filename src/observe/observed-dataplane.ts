@@ -11,7 +11,8 @@ type Call =
   | "numa-node"
   | "list-ports"
   | "remove-strays"
-  | "ports-settled";
+  | "ports-settled"
+  | "announce";
 
 /** Times every call of the switches, and remembers how many ports they listed last. */
 export class ObservedDataplanes {
@@ -34,6 +35,9 @@ export class ObservedDataplanes {
       listPorts: (signal) => this.#listPorts(dataplane, signal),
       removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
       portsSettled: (signal) => this.#call("ports-settled", () => dataplane.portsSettled(signal)),
+      watchLinks: (onLink, signal) => dataplane.watchLinks(onLink, signal),
+      announce: (port, frames, signal) =>
+        this.#call("announce", () => dataplane.announce(port, frames, signal)),
       close: () => {
         this.#listed.delete(dataplane);
         return dataplane.close();

@@ -286,9 +286,19 @@ describe("/metrics", () => {
     });
   });
 
+  it("counts guests that were announced, from 0 on", async () => {
+    const observer = await startObserver();
+    const counts = async () => Object.values(await series(observer, "vhostuser_announcements_total"));
+    expect(await counts()).toEqual([0, 0]);
+    observer.announced("ok");
+    observer.announced("failed");
+    observer.announced("ok");
+    expect(await counts()).toEqual([2, 1]);
+  });
+
   it("tells what the process costs and which release it is", async () => {
     const observer = await startObserver();
-    observer.ovsdbConnected();
+    observer.switchConnected("ovs-dpdk");
     const value = async (name: string) => Object.values(await series(observer, name))[0];
     expect(await value("process_resident_memory_bytes")).toBeGreaterThan(10_000_000);
     expect(await value("process_cpu_seconds_total")).toBeGreaterThan(0);

@@ -112,9 +112,17 @@ export class Observer {
     return this.#dataplanes.observe(dataplane);
   }
 
-  /** A connection to Open vSwitch's database was made. */
-  ovsdbConnected(): void {
-    this.#metrics.count("vhostuser_ovsdb_connections_total", {});
+  /** A connection to a switch was made. */
+  switchConnected(kind: "ovs-dpdk" | "vpp"): void {
+    this.#metrics.count(
+      kind === "vpp" ? "vhostuser_vpp_connections_total" : "vhostuser_ovsdb_connections_total",
+      {},
+    );
+  }
+
+  /** A guest came up and was announced, or could not be. */
+  announced(outcome: "ok" | "failed"): void {
+    this.#metrics.count("vhostuser_announcements_total", { outcome });
   }
 
   close(): Promise<void> {

@@ -236,6 +236,13 @@ describe("a client of VPP", () => {
     expect(vpp.violations).toEqual([]);
   });
 
+  it("hears of VPP's next life while nobody calls", async () => {
+    await client.connection(soon());
+    await vpp.kill();
+    await vpp.start();
+    await expect.poll(() => connected, { timeout: 5000 }).toBe(2);
+  });
+
   it("ends what is under way when it is closed, and stays closed", async () => {
     const connection = await client.connection(soon());
     const call = failureOf(connection.request(controlPing, {}, never));

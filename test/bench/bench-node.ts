@@ -20,8 +20,8 @@ const START_LIMIT_MS = 20_000;
 export interface BenchNodeOptions {
   /** Short and unique in the run: unix sockets lie below it. */
   readonly name: string;
-  readonly bridge: string;
-  readonly databaseSocket: string;
+  /** The pool's switch. */
+  readonly dataplane: DaemonConfig["pools"][number]["dataplane"];
   /** Devices of the pool. */
   readonly devices: number;
   /** Other than the product's defaults where what is measured is that allocations are given back. */
@@ -158,7 +158,7 @@ export class BenchNode {
   }
 
   #config(): object {
-    const { name, bridge, databaseSocket, devices, reclaim } = this.#options;
+    const { name, dataplane, devices, reclaim } = this.#options;
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: name,
       root: this.#root,
@@ -176,7 +176,7 @@ export class BenchNode {
           name: "sockets",
           resource: SOCKETS,
           capacity: devices,
-          dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
+          dataplane,
         },
       ],
     };

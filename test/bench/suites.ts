@@ -1,11 +1,15 @@
 import { benchSuite, type Suite } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
+import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
 import { openSidecarRig, sidecarSuite } from "./suites/sidecar.ts";
+import { openVppRig, vppSuite } from "./suites/vpp.ts";
 
 /** Every suite, in the order in which they run. */
 export const SUITES: readonly Suite[] = [
   benchSuite(cniSuite, openCniRig),
   benchSuite(devicePluginSuite, openDevicePluginRig),
   benchSuite(sidecarSuite, openSidecarRig),
+  benchSuite(migrationSuite, openMigrationRig),
+  benchSuite(vppSuite, openVppRig),
 ];

@@ -25,10 +25,14 @@ export interface ClusterNodeOptions {
   readonly databaseSocket: string;
   /** Keys of the pool beside those that the node sets itself, for example `directory`. */
   readonly pool?: Readonly<Record<string, unknown>>;
+  /** Further pools, of other switches for example. */
+  readonly otherPools?: readonly Readonly<Record<string, unknown>>[];
   /** Devices of the pool; default 8. */
   readonly capacity?: number;
   /** Default: a look twice a second, abandoned after three. A cluster waits minutes; the lab does not. */
   readonly reclaim?: DaemonConfig["reclaim"];
+  /** Whether guests that come up are announced to the network; default true, as in production. */
+  readonly announce?: boolean;
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
 }
@@ -168,6 +172,7 @@ export class ClusterNode {
       },
       observe: { address: "127.0.0.1", port: 0 },
       reclaim: options.reclaim ?? { intervalSeconds: 0.5, graceSeconds: 3 },
+      announce: options.announce ?? true,
       pools: [
         {
           name: "sockets",
@@ -176,6 +181,7 @@ export class ClusterNode {
           dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
           ...options.pool,
         },
+        ...(options.otherPools ?? []),
       ],
     };
     return config;

@@ -1,8 +1,9 @@
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { compileShim } from "../../scripts/build/compile-shim.ts";
+import { openLabRun } from "../machine/lab-run.ts";
 import { limitedCgroup } from "../shim/limited-cgroup.ts";
 import { type RunningShim, startShim } from "../shim/run-shim.ts";
 import { playDaemon } from "../shim/scripted-daemon.ts";
@@ -61,7 +62,9 @@ describe("the CNI executable under Multus' limits", () => {
   });
 
   it(`serves ${AT_ONCE} calls at once in 50 MiB and a tenth of a processor, in a bare chroot`, async () => {
-    await using cgroup = await limitedCgroup(basename(root), MULTUS);
+    const run = await openLabRun();
+    onTestFinished(() => run.close());
+    await using cgroup = await limitedCgroup(run.journal, basename(root), MULTUS);
     const config = Buffer.from(JSON.stringify({ cniVersion: "1.0.0", pad: "x".repeat(20 * KIB) }));
     const daemon = await playDaemon(join(root, "run/kube-vhostuser/cni.sock"), async (side) => {
       const end = await side.delegate({ type: "cat", stdin: side.request.stdin });

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
@@ -77,6 +78,12 @@ async function onlyThePeerIsLeft(): Promise<void> {
   );
 }
 
+/** Whether node b's daemon has announced the guest behind a VM's port. */
+async function isAnnounced(vm: VmPod): Promise<boolean> {
+  const lines = (await readFile(nodes.b.daemonLog, "utf8")).split("\n");
+  return lines.some((line) => line.includes("announced a guest") && line.includes(vm.portName));
+}
+
 /** Starts a VM on node a, migrates it to node b under pings, and gives the source, the target and what was seen. */
 async function migrate(name: string, address: string, options: Partial<VmPodOptions> = {}) {
   const vmi = smallVmi({ name, mac: MAC.vm });
@@ -89,10 +96,12 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   await target.attach();
   await target.launch();
   await target.prepareAsTarget();
+  expect(await isAnnounced(target), "the guest is not there yet").toBe(false);
   const pinging = await peer.guest.startPing(address, 10);
   const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
   await peer.guest.waitForPeer(address);
   const pings = await pinging.stop();
+  expect(await isAnnounced(target)).toBe(true);
   return { source, target, downtimeMs, pings };
 }
 

@@ -39,7 +39,9 @@ describe("deploy/daemonset.yaml", () => {
     const used = [config.root, config.recordsDirectory, config.cniSocket, config.deviceInfoDirectory].concat(
       config.kubelet.devicePlugins,
       config.kubelet.podResources,
-      config.pools.map(({ dataplane }) => dataplane.database),
+      config.pools.map(({ dataplane }) =>
+        dataplane.type === "vpp" ? dataplane.apiSocket : dataplane.database,
+      ),
     );
     const lacking = used.filter((path) => !mounted.some((top) => path === top || path.startsWith(`${top}/`)));
     expect(lacking).toEqual([]);

@@ -29,6 +29,7 @@ const TIERS: Readonly<Record<string, number>> = {
   "directory-guard": 3.5,
   "device-plugin": 4,
   cni: 4,
+  announcement: 4,
   sidecar: 4,
   reconcile: 4,
   observe: 4,

@@ -32,7 +32,8 @@ export interface CniRig {
 export async function openCniRig({ run, ovs, isTrial }: Bench): Promise<CniRig> {
   const { databaseSocket } = ovs;
   const devices = AT_ONCE + MANY;
-  const node = await BenchNode.open(run, { name: "cni", bridge: BRIDGE, databaseSocket, devices });
+  const dataplane = { type: "ovs-dpdk", database: databaseSocket, bridge: BRIDGE } as const;
+  const node = await BenchNode.open(run, { name: "cni", dataplane, devices });
   await node.startDaemon();
   const netns = await addNetworkNamespace(run, "bench");
   const cni = await CniCalls.open(node, netns.path);

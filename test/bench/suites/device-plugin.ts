@@ -200,7 +200,11 @@ function openNode(
 ): Promise<BenchNode> {
   const { run, ovs } = bench;
   const { databaseSocket } = ovs;
-  return BenchNode.open(run, { ...options, bridge: BRIDGES.a, databaseSocket, devices: sizes.devices });
+  return BenchNode.open(run, {
+    ...options,
+    dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge: BRIDGES.a },
+    devices: sizes.devices,
+  });
 }
 
 /** Measures a daemon that did nothing before, on a node of its own. */

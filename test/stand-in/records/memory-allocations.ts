@@ -3,6 +3,9 @@ import { newAllocationId } from "../../../src/names/allocation-id.ts";
 import { parseDeviceId } from "../../../src/names/device-id.ts";
 import type { AllocationRecord } from "../../../src/records/allocation-record.ts";
 
+/** The optional part of a record. */
+export type NotedSwitch = Pick<AllocationRecord, "dataplane" | "switchSockets" | "socketServer">;
+
 type Listener = Parameters<AllocationSource["subscribe"]>[0];
 
 /** Allocation records in memory, for tests of what only follows them. */
@@ -21,7 +24,12 @@ export class MemoryAllocations implements AllocationSource {
   }
 
   /** Adds an allocation of these devices, which are of one pool. */
-  put(options: { readonly devices: readonly string[]; readonly resource?: string }): AllocationRecord {
+  put(options: {
+    readonly devices: readonly string[];
+    readonly resource?: string;
+    /** What the record tells of the pool's switch. */
+    readonly noted?: NotedSwitch;
+  }): AllocationRecord {
     const record: AllocationRecord = {
       id: newAllocationId(),
       pool: parseDeviceId(options.devices[0] ?? "")?.pool ?? "",
@@ -30,6 +38,7 @@ export class MemoryAllocations implements AllocationSource {
       ownership: { owner: 107, group: 107, mode: 0o2770 },
       createdAt: 0,
       sequence: ++this.#sequence,
+      ...options.noted,
     };
     this.replace(record);
     return record;
