@@ -17,7 +17,7 @@ export async function removeAllocation(
   await removeAllocationDirectory(places.root, record.id);
   for (const device of record.devices) {
     if (newestAllocationOf(device, allocations.list())?.id !== record.id) continue;
-    await removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, record.resource, device));
+    removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, record.resource, device));
   }
   await allocations.remove(record.id);
 }

@@ -61,7 +61,7 @@ export async function removeAttachment(
       withdrawSocket({ root: context.config.root, ...record });
     }
     // Multus removes it too, unless its DEL was lost.
-    if (record.deviceInfoFile !== undefined) await removeDeviceInfo(record.deviceInfoFile);
+    if (record.deviceInfoFile !== undefined) removeDeviceInfo(record.deviceInfoFile);
     await forgetPort(context, name);
   } catch (error) {
     return toFailure(error);

@@ -6,6 +6,7 @@ import { writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
+import { notePod } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
 import { findDevice } from "./find-device.ts";
 import { releaseForAnother, withAddressesHeld } from "./ipam/hold-addresses.ts";
@@ -47,6 +48,8 @@ async function attach(
   const { node } = context;
   const earlier = node.records.ports.get(portRecordName(request.containerId, request.interfaceName));
   refuseConflict(plan.record, earlier);
+  // Kubelet has said that the pod holds the device: that stays true whatever becomes of this ADD.
+  notePod(node.records, plan.record);
   await removeOlderSandboxes(plan.record, request, context, signal);
   const repeated = earlier?.state === "attached";
   // An IPAM plugin gives one interface addresses once; what a crash has left of an earlier ADD goes first.
@@ -63,7 +66,6 @@ async function attach(
   await allDone([ensureAttachment(node, record, plan.allocation, signal), noteAttached(record, context)]);
   if (record.deviceInfoFile !== undefined) writeDeviceInfo(record.deviceInfoFile, deviceInfoOf(record));
   refuseCalledOff(record, context);
-  notePod(record, context);
   undo.move();
   return record;
 }
@@ -109,13 +111,6 @@ function refuseCalledOff({ containerId, interfaceName }: PortRecord, { node }: C
     where: `container ${containerId}`,
     fix: "the port is removed; the runtime may ADD it again",
   });
-}
-
-/** Allocate is not told for which pod it is; from now on it is known. */
-function notePod(record: PortRecord, { node }: CniContext): void {
-  const { allocationId, podNamespace: namespace, podName: name, podUid: uid } = record;
-  if (name === "") return;
-  node.records.allocations.updateInMemory(allocationId, (now) => ({ ...now, pod: { namespace, name, uid } }));
 }
 
 /** Time for taking back a half-made port when the request's own time is used up. */

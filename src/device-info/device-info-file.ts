@@ -1,5 +1,4 @@
-import { mkdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { mkdirSync, rmSync } from "node:fs";
 import { dirname, isAbsolute, join, normalize } from "node:path";
 import { removeTemporaries, replaceMemoryFile } from "../durable-file/replace-file.ts";
 import { Failure } from "../failure/failure.ts";
@@ -37,9 +36,9 @@ export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
   replaceMemoryFile(file, `${JSON.stringify(info)}\n`, 0o444);
 }
 
-/** Removes a device-info file; gone already is fine. */
-export async function removeDeviceInfo(file: string): Promise<void> {
-  await rm(file, { force: true });
+/** Removes a device-info file; gone already is fine. At once: what the caller has just checked is still true. */
+export function removeDeviceInfo(file: string): void {
+  rmSync(file, { force: true });
 }
 
 /** Removes what a killed daemon left half written in the directories of device-info files. */

@@ -1,8 +1,10 @@
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
+import { removeAllocation } from "../allocation/remove-allocation.ts";
 import { systemClock } from "../clock/clock.ts";
 import { parseConfig } from "../config/load.ts";
 import type { PoolConfig } from "../config/schema.ts";
@@ -44,6 +46,21 @@ const deviceInfo = async (device: string) =>
   );
 
 describe("an answered Allocate", () => {
+  it("has its device-info file whenever the older allocation of the device is reclaimed", async () => {
+    const allocate = allocator(() => configured({}));
+    for (let turns = 0; turns < 60; turns++) {
+      await allocate(["sockets-00001"]);
+      const [older] = records.allocations.list();
+      if (older === undefined) throw new Error("no record");
+      const newer = allocate(["sockets-00001"]);
+      for (let turn = 0; turn < turns; turn++) await nextTurn();
+      await Promise.all([newer, removeAllocation(older, records.allocations, places)]);
+      expect(await deviceInfo("sockets-00001")).toMatchObject({ type: "vhost-user" });
+      const [left] = records.allocations.list();
+      if (left !== undefined) await removeAllocation(left, records.allocations, places);
+    }
+  });
+
   it("notes the pool's switch as it is then, and who makes the sockets", async () => {
     let pool = configured({ socketServer: "switch", switchSockets: "/var/run/vhostuser/switch" });
     const allocate = allocator(() => pool);

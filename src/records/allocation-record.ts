@@ -26,8 +26,8 @@ export const allocationRecordSchema = z.object({
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
   /**
-   * The pod whose interface was attached on it last. Known in memory alone: what a restart forgets only makes
-   * reclaiming wait longer.
+   * The pod that an interface was last attached for. Known in memory alone, and after a restart from the
+   * records of its interfaces: of a pod that has none left, reclaiming may wait longer.
    */
   pod: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }).optional(),
   /** Grows by one with each allocation of the pool: clocks step, this does not. */

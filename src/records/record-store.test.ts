@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { writeRecord } from "../durable-file/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
+import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
-import { newestAllocationOf, nextSequence } from "./records.ts";
+import { newestAllocationOf, nextSequence, openRecords } from "./records.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -99,5 +100,28 @@ describe("allocations of a device", () => {
     expect(newestAllocationOf("x", [newer, older])).toBeUndefined();
     expect(nextSequence([older, newer])).toBe(3);
     expect(nextSequence([])).toBe(1);
+  });
+});
+
+describe("records of a node", () => {
+  it("know after a restart of which pod an allocation is, by the records of its interfaces", async () => {
+    const before = await openRecords(directory);
+    await before.allocations.put(allocation("a", 1, "sockets-00001"));
+    await before.allocations.put(allocation("b", 2, "sockets-00002"));
+    const port: PortRecord = {
+      ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
+      ...{
+        allocationId: "a".repeat(16),
+        device: "sockets-00001",
+        portName: "vhu0123456789ab",
+        bridge: "br0",
+      },
+      ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },
+      ...{ netns: "", podNamespace: "ns", podName: "vm", podUid: "1", createdAt: 1, settings: {} },
+    };
+    await before.ports.put(port);
+    const after = await openRecords(directory);
+    expect(after.allocations.get("a".repeat(16))?.pod).toEqual({ namespace: "ns", name: "vm", uid: "1" });
+    expect(after.allocations.get("b".repeat(16))?.pod).toBeUndefined();
   });
 });

@@ -11,10 +11,19 @@ export interface Records {
 
 /** Opens both stores below one directory. */
 export async function openRecords(directory: string): Promise<Records> {
-  return {
+  const records = {
     allocations: await RecordStore.open(join(directory, "allocations"), allocationRecordKind),
     ports: await RecordStore.open(join(directory, "ports"), portRecordKind),
   };
+  for (const port of records.ports.list()) notePod(records, port);
+  return records;
+}
+
+/** Allocate is not told for which pod it is; an interface on it tells. */
+export function notePod(records: Records, port: PortRecord): void {
+  const { allocationId, podNamespace: namespace, podName: name, podUid: uid } = port;
+  if (name === "") return;
+  records.allocations.updateInMemory(allocationId, (now) => ({ ...now, pod: { namespace, name, uid } }));
 }
 
 /** The newest allocation that holds a device: kubelet gives an id out again once its pod is gone. */

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { AllocationRecord } from "../../src/records/allocation-record.ts";
 import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
 import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
@@ -13,6 +14,9 @@ import type { NetworkVariant } from "./network-variants.ts";
 const PLUGIN_TYPE = "kube-vhostuser";
 /** Where Debian's containernetworking-plugins has its executables. */
 const IPAM_PLUGINS = "/usr/lib/cni";
+
+/** Between what the daemon and what this test take for the moment of an allocation. */
+const ADMISSION_MS = 500;
 
 /** How a verb is called, where that differs from what Multus does when all is well. */
 export interface CallOddities {
@@ -27,12 +31,14 @@ export class ChurnNode {
   readonly node: ClusterNode;
   readonly pods: LivingPod[] = [];
   readonly #netns: string;
+  readonly #graceMs: number;
   readonly #kubelet = new OneAtATime();
   #named = 0;
 
-  constructor(node: ClusterNode, netns: string) {
+  constructor(node: ClusterNode, netns: string, graceMs: number) {
     this.node = node;
     this.#netns = netns;
+    this.#graceMs = graceMs;
   }
 
   /** Where host-local keeps its leases, a directory for each network. */
@@ -86,7 +92,14 @@ export class ChurnNode {
       if (device === undefined) throw new Error(`pod ${name} was given too few devices`);
       return { name: `net${index + 1}`, device, network };
     });
-    const pod = { name, uid: admission.uid, hostPath, interfaces, sandbox: newSandbox() };
+    const pod = {
+      name,
+      uid: admission.uid,
+      hostPath,
+      interfaces,
+      admittedAt: Date.now(),
+      sandbox: newSandbox(),
+    };
     this.pods.push(pod);
     return pod;
   }
@@ -95,6 +108,18 @@ export class ChurnNode {
   forget(pod: LivingPod): void {
     this.node.kubelet.removePod({ namespace: "tests", name: pod.name });
     this.pods.splice(this.pods.indexOf(pod), 1);
+  }
+
+  /**
+   * Whether an allocation may stay though no living pod was given it: its device went to a living pod so soon that it
+   * may be of an init container of that pod. Kubelet's word on such a one was lost, or its pod never had an interface.
+   */
+  isAmbiguous({ devices, createdAt }: AllocationRecord): boolean {
+    const withinMs = this.#graceMs + ADMISSION_MS;
+    return this.pods.some(
+      ({ admittedAt, interfaces }) =>
+        admittedAt - createdAt < withinMs && interfaces.some(({ device }) => devices.includes(device)),
+    );
   }
 
   /** ADD of one interface, with what Multus does before it. */

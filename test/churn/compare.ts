@@ -1,5 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { readRecord } from "../../src/durable-file/record-file.ts";
+import { type AllocationRecord, allocationRecordKind } from "../../src/records/allocation-record.ts";
 import type { ChurnNode } from "./churn-node.ts";
 import { readLeases } from "./leases.ts";
 import { type LivingPod, VAIN_INTERFACE } from "./living-pod.ts";
@@ -9,16 +11,15 @@ import type { SwitchView } from "./switch-view.ts";
  * What differs between what a node's living pods should have and what there is, one sentence each: ports with their
  * settings, flows, leases, QoS rows, directories, device-info files and records, all of them exactly.
  */
-export async function differences(
-  { node, pods, leaseDirectory }: ChurnNode,
-  view: SwitchView,
-): Promise<readonly string[]> {
+export async function differences(churned: ChurnNode, view: SwitchView): Promise<readonly string[]> {
+  const { node, pods, leaseDirectory } = churned;
   const attached = pods.flatMap((pod) =>
     pod.interfaces
       .filter(({ name }) => pod.sandbox.attached.has(name))
       .map((wanted) => ({ pod, wanted, key: `${pod.sandbox.containerId}@${wanted.name}` })),
   );
   const ports = view.ports.filter((port) => port.node === node.name);
+  const ambiguous = await ambiguousAllocations(churned);
   return [
     ...compare(
       "ports",
@@ -47,12 +48,14 @@ export async function differences(
       "directories",
       await entries(node.root),
       pods.map(({ hostPath }) => basename(hostPath)),
+      ambiguous.map(({ id }) => id),
     ),
     ...(await Promise.all(pods.map((pod) => directoryDifferences(pod)))).flat(),
     ...compare(
       "allocation records",
       await entries(join(node.recordsDirectory, "allocations")),
       pods.map(({ hostPath }) => `${basename(hostPath)}.json`),
+      ambiguous.map(({ id }) => `${id}.json`),
     ),
     ...compare(
       "port records",
@@ -62,9 +65,8 @@ export async function differences(
     ...compare(
       "device-info files of devices",
       await entries(join(node.deviceInfoDirectory, "dp")),
-      pods.flatMap(({ interfaces }) =>
-        interfaces.map(({ device }) => `vhostuser-sockets-${device}-device.json`),
-      ),
+      pods.flatMap(({ interfaces }) => interfaces.map(({ device }) => deviceInfoFile(device))),
+      ambiguous.flatMap(({ devices }) => devices.map(deviceInfoFile)),
     ),
     ...compare(
       "device-info files of attachments",
@@ -75,6 +77,18 @@ export async function differences(
       ),
     ),
   ];
+}
+
+const deviceInfoFile = (device: string): string => `vhostuser-sockets-${device}-device.json`;
+
+/** Those on disk that no living pod was given and that may stay all the same. */
+async function ambiguousAllocations(churned: ChurnNode): Promise<readonly AllocationRecord[]> {
+  const directory = join(churned.node.recordsDirectory, "allocations");
+  const own = new Set(churned.pods.map(({ hostPath }) => `${basename(hostPath)}.json`));
+  const others = (await entries(directory)).filter((file) => !own.has(file));
+  const { version, schema } = allocationRecordKind;
+  const reads = await Promise.all(others.map((file) => readRecord(join(directory, file), version, schema)));
+  return reads.flatMap((read) => (read.kind === "good" && churned.isAmbiguous(read.body) ? [read.body] : []));
 }
 
 /** Directories of its devices, and of the interfaces that were ever attached; nothing else. */
@@ -94,7 +108,13 @@ async function directoryDifferences({
   ];
 }
 
-function compare(what: string, is: readonly string[], should: readonly string[]): string[] {
+/** @param may be there or not */
+function compare(
+  what: string,
+  is: readonly string[],
+  should: readonly string[],
+  may: readonly string[] = [],
+): string[] {
   const left = [...is];
   const missing = should.filter((item) => {
     const at = left.indexOf(item);
@@ -103,7 +123,7 @@ function compare(what: string, is: readonly string[], should: readonly string[])
   });
   return [
     ...missing.map((item) => `missing of the ${what}: ${item}`),
-    ...left.map((item) => `left over of the ${what}: ${item}`),
+    ...left.filter((item) => !may.includes(item)).map((item) => `left over of the ${what}: ${item}`),
   ];
 }
 

@@ -24,5 +24,7 @@ export interface LivingPod {
   /** Directory of its allocation on the host. */
   readonly hostPath: string;
   readonly interfaces: readonly PodInterface[];
+  /** Milliseconds since the epoch. */
+  readonly admittedAt: number;
   sandbox: PodSandbox;
 }

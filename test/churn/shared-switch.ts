@@ -3,11 +3,14 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
 
+const CALM_MS = 15_000;
+
 /** The one switch of all nodes of a churn. */
 export class SharedSwitch {
   readonly #ovs: OvsDpdk;
   readonly #bridge: string;
   readonly #turns = new OneAtATime();
+  #notBefore = 0;
   #reading: Promise<SwitchView> | undefined;
 
   constructor(ovs: OvsDpdk, bridge: string) {
@@ -23,11 +26,18 @@ export class SharedSwitch {
     return this.#reading;
   }
 
-  /** The database ends as in a crash and comes back with what it had. */
-  restartDatabase(): Promise<void> {
+  /**
+   * The database ends as in a crash and comes back with what it had, unless it has just done so: the switch looks for
+   * it only every 8 s, and would never be there for as many nodes as want it restarted.
+   * @returns whether it ended
+   */
+  restartDatabase(): Promise<boolean> {
     return this.#inTurn("restart the database", async () => {
+      if (Date.now() < this.#notBefore) return false;
       await this.#ovs.killDatabase();
       await this.#ovs.restartDatabase();
+      this.#notBefore = Date.now() + CALM_MS;
+      return true;
     });
   }
 

@@ -117,13 +117,13 @@ export class ClusterNode {
         if (!daemon.isRunning()) throw new Error(`the daemon ended: ${await daemon.logTail()}`);
         return registrations() > before && this.kubelet.capacity(SOCKETS)?.allocatable === this.#capacity;
       },
-      { what: `node ${this.name} has devices`, limitMs: 20_000, signal: this.#run.cleanup.signal },
+      { what: `node ${this.name} has devices`, limitMs: 60_000, signal: this.#run.cleanup.signal },
     );
   }
 
   /** Waits until kubelet has all devices to give. */
   untilHealthy(): Promise<void> {
-    return this.kubelet.waitForAllocatable(SOCKETS, this.#capacity, 20_000);
+    return this.kubelet.waitForAllocatable(SOCKETS, this.#capacity, 60_000);
   }
 
   /** SIGTERM, as when the DaemonSet replaces its pod. */

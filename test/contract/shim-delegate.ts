@@ -191,6 +191,21 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       await expectGone(seen);
     });
 
+    it("is given the time to finish when the daemon hangs up", async () => {
+      const { directory } = under.rig();
+      await under
+        .rig()
+        .plugin("ipam", `touch "${directory}/runs"; sleep 0.1; echo whole > "${directory}/lease"`);
+      await under.rig().daemon(async (side, connection) => {
+        if (connection === 2) return side.answer(0, "{}\n");
+        void side.delegate({ type: "ipam" });
+        await waitUntil(() => existsSync(join(directory, "runs")), { what: "it runs", limitMs: LIMIT_MS });
+        return side.socket.destroy();
+      });
+      expect(await under.rig().run({ verb: "ADD" })).toMatchObject({ code: 0 });
+      expect(await readFile(join(directory, "lease"), "utf8")).toBe("whole\n");
+    });
+
     it("ends when the daemon answers without waiting for it, and the answer counts", async () => {
       const pids = await lastingPlugin();
       let seen: readonly number[] = [];

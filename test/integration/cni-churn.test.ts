@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
 import { churnOnce } from "../churn/churn.ts";
@@ -6,22 +7,25 @@ import { SharedSwitch } from "../churn/shared-switch.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { BRIDGES, startSwitch } from "../cluster/switch.ts";
 import { addNetworkNamespace } from "../lab/network-namespace.ts";
+import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 /** Nodes that churn at the same time: most of a run is waiting for what is abandoned to be old enough. */
 const NODES = 8;
 const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 504);
+const GRACE_SECONDS = 1;
 /** Each run's seed is this one and its number; printed, so that a failing one can be repeated. */
 const SEED = Number(process.env["KUBE_VHOSTUSER_CHURN_SEED"] ?? Date.now() % 1_000_000_000);
 
 let run: LabRun;
+let ovs: OvsDpdk;
 let shared: SharedSwitch;
 const lanes: ChurnNode[] = [];
 
 beforeAll(async () => {
   await buildAll();
   run = await openLabRun();
-  const ovs = await startSwitch(run, 0);
+  ovs = await startSwitch(run, 0);
   shared = new SharedSwitch(ovs, BRIDGES.a);
   for (let number = 0; number < NODES; number++) {
     const node = await ClusterNode.start(run, {
@@ -29,13 +33,18 @@ beforeAll(async () => {
       bridge: BRIDGES.a,
       databaseSocket: ovs.databaseSocket,
       capacity: 5,
-      reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
+      reclaim: { intervalSeconds: 0.3, graceSeconds: GRACE_SECONDS },
     });
     const { path } = await addNetworkNamespace(run, `pod${number}`);
-    lanes.push(new ChurnNode(node, path));
+    lanes.push(new ChurnNode(node, path, GRACE_SECONDS * 1000));
   }
 });
 afterAll(() => run?.close());
+
+/** What a machine that nobody can look at has to say. */
+async function lastLines(file: string): Promise<string> {
+  return (await readFile(file, "utf8")).split("\n").slice(-60).join("\n");
+}
 
 describe("verbs, kills and restarts in any order", () => {
   it(
@@ -48,7 +57,10 @@ describe("verbs, kills and restarts in any order", () => {
         lanes.map(async (lane) => {
           while (next < RUNS && failures.length === 0) {
             const seed = SEED + next++;
-            await churnOnce(lane, shared, seed).catch((error: unknown) => failures.push(error));
+            await churnOnce(lane, shared, seed).catch(async (error: unknown) => {
+              failures.push(error);
+              for (const log of [lane.node.daemonLog, ovs.vswitchdLog]) console.log(log, await lastLines(log));
+            });
           }
         }),
       );

@@ -24,7 +24,7 @@ export interface AttachedPod {
   run(name: string, script: string, uid?: number): Promise<Container>;
   /** The same, until it ends; what it said. */
   runToEnd(name: string, script: string, uid?: number): Promise<string>;
-  /** Container, network and pod go, in kubelet's order. */
+  /** Container, network and pod go, in kubelet's order; the second time nothing happens. */
   remove(): Promise<void>;
 }
 
@@ -55,11 +55,20 @@ export async function attachPod(
     containerId: randomBytes(32).toString("hex"),
     netns: pod.network.path,
   };
-  const { networkStatus } = await node.multus.attach({
-    ...sandbox,
-    networks: [{ ...network, interface: "net1" }],
-  });
+  const remove = async () => {
+    await pod.close();
+    await node.multus.detach(sandbox);
+    node.kubelet.removePod({ namespace: "tests", name });
+  };
+  const networks = [{ ...network, interface: "net1" }];
+  const { networkStatus } = await node.multus
+    .attach({ ...sandbox, networks })
+    .catch(async (error: unknown) => {
+      await remove();
+      throw error;
+    });
   const nodeDirectory = dirname(process.execPath);
+  let isRemoved = false;
   const start = (containerName: string, script: string, uid = 107) =>
     pod.startContainer({
       name: containerName,
@@ -82,9 +91,8 @@ export async function attachPod(
       return readFile(container.log, "utf8");
     },
     remove: async () => {
-      await pod.close();
-      await node.multus.detach(sandbox);
-      node.kubelet.removePod({ namespace: "tests", name });
+      if (!isRemoved) await remove();
+      isRemoved = true;
     },
   };
 }

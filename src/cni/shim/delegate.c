@@ -29,6 +29,7 @@ struct child {
 	int stdout_end;
 	size_t written;
 	enum ending ending;
+	bool is_told;
 	int signal;
 	instant deadline;
 };
@@ -128,16 +129,35 @@ static void close_end(int *end)
 	*end = -1;
 }
 
+static void tell_to_end(struct child *child)
+{
+	child->is_told = true;
+	child->deadline = now_ms() + DELEGATE_GRACE_MS;
+	if (child->pid > 0)
+		kill(-child->pid, SIGTERM);
+}
+
 static void end_child(struct child *child, enum ending why)
 {
 	if (child->ending != RUNS)
 		return;
 	child->ending = why;
-	child->deadline = now_ms() + DELEGATE_GRACE_MS;
 	close_end(&child->stdin_end);
 	close_end(&child->stdout_end);
-	if (child->pid > 0)
-		kill(-child->pid, SIGTERM);
+	if (why == HUNG_UP)
+		child->deadline = now_ms() + DELEGATE_PATIENCE_MS;
+	else
+		tell_to_end(child);
+}
+
+static void urge(struct child *child)
+{
+	if (child->is_told) {
+		kill(-child->pid, SIGKILL);
+		child->deadline = now_ms() + DELEGATE_GRACE_MS;
+	} else {
+		tell_to_end(child);
+	}
 }
 
 static void feed(struct child *child, const struct delegation *delegation)
@@ -204,11 +224,10 @@ static int attend(struct child *child, const struct delegation *delegation, int 
 			{.fd = child->stdout_end, .events = POLLIN},
 		};
 		if (poll(fds, sizeof fds / sizeof *fds, ms_until(child->deadline)) == 0) {
-			if (child->ending != RUNS) {
-				kill(-child->pid, SIGKILL);
-				child->deadline = now_ms() + DELEGATE_GRACE_MS;
-			}
-			end_child(child, TOO_LONG);
+			if (child->ending != RUNS)
+				urge(child);
+			else
+				end_child(child, TOO_LONG);
 			continue;
 		}
 		if (fds[1].revents != 0)
