@@ -1,7 +1,7 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, unlinkSync } from "node:fs";
 import { dirname, isAbsolute, join, normalize } from "node:path";
 import { removeTemporaries, replaceMemoryFile } from "../durable-file/replace-file.ts";
-import { Failure } from "../failure/failure.ts";
+import { Failure, systemCode } from "../failure/failure.ts";
 import { isBelow } from "../names/unix-path.ts";
 import type { VhostUserDeviceInfo } from "./device-info.ts";
 
@@ -38,7 +38,11 @@ export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
 
 /** Removes a device-info file; gone already is fine. At once: what the caller has just checked is still true. */
 export function removeDeviceInfo(file: string): void {
-  rmSync(file, { force: true });
+  try {
+    unlinkSync(file);
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT") throw error;
+  }
 }
 
 /** Removes what a killed daemon left half written in the directories of device-info files. */

@@ -33,7 +33,7 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
     }
     await bringUp(lane);
     await agree(lane, shared);
-    await checkAll(lane);
+    await checkAll(lane, shared);
     if (dice.percent(30) && (await addInVain(lane))) {
       steps.push("ADD in vain");
       await agree(lane, shared);
@@ -147,15 +147,15 @@ async function endAll(lane: ChurnNode, dice: Dice): Promise<void> {
   }
 }
 
-/** In peace CHECK finds nothing; the switch may just be restarting for another node's run, and says so. */
-async function checkAll(lane: ChurnNode): Promise<void> {
+/** In peace CHECK finds nothing, unless the switch has just restarted for another node's run. */
+async function checkAll(lane: ChurnNode, shared: SharedSwitch): Promise<void> {
   for (const pod of lane.pods) {
     for (const wanted of pod.interfaces) {
       await waitUntil(
         async () => {
           const { exitCode, stdout } = await lane.check(pod, wanted);
           if (exitCode === 0) return true;
-          if (!stdout.includes('"code":11,'))
+          if (!stdout.includes('"code":11,') && !shared.isRecovering)
             throw new Error(`CHECK of ${pod.name} ${wanted.name}: ${stdout}`);
           return false;
         },

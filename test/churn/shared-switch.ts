@@ -3,7 +3,7 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
 
-const CALM_MS = 15_000;
+const CALM_MS = 30_000;
 
 /** The one switch of all nodes of a churn. */
 export class SharedSwitch {
@@ -11,6 +11,7 @@ export class SharedSwitch {
   readonly #bridge: string;
   readonly #turns = new OneAtATime();
   #notBefore = 0;
+  #restartedAt = 0;
   #reading: Promise<SwitchView> | undefined;
 
   constructor(ovs: OvsDpdk, bridge: string) {
@@ -44,9 +45,16 @@ export class SharedSwitch {
   /** The switch ends as in a crash and comes back. */
   restartSwitch(): Promise<void> {
     return this.#inTurn("restart the switch", async () => {
+      this.#restartedAt = Date.now();
       await this.#ovs.killVswitchd();
       await this.#ovs.restartVswitchd();
+      this.#restartedAt = Date.now();
     });
+  }
+
+  /** Whether it ended so lately, for whatever node's run, that it may lack what the daemons give back to it. */
+  get isRecovering(): boolean {
+    return Date.now() - this.#restartedAt < CALM_MS;
   }
 
   /** An operator's mistake with a port of this node. */

@@ -59,7 +59,8 @@ describe("verbs, kills and restarts in any order", () => {
             const seed = SEED + next++;
             await churnOnce(lane, shared, seed).catch(async (error: unknown) => {
               failures.push(error);
-              for (const log of [lane.node.daemonLog, ovs.vswitchdLog]) console.log(log, await lastLines(log));
+              for (const log of [lane.node.daemonLog, ovs.vswitchdLog])
+                console.log(log, await lastLines(log));
             });
           }
         }),

@@ -1,5 +1,4 @@
-import { Failure } from "../../failure/failure.ts";
-import { checkUnixPath } from "../../names/unix-path.ts";
+import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { checkSettings } from "./check-settings.ts";
 import { readIdentity } from "./port-security/addresses.ts";
@@ -14,28 +13,8 @@ const MTU_MAX = 9702;
  * @throws Failure invalid-request, path-too-long, directory-unsafe, port-failed, invalid-network-config
  */
 export function checkRequest(request: PortRequest, node: string): void {
-  const { name, mtu, owner } = request;
-  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name)) {
-    throw new Failure({
-      code: "invalid-request",
-      what: `${JSON.stringify(name)} cannot name a port: 1 to 15 letters, digits, '_', '.' or '-' are allowed`,
-    });
-  }
-  if (owner.node !== node) {
-    throw new Failure({
-      code: "internal",
-      what: `port ${name} is asked for node ${JSON.stringify(owner.node)}, this is ${JSON.stringify(node)}`,
-    });
-  }
-  checkUnixPath(request.socketPath, `port ${name}`);
-  if (mtu !== undefined && (!Number.isInteger(mtu) || mtu < MTU_MIN || mtu > MTU_MAX)) {
-    throw new Failure({
-      code: "port-failed",
-      what: `MTU ${mtu} is outside ${MTU_MIN} to ${MTU_MAX}, which is what OVS-DPDK can do`,
-      where: `port ${name}`,
-      fix: "change the MTU in the network configuration",
-    });
-  }
+  checkPortRequest(request, node, { min: MTU_MIN, max: MTU_MAX, of: "OVS-DPDK" });
   checkSettings(request);
-  if (request.settings.security !== undefined) readIdentity(owner.mac, request.settings.security.addresses);
+  if (request.settings.security !== undefined)
+    readIdentity(request.owner.mac, request.settings.security.addresses);
 }

@@ -1,6 +1,6 @@
 import { Failure, type FailureOptions } from "../../failure/failure.ts";
-import { checkUnixPath } from "../../names/unix-path.ts";
 import type { PortSettings, VlanSettings } from "../../port-settings/port-settings.ts";
+import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { burstBits } from "./policers.ts";
 import { planVlans } from "./vlan-plan.ts";
@@ -22,28 +22,8 @@ const LACKING = ["transmitRetries", "receiveQueueCores", "externalIds", "securit
  *   setting-unsupported
  */
 export function checkRequest(request: PortRequest, node: string): void {
-  const { name, mtu, owner } = request;
-  if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/.test(name)) {
-    throw new Failure({
-      code: "invalid-request",
-      what: `${JSON.stringify(name)} cannot name a port: 1 to 15 letters, digits, '_', '.' or '-' are allowed`,
-    });
-  }
-  if (owner.node !== node) {
-    throw new Failure({
-      code: "internal",
-      what: `port ${name} is asked for node ${JSON.stringify(owner.node)}, this is ${JSON.stringify(node)}`,
-    });
-  }
-  checkUnixPath(request.socketPath, `port ${name}`);
-  if (mtu !== undefined && (!Number.isInteger(mtu) || mtu < MTU_MIN || mtu > MTU_MAX)) {
-    throw new Failure({
-      code: "port-failed",
-      what: `MTU ${mtu} is outside ${MTU_MIN} to ${MTU_MAX}, which is what a vhost-user interface of VPP can do`,
-      where: `port ${name}`,
-      fix: "change the MTU in the network configuration",
-    });
-  }
+  checkPortRequest(request, node, { min: MTU_MIN, max: MTU_MAX, of: "a vhost-user interface of VPP" });
+  const { name } = request;
   for (const setting of LACKING) {
     if (request.settings[setting] !== undefined) throw unsupported(name, setting, `VPP has no ${setting}`);
   }
