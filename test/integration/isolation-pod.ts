@@ -101,7 +101,7 @@ export async function attachPod(
 export async function said(container: Container, text: string): Promise<void> {
   await waitUntil(async () => (await readFile(container.log, "utf8")).includes(text), {
     what: `${container.name} says ${text}`,
-    limitMs: 15_000,
+    limitMs: 60_000,
     detail: () => readFileSync(container.log, "utf8"),
   });
 }

@@ -69,7 +69,10 @@ const attach = async () => {
   return pod;
 };
 
-/** Root in a pod may take what the guard has just freed: others may have to try again, as their controllers do. */
+/**
+ * A guard that is starved of processor lags, and root in a pod may take what it has just freed: others may then have to
+ * try again, as their controllers do.
+ */
 async function attachPatiently(): Promise<AttachedPod> {
   const end = Date.now() + 30_000;
   for (;;) {
@@ -356,9 +359,8 @@ describe("a pod that fills its directory", () => {
     const hog = await a.run("main", `say("begin"); for (;;) { ${fill(a.directory)} }`);
     await said(hog, "begin");
     for (let round = 0; round < 5; round++) {
-      const b = await attach();
-      const container = await b.run("main", server(b.directory));
-      await said(container, "connected");
+      const b = await attachPatiently();
+      await said(await b.run("main", patientServer(b.directory)), "connected");
       await b.remove();
     }
     expect(hog.isRunning()).toBe(true);
