@@ -1,4 +1,5 @@
-import { type ChannelOptions, type Client, credentials, type ServiceError } from "@grpc/grpc-js";
+import type { ChannelOptions, Client, ServiceError } from "@grpc/grpc-js";
+import { insecureCredentials } from "./insecure-credentials.ts";
 import type { LoadedService } from "./load-service.ts";
 
 /** A client of one service on a unix socket. */
@@ -16,7 +17,7 @@ export function dialUnix(
   socketPath: string,
   options: ChannelOptions = {},
 ): UnixClient {
-  const raw = new service.Client(`unix://${socketPath}`, credentials.createInsecure(), options);
+  const raw = new service.Client(`unix://${socketPath}`, insecureCredentials(), options);
   return {
     raw,
     call: <Answer>(method: string, request: object, deadlineMs: number) =>
