@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type ChurnNode, newSandbox } from "./churn-node.ts";
+import { type CallOddities, type ChurnNode, newSandbox } from "./churn-node.ts";
 import type { CniOutcome } from "./cni-process.ts";
 import type { Dice } from "./dice.ts";
 import type { LivingPod, PodInterface } from "./living-pod.ts";
@@ -75,14 +75,19 @@ const ACTIONS: readonly [readonly [string, Action], ...(readonly [string, Action
   ["DEL of what never was", delUnknown],
 ];
 
-/** An ADD that may be killed; after a failure DEL comes, as Multus calls it, or it never does. */
+/** An ADD that may be killed, or stand still for a while; after a failure DEL comes, as Multus calls it, or it never does. */
 async function tryAdd(lane: ChurnNode, pod: LivingPod, wanted: PodInterface, dice: Dice): Promise<void> {
   const { sandbox } = pod;
-  const kill = dice.percent(20) ? { killAfterMs: dice.below(KILL_WITHIN_MS) } : {};
-  const outcome = await lane.add(pod, sandbox, wanted, kill);
+  const outcome = await lane.add(pod, sandbox, wanted, oddity(dice));
   if (outcome.exitCode === 0) return;
   if (dice.percent(70)) await mustDel(lane, pod, wanted);
   else await lane.dropDeviceInfo(sandbox, wanted);
+}
+
+function oddity(dice: Dice): CallOddities {
+  const afterMs = dice.below(KILL_WITHIN_MS);
+  if (dice.percent(20)) return { killAfterMs: afterMs };
+  return dice.percent(10) ? { freeze: { afterMs, forMs: dice.below(1_000) } } : {};
 }
 
 /** Kubelet replaces a sandbox that died: the old one's DEL comes before, after or never. */

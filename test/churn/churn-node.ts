@@ -7,7 +7,7 @@ import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
 import { type Delegate, toDelegate } from "../stand-in/multus/network.ts";
 import { pluginEnvironment, pluginStdin } from "../stand-in/multus/plugin-input.ts";
-import { type CniOutcome, callCni } from "./cni-process.ts";
+import { type CniCall, type CniOutcome, callCni } from "./cni-process.ts";
 import type { LivingPod, PodInterface, PodSandbox } from "./living-pod.ts";
 import type { NetworkVariant } from "./network-variants.ts";
 
@@ -19,8 +19,7 @@ const IPAM_PLUGINS = "/usr/lib/cni";
 const ADMISSION_MS = 500;
 
 /** How a verb is called, where that differs from what Multus does when all is well. */
-export interface CallOddities {
-  readonly killAfterMs?: number;
+export interface CallOddities extends Pick<CniCall, "killAfterMs" | "freeze"> {
   /** What DEL is given for a configuration. */
   readonly stdin?: string;
   readonly withoutNetns?: boolean;
@@ -30,6 +29,8 @@ export interface CallOddities {
 export class ChurnNode {
   readonly node: ClusterNode;
   readonly pods: LivingPod[] = [];
+  /** Pods that a test runs on the node beside these; they count as living, and no action of the churn touches them. */
+  residents: readonly LivingPod[] = [];
   readonly #netns: string;
   readonly #graceMs: number;
   readonly #kubelet = new OneAtATime();
@@ -116,7 +117,7 @@ export class ChurnNode {
    */
   isAmbiguous({ devices, createdAt }: AllocationRecord): boolean {
     const withinMs = this.#graceMs + ADMISSION_MS;
-    return this.pods.some(
+    return [...this.pods, ...this.residents].some(
       ({ admittedAt, interfaces }) =>
         admittedAt - createdAt < withinMs && interfaces.some(({ device }) => devices.includes(device)),
     );
@@ -178,7 +179,7 @@ export class ChurnNode {
     pod: LivingPod,
     sandbox: PodSandbox,
     wanted: PodInterface,
-    { killAfterMs, stdin, withoutNetns }: CallOddities,
+    { killAfterMs, freeze, stdin, withoutNetns }: CallOddities,
     keys: { readonly prevResult?: unknown } = {},
   ): Promise<CniOutcome> {
     const delegate = this.#delegate(wanted);
@@ -200,6 +201,7 @@ export class ChurnNode {
       env: { ...this.#environment(), ...env, CNI_COMMAND: verb },
       stdin: stdin ?? JSON.stringify(pluginStdin({ delegate, plugin, deviceInfoFile, prevResult })),
       ...(killAfterMs === undefined ? {} : { killAfterMs }),
+      ...(freeze === undefined ? {} : { freeze }),
     });
   }
 

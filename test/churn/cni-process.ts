@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { freeze } from "../machine/freeze.ts";
 
 /** The CNI executable as images have it. */
 export const EXECUTABLE = resolve(import.meta.dirname, "../../dist/cni/kube-vhostuser");
@@ -13,6 +14,8 @@ export interface CniCall {
   readonly stdin: string;
   /** SIGKILL after so many milliseconds, as when the runtime's own patience ends. */
   readonly killAfterMs?: number;
+  /** SIGSTOP after so many milliseconds, and SIGCONT after so many more. */
+  readonly freeze?: { readonly afterMs: number; readonly forMs: number };
 }
 
 /** How a run ended; no exit code where it was killed. */
@@ -22,7 +25,7 @@ export interface CniOutcome {
 }
 
 /** Runs the executable to its end, or kills it. */
-export async function callCni({ env, stdin, killAfterMs }: CniCall): Promise<CniOutcome> {
+export async function callCni({ env, stdin, killAfterMs, freeze: pause }: CniCall): Promise<CniOutcome> {
   const child = spawn(EXECUTABLE, [], { env: { ...env }, cwd: "/", stdio: ["pipe", "pipe", "inherit"] });
   const closed = new Promise<CniOutcome>((done, fail) => {
     let stdout = "";
@@ -37,6 +40,10 @@ export async function callCni({ env, stdin, killAfterMs }: CniCall): Promise<Cni
   if (killAfterMs !== undefined) {
     await Promise.race([closed, delay(killAfterMs)]);
     child.kill("SIGKILL");
+  }
+  if (pause !== undefined && child.pid !== undefined) {
+    await Promise.race([closed, delay(pause.afterMs)]);
+    if (child.exitCode === null) await freeze(child.pid, pause.forMs);
   }
   return closed;
 }

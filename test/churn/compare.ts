@@ -12,7 +12,8 @@ import type { SwitchView } from "./switch-view.ts";
  * settings, flows, leases, QoS rows, directories, device-info files and records, all of them exactly.
  */
 export async function differences(churned: ChurnNode, view: SwitchView): Promise<readonly string[]> {
-  const { node, pods, leaseDirectory } = churned;
+  const { node, leaseDirectory } = churned;
+  const pods = [...churned.pods, ...churned.residents];
   const attached = pods.flatMap((pod) =>
     pod.interfaces
       .filter(({ name }) => pod.sandbox.attached.has(name))
@@ -84,7 +85,8 @@ const deviceInfoFile = (device: string): string => `vhostuser-sockets-${device}-
 /** Those on disk that no living pod was given and that may stay all the same. */
 async function ambiguousAllocations(churned: ChurnNode): Promise<readonly AllocationRecord[]> {
   const directory = join(churned.node.recordsDirectory, "allocations");
-  const own = new Set(churned.pods.map(({ hostPath }) => `${basename(hostPath)}.json`));
+  const living = [...churned.pods, ...churned.residents];
+  const own = new Set(living.map(({ hostPath }) => `${basename(hostPath)}.json`));
   const others = (await entries(directory)).filter((file) => !own.has(file));
   const { version, schema } = allocationRecordKind;
   const reads = await Promise.all(others.map((file) => readRecord(join(directory, file), version, schema)));

@@ -1,5 +1,7 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
+import { freeze } from "../machine/freeze.ts";
 import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
 
@@ -30,12 +32,14 @@ export class SharedSwitch {
   /**
    * The database ends as in a crash and comes back with what it had, unless it has just done so: the switch looks for
    * it only every 8 s, and would never be there for as many nodes as want it restarted.
+   * @param downMs time in which there is none
    * @returns whether it ended
    */
-  restartDatabase(): Promise<boolean> {
+  restartDatabase(downMs = 0): Promise<boolean> {
     return this.#inTurn("restart the database", async () => {
       if (Date.now() < this.#notBefore) return false;
       await this.#ovs.killDatabase();
+      if (downMs > 0) await delay(downMs);
       await this.#ovs.restartDatabase();
       this.#notBefore = Date.now() + CALM_MS;
       return true;
@@ -55,6 +59,11 @@ export class SharedSwitch {
   /** Whether it ended so lately, for whatever node's run, that it may lack what the daemons give back to it. */
   get isRecovering(): boolean {
     return Date.now() - this.#restartedAt < CALM_MS;
+  }
+
+  /** A part of it stands still for a while; nobody asks it anything meanwhile but the nodes. */
+  freeze(part: "vswitchd" | "ovsdbServer", ms: number): Promise<void> {
+    return this.#inTurn("freeze a part", () => freeze(this.#ovs.pids()[part], ms));
   }
 
   /** An operator's mistake with a port of this node. */

@@ -137,6 +137,11 @@ export class ClusterNode {
     await this.#daemon?.ended;
   }
 
+  /** Whether the daemon's process is there. */
+  get isDaemonRunning(): boolean {
+    return this.#daemon?.isRunning() === true;
+  }
+
   /** The daemon's process. */
   get daemonPid(): number {
     return this.#daemon?.pid ?? -1;

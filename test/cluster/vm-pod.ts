@@ -194,9 +194,29 @@ export class VmPod {
     return this.#require(this.#compute, "allocate").mounts[0]?.hostPath ?? "";
   }
 
+  /** Id of its sandbox, as the CNI executable gets it. */
+  get containerId(): string {
+    return this.#containerId;
+  }
+
+  /** kubelet's uid of the pod. */
+  get uid(): string {
+    return this.#uid;
+  }
+
+  /** Devices that kubelet gave the compute container. */
+  get devices(): readonly string[] {
+    return this.#require(this.#compute, "allocate").deviceIds[SOCKETS] ?? [];
+  }
+
+  /** The pod's interface on the first network. */
+  get interfaceName(): string {
+    return this.#require(this.#status[0], "attach").interface ?? "";
+  }
+
   /** The switch's port of the first vhost-user interface. */
   get portName(): string {
-    return portName(this.#containerId, this.#require(this.#status[0], "attach").interface ?? "");
+    return portName(this.#containerId, this.interfaceName);
   }
 
   get sidecar(): Container {

@@ -1,0 +1,77 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { waitUntil } from "../machine/wait-until.ts";
+import { type ChurnNode, newSandbox } from "./churn-node.ts";
+import { differences } from "./compare.ts";
+import type { Dice } from "./dice.ts";
+import type { LivingPod } from "./living-pod.ts";
+import type { SharedSwitch } from "./shared-switch.ts";
+
+const CONVERGE_LIMIT_MS = 60_000;
+/** Times that kubelet makes a sandbox anew before the test calls it broken. */
+const SANDBOXES = 40;
+
+/** As kubelet does: every pod whose sandbox lacks an interface gets a new sandbox, until it has all. */
+export async function bringUp(lane: ChurnNode): Promise<void> {
+  await lane.node.untilHealthy();
+  for (const pod of lane.pods) {
+    for (let attempt = 1; !isWhole(pod); attempt++) {
+      const answers: string[] = [];
+      for (const wanted of pod.interfaces) await lane.del(pod, pod.sandbox, wanted);
+      pod.sandbox = newSandbox();
+      for (const wanted of pod.interfaces) {
+        answers.push((await lane.add(pod, pod.sandbox, wanted)).stdout);
+      }
+      if (attempt === SANDBOXES) throw new Error(`pod ${pod.name} cannot be attached: ${answers.join()}`);
+      if (!isWhole(pod)) await delay(100);
+    }
+  }
+}
+
+function isWhole({ interfaces, sandbox }: LivingPod): boolean {
+  return interfaces.every(({ name }) => sandbox.attached.has(name));
+}
+
+/** Waits until the node has what its pods should have and nothing else. @throws Failure with all differences */
+export async function agree(lane: ChurnNode, shared: SharedSwitch): Promise<void> {
+  let left: readonly string[] = [];
+  await waitUntil(
+    async () => {
+      await lane.visit();
+      left = await differences(lane, await shared.view());
+      return left.length === 0;
+    },
+    {
+      what: "what there is is what should be",
+      limitMs: CONVERGE_LIMIT_MS,
+      everyMs: 100,
+      detail: () => left.join("; "),
+    },
+  );
+}
+
+/** So that a run depends on its seed and not on the runs before it; half of the pods end without DEL. */
+export async function endAll(lane: ChurnNode, dice: Dice): Promise<void> {
+  for (const pod of [...lane.pods]) {
+    const interfaces = dice.percent(50) ? pod.interfaces : [];
+    for (const wanted of interfaces) await lane.del(pod, pod.sandbox, wanted);
+    lane.forget(pod);
+  }
+}
+
+/** In peace CHECK finds nothing, unless the switch has just restarted for another node's run. */
+export async function checkAll(lane: ChurnNode, shared: SharedSwitch): Promise<void> {
+  for (const pod of lane.pods) {
+    for (const wanted of pod.interfaces) {
+      await waitUntil(
+        async () => {
+          const { exitCode, stdout } = await lane.check(pod, wanted);
+          if (exitCode === 0) return true;
+          if (!stdout.includes('"code":11,') && !shared.isRecovering)
+            throw new Error(`CHECK of ${pod.name} ${wanted.name}: ${stdout}`);
+          return false;
+        },
+        { what: `CHECK of ${pod.name} ${wanted.name} is answered`, limitMs: CONVERGE_LIMIT_MS, everyMs: 100 },
+      );
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { systemCode } from "../../src/failure/failure.ts";
+import type { Dice } from "../churn/dice.ts";
+import type { SharedSwitch } from "../churn/shared-switch.ts";
+import { freeze } from "../machine/freeze.ts";
+import type { Site } from "./site.ts";
+
+/** Something that goes wrong with one node for a while. Over when it resolves; pods come and go meanwhile. */
+export type NodeDisturbance = (site: Site, dice: Dice, shared: SharedSwitch) => Promise<void>;
+
+/** By the name that a round's line tells. */
+export const NODE_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
+  "daemon killed": async ({ node }, dice) => {
+    await node.killDaemon();
+    if (dice.percent(50)) await delay(dice.below(2_000));
+    await node.startDaemon();
+  },
+  "daemon killed while it starts": async ({ node }, dice) => {
+    await node.killDaemon();
+    // Killed in its start this fails, killed after it not.
+    const started = node.startDaemon().catch(() => undefined);
+    await delay(dice.below(600));
+    await node.killDaemon();
+    await started;
+    if (!node.isDaemonRunning) await node.startDaemon();
+  },
+  "daemon replaced": async ({ node }) => {
+    await node.stopDaemon();
+    await node.startDaemon();
+  },
+  "daemon frozen": ({ node }, dice) => freeze(node.daemonPid, 200 + dice.below(5_000)),
+  "kubelet restarted": ({ churn }, dice) => churn.restartKubelet(dice.below(1_500)),
+  "somebody meddled with ports": async ({ node }, dice, shared) => {
+    for (let time = 0; time < 3; time++) await shared.meddle(node.name, dice);
+  },
+  "disk of the records full": async ({ disk }, dice) => {
+    try {
+      await disk.fill();
+      await delay(500 + dice.below(2_500));
+    } finally {
+      await disk.empty();
+    }
+  },
+  "disk of the records read-only": async ({ disk }, dice) => {
+    try {
+      await disk.makeReadOnly();
+      await delay(500 + dice.below(2_500));
+    } finally {
+      await disk.makeWritable();
+    }
+  },
+  "a pod fills the root with bytes": (site, dice) => fillRoot(site, dice, fillWithBytes),
+  "a pod fills the root with files": (site, dice) => fillRoot(site, dice, fillWithFiles),
+  "clock an hour back": ({ clock }, dice) => skewed(clock, -3_600, dice),
+};
+
+async function skewed(clock: Site["clock"], seconds: number, dice: Dice): Promise<void> {
+  try {
+    clock.skew(seconds);
+    await delay(1_000 + dice.below(3_000));
+  } finally {
+    clock.skew(0);
+  }
+}
+
+/** What a pod made stays: that is for the daemon to bound, and to remove when the pod is gone. */
+async function fillRoot(
+  { churn }: Site,
+  dice: Dice,
+  fill: (directory: string) => Promise<void>,
+): Promise<void> {
+  const [first, ...others] = churn.pods.flatMap(({ hostPath, sandbox }) =>
+    [...sandbox.attached.keys()].map((name) => join(hostPath, name)),
+  );
+  if (first === undefined) return;
+  try {
+    await fill(dice.pick([first, ...others]));
+  } catch (error) {
+    // Full, or the daemon has taken the directory away: the pod ended, or it was locked out.
+    if (!["ENOSPC", "ENOENT", "EACCES"].includes(systemCode(error) ?? "")) throw error;
+  }
+}
+
+async function fillWithBytes(directory: string): Promise<void> {
+  const file = join(directory, "filler");
+  const chunk = Buffer.alloc(256 * 1024);
+  try {
+    // More than the root holds; it ends with ENOSPC, unless the daemon removes the file under our hands.
+    for (let written = 0; written < 64; written++) await writeFile(file, chunk, { flag: "a" });
+  } finally {
+    await delay(300);
+    await rm(file, { force: true });
+  }
+}
+
+async function fillWithFiles(directory: string): Promise<void> {
+  for (let number = 0; number < 5_000; number++) await writeFile(join(directory, `filler-${number}`), "");
+}

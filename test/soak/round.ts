@@ -1,0 +1,165 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { PodActions } from "../churn/actions.ts";
+import { Dice } from "../churn/dice.ts";
+import { agree, bringUp, checkAll, endAll } from "../churn/peace.ts";
+import { settledAll } from "../churn/settled-all.ts";
+import { GUEST_ACTIONS } from "./guest-actions.ts";
+import { NODE_DISTURBANCES } from "./node-disturbances.ts";
+import type { Site } from "./site.ts";
+import type { SoakGuest } from "./soak-guest.ts";
+import type { SoakWorld } from "./soak-world.ts";
+import { SWITCH_DISTURBANCES } from "./switch-disturbances.ts";
+
+/** What a round did and found, in words for its line. */
+export interface RoundReport {
+  readonly steps: readonly string[];
+  readonly checked: string;
+}
+
+/** Thrown by a round; the steps so far are what led to it. */
+export class RoundFailure extends Error {
+  readonly steps: readonly string[];
+
+  constructor(steps: readonly string[], cause: unknown) {
+    super("the round failed", { cause });
+    this.steps = steps;
+  }
+}
+
+/**
+ * One round: pods come and go and a guest moves while things go wrong, then peace, in which the world must become what the model says;
+ * then all pods of the churn end, and nothing may be left of them.
+ * @throws RoundFailure
+ */
+export async function runRound(world: SoakWorld, seed: number): Promise<RoundReport> {
+  const steps: string[] = [];
+  const { sites, guests, weather } = world;
+  const dice = new Dice(seed);
+  try {
+    const isAfter = dice.percent(40);
+    weather.isCalm = false;
+    await storm(world, seed, dice, steps, isAfter ? [] : [guestActs(world, seed, dice, steps)]);
+    await settledAll(sites.map(({ churn }) => bringUp(churn)));
+    await agreeAll(world);
+    weather.isCalm = true;
+    await settledAll(sites.map(({ churn }) => checkAll(churn)));
+    await checkGuests(guests);
+    if (isAfter) {
+      await guestActs(world, seed, dice, steps)();
+      await agreeAll(world);
+      await checkGuests(guests);
+    }
+    const pods = sites.map(({ churn }) => churn.pods.length);
+    await settledAll(sites.map(({ churn }) => endAll(churn, new Dice(dice.below(2 ** 32)))));
+    await agreeAll(world);
+    const holdings = await settledAll(sites.map(({ leaks }) => leaks.check()));
+    const each = holdings.map(({ descriptors, mib }, index) => {
+      const { name } = sites[index]?.node ?? {};
+      return `${name}: ${pods[index]} pods, ${sites[index]?.churn.residents.length} guests, ${descriptors} descriptors, ${mib} MiB`;
+    });
+    return { steps, checked: each.join("; ") };
+  } catch (error) {
+    throw new RoundFailure(steps, error);
+  }
+}
+
+/** The model and the world are the same, the guests' pods included. */
+async function agreeAll({ sites, guests, shared }: SoakWorld): Promise<void> {
+  for (const site of sites) {
+    site.churn.residents = guests.filter((guest) => guest.site === site).map((guest) => guest.living());
+  }
+  await settledAll(sites.map(({ churn }) => agree(churn, shared)));
+}
+
+/** Each reaches the next. */
+async function checkGuests(guests: readonly SoakGuest[]): Promise<void> {
+  await settledAll(
+    guests.map((guest, index) => {
+      const peer = guests[(index + 1) % guests.length];
+      return peer === undefined ? Promise.resolve() : guest.check(peer);
+    }),
+  );
+}
+
+/** One guest has its action. */
+function guestActs(
+  { guests, sites }: SoakWorld,
+  seed: number,
+  dice: Dice,
+  steps: string[],
+): () => Promise<void> {
+  const action = GUEST_ACTIONS[seed % GUEST_ACTIONS.length] ?? GUEST_ACTIONS[0];
+  const guest = guests[dice.below(guests.length)];
+  const own = new Dice(dice.below(2 ** 32));
+  return async () => {
+    if (guest === undefined) return;
+    const outcome = await action.run(guest, sites, own);
+    steps.push([guest.name, action.name, outcome].filter((word) => word !== undefined).join(" "));
+  };
+}
+
+/** All at once; each has dice of its own, so that what one does does not hang on how fast another is. */
+async function storm(
+  world: SoakWorld,
+  seed: number,
+  dice: Dice,
+  steps: string[],
+  others: readonly (() => Promise<void>)[],
+): Promise<void> {
+  const { sites } = world;
+  const works = sites.map((site) => {
+    const own = new Dice(dice.below(2 ** 32));
+    return churnSite(site, own, steps);
+  });
+  for (const { name, run } of disturbances(world, seed, dice)) {
+    const pause = dice.below(1_500);
+    works.push(
+      delay(pause)
+        .then(run)
+        .then(() => {
+          steps.push(name);
+        }),
+    );
+  }
+  works.push(...others.map((work) => work()));
+  await settledAll(works);
+}
+
+async function churnSite({ churn, node }: Site, dice: Dice, steps: string[]): Promise<void> {
+  const actions = new PodActions();
+  for (let round = 2 + dice.below(4); round > 0; round--) {
+    const atOnce = Array.from({ length: 1 + dice.below(3) }, () => actions.one(churn, dice));
+    for (const name of await settledAll(atOnce)) steps.push(`${node.name}: ${name}`);
+  }
+}
+
+interface Chosen {
+  readonly name: string;
+  readonly run: () => Promise<void>;
+}
+
+/**
+ * One for each place at most, for what goes wrong with one place twice at once undoes itself. Consecutive seeds choose
+ * consecutive disturbances, so that a long enough run has had all.
+ */
+function disturbances({ sites, shared }: SoakWorld, seed: number, dice: Dice): readonly Chosen[] {
+  const ofNode = (site: Site, [name, disturb]: [string, (typeof NODE_DISTURBANCES)[string]]): Chosen => {
+    const own = new Dice(dice.below(2 ** 32));
+    return { name: `${site.node.name}: ${name}`, run: () => disturb(site, own, shared) };
+  };
+  const nodes = Object.entries(NODE_DISTURBANCES);
+  const switches = Object.entries(SWITCH_DISTURBANCES);
+  const chosen: Chosen[] = [];
+  for (const [index, site] of sites.entries()) {
+    if (index > 0 && dice.percent(60)) continue;
+    const at = index === 0 ? seed : dice.below(nodes.length);
+    const entry = nodes[at % nodes.length];
+    if (entry !== undefined) chosen.push(ofNode(site, entry));
+  }
+  const [name, disturb] = switches[seed % switches.length] ?? [];
+  if (name !== undefined && disturb !== undefined && dice.percent(60)) {
+    const own = new Dice(dice.below(2 ** 32));
+    chosen.push({ name, run: () => disturb(shared, own) });
+  }
+  return chosen;
+}

@@ -1,0 +1,240 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describeThrown } from "../../src/failure/failure.ts";
+import type { LivingPod } from "../churn/living-pod.ts";
+import type { NetworkVariant } from "../churn/network-variants.ts";
+import { SOCKETS } from "../cluster/cluster-node.ts";
+import { smallVmi } from "../cluster/example-vm.ts";
+import { VmPod } from "../cluster/vm-pod.ts";
+import type { GuestImage } from "../guest/image.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import type { Site } from "./site.ts";
+
+/** The guests' own network: GC of the churn's networks, with the churn's pods alone, is none of its business. */
+const VARIANT: NetworkVariant = { name: "guest", keys: { vlan: 7 }, tag: 7 };
+const NETWORK: SelectedNetwork = {
+  namespace: "tests",
+  name: `vhostuser-${VARIANT.name}`,
+  resourceName: SOCKETS,
+  config: {
+    cniVersion: "1.1.0",
+    name: VARIANT.name,
+    type: "kube-vhostuser",
+    ...VARIANT.keys,
+    capabilities: { deviceID: true, CNIDeviceInfoFile: true, mac: true },
+  },
+};
+/** Emulated, on a busy machine. */
+const BOOT_LIMIT_MS = 240_000;
+const PING_LIMIT_MS = 120_000;
+/** A start may fail for as long as something is wrong: switches are back within seconds. */
+const START_LIMIT_MS = 300_000;
+
+/** What a guest needs to be made. */
+export interface SoakGuestOptions {
+  readonly run: LabRun;
+  readonly image: GuestImage;
+  /** From 1. */
+  readonly number: number;
+  /** Whether all is well: a start that begins then must succeed. */
+  readonly isCalm: () => boolean;
+}
+
+/** When the sidecar's process is killed, seen from the calls of OnDefineDomain. */
+export type SidecarKill = "before" | "during" | "after";
+
+/** A VM that lives as long as the soak, in one pod after the other. */
+export class SoakGuest {
+  readonly name: string;
+  readonly address: string;
+  readonly #options: SoakGuestOptions;
+  readonly #mac: string;
+  #pods = 0;
+  #site: Site | undefined;
+  #pod: VmPod | undefined;
+  #admittedAt = 0;
+  /** The kernel's id of this boot: a guest that nobody ended has the same one for ever. */
+  #boot = "";
+
+  constructor(options: SoakGuestOptions) {
+    this.#options = options;
+    this.name = `vm${options.number}`;
+    this.address = `10.1.0.${options.number}`;
+    this.#mac = `02:00:00:00:02:${String(options.number).padStart(2, "0")}`;
+  }
+
+  /** The node that it runs on. */
+  get site(): Site {
+    if (this.#site === undefined) throw new Error(`${this.name} does not run`);
+    return this.#site;
+  }
+
+  /** Its pod, as the model has pods. */
+  living(): LivingPod {
+    const pod = this.#current();
+    const [device = ""] = pod.devices;
+    const name = pod.interfaceName;
+    return {
+      name: pod.name,
+      uid: pod.uid,
+      hostPath: pod.allocationDirectory,
+      interfaces: [{ name, device, network: VARIANT }],
+      admittedAt: this.#admittedAt,
+      sandbox: { containerId: pod.containerId, attached: new Map([[name, {}]]) },
+    };
+  }
+
+  /** A pod of it comes up on a node; where that fails because something is wrong just now, another one. */
+  async start(site: Site): Promise<void> {
+    const end = performance.now() + START_LIMIT_MS;
+    for (;;) {
+      const isCalm = this.#options.isCalm();
+      try {
+        return await this.#startOnce(site);
+      } catch (error) {
+        this.#options.run.cleanup.signal.throwIfAborted();
+        if (isCalm || performance.now() > end) throw error;
+        this.#options.run.progress(`${this.name}: another pod, for ${describeThrown(error).slice(0, 300)}`);
+        await delay(500);
+      }
+    }
+  }
+
+  async #startOnce(site: Site, kill?: SidecarKill): Promise<void> {
+    const pod = this.#newPod(site);
+    try {
+      await this.#makeReady(pod);
+      if (kill === "before") pod.sidecar.kill("SIGKILL");
+      const defined = pod.define();
+      if (kill === "during") await killWithin(pod, defined);
+      await defined;
+      if (kill === "after") pod.sidecar.kill("SIGKILL");
+      await pod.libvirt.start(pod.domainName);
+      await pod.guest.waitForBoot({ limitMs: BOOT_LIMIT_MS });
+      await pod.guest.setAddress(this.#mac, `${this.address}/24`);
+      this.#boot = await bootOf(pod);
+    } catch (error) {
+      await this.#end(pod);
+      throw error;
+    }
+    this.#become(site, pod);
+  }
+
+  /** The pod ends as a whole and another one comes, on this node or another. */
+  async restart(site: Site): Promise<void> {
+    await this.#end(this.#current());
+    await this.start(site);
+  }
+
+  /** QEMU dies; virt-launcher sees it, the pod ends, another one comes. */
+  async killQemu(site: Site): Promise<void> {
+    const pod = this.#current();
+    await pod.libvirt.container.run("sh", ["-c", "kill -KILL $(cat /run/libvirt/qemu/*.pid)"]);
+    await this.restart(site);
+  }
+
+  /**
+   * Started anew with a sidecar that dies. Before the call the VM must not start; after it nothing depends on it; in the
+   * middle of it either.
+   */
+  async restartKillingSidecar(site: Site, kill: SidecarKill): Promise<void> {
+    await this.#end(this.#current());
+    let failed = false;
+    await this.#startOnce(site, kill).catch((error: unknown) => {
+      if (kill === "after" && this.#options.isCalm()) throw error;
+      failed = true;
+    });
+    if (!failed && kill === "before") throw new Error(`${this.name} started without its sidecar`);
+    if (failed) await this.start(site);
+  }
+
+  /**
+   * Live migration. One that fails while something is wrong leaves the guest where it was.
+   * @returns whether it moved
+   */
+  async migrate(to: Site): Promise<boolean> {
+    const source = this.#current();
+    const isCalm = this.#options.isCalm();
+    const target = this.#newPod(to);
+    try {
+      await this.#makeReady(target);
+      await target.prepareAsTarget();
+      await source.libvirt.migrate(source.domainName, target.libvirt);
+    } catch (error) {
+      this.#options.run.cleanup.signal.throwIfAborted();
+      const moved = (await stateOf(target)) === "running" && (await stateOf(source)) !== "running";
+      if (!moved) {
+        await this.#end(target);
+        if (isCalm) throw error;
+        this.#options.run.progress(
+          `${this.name} stays where it is, for ${describeThrown(error).slice(0, 300)}`,
+        );
+        return false;
+      }
+    }
+    this.#become(to, target);
+    await this.#end(source);
+    return true;
+  }
+
+  /** Waits until it answers, is the guest that it was, and reaches another one. */
+  async check(peer: SoakGuest): Promise<void> {
+    const pod = this.#current();
+    const state = await stateOf(pod);
+    if (state !== "running") throw new Error(`${this.name} on ${pod.node.name} is ${state}`);
+    await pod.guest.waitForBoot({ limitMs: PING_LIMIT_MS });
+    const boot = await bootOf(pod);
+    if (boot !== this.#boot) throw new Error(`${this.name} was started anew, and nobody did that`);
+    await pod.guest.waitForPeer(peer.address, PING_LIMIT_MS);
+  }
+
+  #newPod(site: Site): VmPod {
+    const { run, image } = this.#options;
+    const name = `${this.name}-${this.#pods++}`;
+    const vmi = smallVmi({ name: this.name, mac: this.#mac });
+    return new VmPod({ run, node: site.node, name, vmi, network: NETWORK, image });
+  }
+
+  async #makeReady(pod: VmPod): Promise<void> {
+    await pod.allocate();
+    this.#admittedAt = Date.now();
+    await pod.attach();
+    await pod.launch();
+  }
+
+  /** Whatever of it there is: a start may have failed anywhere. DEL must succeed, whatever is wrong. */
+  async #end(pod: VmPod): Promise<void> {
+    // A sidecar that was killed does not answer to its shutdown.
+    await pod.stop().catch(() => undefined);
+    await pod.detach();
+    if (pod.uid !== "") pod.remove();
+  }
+
+  #become(site: Site, pod: VmPod): void {
+    this.#site = site;
+    this.#pod = pod;
+  }
+
+  #current(): VmPod {
+    if (this.#pod === undefined) throw new Error(`${this.name} does not run`);
+    return this.#pod;
+  }
+}
+
+/** The calls take some 50 ms: the first one, between two, the last one. */
+async function killWithin(pod: VmPod, defined: Promise<unknown>): Promise<void> {
+  const over = defined.then(
+    () => undefined,
+    () => undefined,
+  );
+  await Promise.race([over, delay(30)]);
+  pod.sidecar.kill("SIGKILL");
+}
+
+async function bootOf(pod: VmPod): Promise<string> {
+  return (await pod.guest.run("cat /proc/sys/kernel/random/boot_id", { limitMs: 60_000 })).trim();
+}
+
+async function stateOf(pod: VmPod): Promise<string> {
+  return pod.libvirt.state(pod.domainName).catch((error: unknown) => describeThrown(error));
+}

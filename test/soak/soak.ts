@@ -1,0 +1,58 @@
+import { readFile } from "node:fs/promises";
+import { describeThrown } from "../../src/failure/failure.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { RoundFailure, runRound } from "./round.ts";
+import { type SoakWorld, startSoakWorld } from "./soak-world.ts";
+
+/** How long, and which way. */
+export interface SoakOptions {
+  /** Of the first round; each one after has the next number. */
+  readonly seed: number;
+  /** No round begins later than so many minutes after the first one. */
+  readonly minutes: number;
+  /** Most rounds. */
+  readonly rounds: number;
+  readonly say: (line: string) => void;
+}
+
+const LAST_LINES = 80;
+
+/**
+ * Rounds until the time is over or one fails, which is told with all that it takes to look into it.
+ * @returns whether all went well
+ */
+export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> {
+  const { say } = options;
+  const world = await startSoakWorld(run);
+  const end = performance.now() + options.minutes * 60_000;
+  let done = 0;
+  for (; done < options.rounds && performance.now() < end; done++) {
+    const seed = options.seed + done;
+    const began = performance.now();
+    try {
+      const { steps, checked } = await runRound(world, seed);
+      const ms = Math.round(performance.now() - began);
+      say(`round ${done + 1}, seed ${seed}: ${steps.join(", ")} | ${checked} | ${ms} ms`);
+    } catch (error) {
+      run.cleanup.signal.throwIfAborted();
+      await tell(world, seed, error, say);
+      return false;
+    }
+  }
+  say(`${done} rounds, seeds ${options.seed} to ${options.seed + done - 1}: all well`);
+  return true;
+}
+
+async function tell(world: SoakWorld, seed: number, error: unknown, say: (line: string) => void) {
+  const steps = error instanceof RoundFailure ? error.steps : [];
+  const cause = error instanceof RoundFailure ? error.cause : error;
+  const logs = [...world.sites.map(({ node }) => node.daemonLog), world.ovs.vswitchdLog];
+  for (const log of logs) {
+    const text = await readFile(log, "utf8").catch(() => "");
+    say(`--- the last lines of ${log}\n${text.trimEnd().split("\n").slice(-LAST_LINES).join("\n")}`);
+  }
+  say(`--- the round of seed ${seed} failed: ${describeThrown(cause)}`);
+  if (cause instanceof Error && cause.stack !== undefined) say(cause.stack);
+  say(`--- steps: ${steps.join(", ")}`);
+  say(`--- once more: npm run soak -- --seed=${seed} --rounds=1`);
+}
