@@ -1,5 +1,6 @@
-// npm test: everything, after installing what it needs. `-- --unit` runs the tests that need nothing installed but
-// musl-gcc; everything else after `--` goes to vitest.
+// npm test: everything, after installing what it needs, and a soak of KUBE_VHOSTUSER_SOAK_MINUTES (default 5) at the
+// end. `-- --unit` runs the tests that need nothing installed but musl-gcc, `-- --no-soak` leaves the soak out; everything
+// else after `--` goes to vitest, and then there is no soak either.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
@@ -12,9 +13,11 @@ import { buildAll } from "./build/build-all.ts";
 /** One after the other: guests and a polling switch side by side would starve each other on a small machine. */
 const SUITES = ["unit", "integration", "lab"] as const;
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
+const NO_SOAK = "--no-soak";
 
 async function main(): Promise<void> {
-  const args = process.argv.slice(2);
+  const given = process.argv.slice(2);
+  const args = given.filter((arg) => arg !== NO_SOAK);
   if (args.includes("--unit")) {
     process.exitCode = await vitest(["--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
     return;
@@ -33,6 +36,13 @@ async function main(): Promise<void> {
     for (const suite of suites) {
       progress(`tests: ${suite[1] ?? args.join(" ")}`);
       const code = await vitest([...suite, ...args]);
+      if (code !== 0) process.exitCode = code;
+    }
+    if (given.length === 0) {
+      const minutes = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
+      progress(`soak: ${minutes} minutes`);
+      const soak = [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`];
+      const code = await program(process.execPath, soak);
       if (code !== 0) process.exitCode = code;
     }
   } finally {

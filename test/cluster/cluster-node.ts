@@ -1,5 +1,5 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import type { DaemonConfig } from "../../src/config/schema.ts";
 import { mountRoot } from "../../src/mount-root/mount-root.ts";
 import { type Child, startChild } from "../machine/child.ts";
@@ -104,12 +104,14 @@ export class ClusterNode {
     const registrations = () =>
       this.kubelet.registrations.filter(({ resource }) => resource === SOCKETS).length;
     const before = registrations();
-    const [command = process.execPath, ...prefix] = [...this.#daemonPrefix, process.execPath];
+    // By its own first line, which has the flags that it runs with in its image; that finds node in PATH.
+    const [command = DAEMON_PROGRAM, ...args] = [...this.#daemonPrefix, DAEMON_PROGRAM];
+    const path = `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`;
     const daemon = await startChild(this.#run, {
       name: `daemon-${this.name}-${this.#lives}`,
       command,
-      env: { POD_NAMESPACE: DAEMON_POD.namespace, POD_NAME: DAEMON_POD.name },
-      args: [...prefix, ...[DAEMON_PROGRAM, "--config", this.configFile, "--log-level", "debug"]],
+      env: { POD_NAMESPACE: DAEMON_POD.namespace, POD_NAME: DAEMON_POD.name, PATH: path },
+      args: [...args, "--config", this.configFile, "--log-level", "debug"],
     });
     this.#daemon = daemon;
     await waitUntil(

@@ -4,7 +4,7 @@ import { waitUntil } from "../machine/wait-until.ts";
 
 /** Connections that come and go: a scrape, a call that just ends, a bridge that is spoken to for the first time. */
 const SPARE_DESCRIPTORS = 6;
-/** The DaemonSet's limit. */
+/** The DaemonSet's limit; of what is the process's alone, for its program's pages the kernel takes back when it must. */
 const MOST_MIB = 256;
 /** Rounds until a daemon's memory counts as settled, and how many the median is taken of. */
 const WARM_UP = 10;
@@ -62,7 +62,7 @@ export class LeakWatch {
       everyMs: 200,
       detail: () => `${usedBytes(this.#node.root)} bytes are taken`,
     });
-    const mib = residentMib(pid);
+    const mib = ownMib(pid);
     this.#mib.push(mib);
     if (mib > MOST_MIB) throw new Error(`${what} has ${mib} MiB`);
     const growth = growthOf(this.#mib);
@@ -99,9 +99,9 @@ function counted(names: readonly string[]): string {
   return [...groups].map(([name, all]) => `${all.length} ${name}`).join(", ");
 }
 
-function residentMib(pid: number): number {
+function ownMib(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Math.round(Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024);
+  return Math.round(Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) / 1024);
 }
 
 function usedBytes(path: string): number {

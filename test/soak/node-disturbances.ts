@@ -10,8 +10,8 @@ import type { Site } from "./site.ts";
 /** Something that goes wrong with one node for a while. Over when it resolves; pods come and go meanwhile. */
 export type NodeDisturbance = (site: Site, dice: Dice, shared: SharedSwitch) => Promise<void>;
 
-/** By the name that a round's line tells. */
-export const NODE_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
+/** Those that end the daemon, by the name that a round's line tells. */
+const ENDING: Readonly<Record<string, NodeDisturbance>> = {
   "daemon killed": async ({ node }, dice) => {
     await node.killDaemon();
     if (dice.percent(50)) await delay(dice.below(2_000));
@@ -30,6 +30,10 @@ export const NODE_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
     await node.stopDaemon();
     await node.startDaemon();
   },
+};
+
+/** Those that it lives through. */
+export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
   "daemon frozen": ({ node }, dice) => freeze(node.daemonPid, 200 + dice.below(5_000)),
   "kubelet restarted": ({ churn }, dice) => churn.restartKubelet(dice.below(1_500)),
   "somebody meddled with ports": async ({ node }, dice, shared) => {
@@ -54,6 +58,12 @@ export const NODE_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
   "a pod fills the root with bytes": (site, dice) => fillRoot(site, dice, fillWithBytes),
   "a pod fills the root with files": (site, dice) => fillRoot(site, dice, fillWithFiles),
   "clock an hour back": ({ clock }, dice) => skewed(clock, -3_600, dice),
+};
+
+/** All of them. */
+export const NODE_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
+  ...ENDING,
+  ...LASTING_DISTURBANCES,
 };
 
 async function skewed(clock: Site["clock"], seconds: number, dice: Dice): Promise<void> {

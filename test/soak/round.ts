@@ -4,11 +4,12 @@ import { Dice } from "../churn/dice.ts";
 import { agree, bringUp, checkAll, endAll } from "../churn/peace.ts";
 import { settledAll } from "../churn/settled-all.ts";
 import { GUEST_ACTIONS } from "./guest-actions.ts";
-import { NODE_DISTURBANCES } from "./node-disturbances.ts";
+import { LASTING_DISTURBANCES, NODE_DISTURBANCES, type NodeDisturbance } from "./node-disturbances.ts";
 import type { Site } from "./site.ts";
 import type { SoakGuest } from "./soak-guest.ts";
 import type { SoakWorld } from "./soak-world.ts";
 import { SWITCH_DISTURBANCES } from "./switch-disturbances.ts";
+import { ageRecord, tearRecord } from "./torn-record.ts";
 
 /** What a round did and found, in words for its line. */
 export interface RoundReport {
@@ -43,6 +44,7 @@ export async function runRound(world: SoakWorld, seed: number): Promise<RoundRep
     await agreeAll(world);
     weather.isCalm = true;
     await settledAll(sites.map(({ churn }) => checkAll(churn)));
+    await damageRecords(world, dice, steps);
     await checkGuests(guests);
     if (isAfter) {
       await guestActs(world, seed, dice, steps)();
@@ -79,6 +81,18 @@ async function checkGuests(guests: readonly SoakGuest[]): Promise<void> {
       return peer === undefined ? Promise.resolve() : guest.check(peer);
     }),
   );
+}
+
+/** With the node at peace otherwise: what a pod's end means for a record that cannot be read is another story. */
+async function damageRecords(world: SoakWorld, dice: Dice, steps: string[]): Promise<void> {
+  const { sites, shared } = world;
+  const [site] = sites;
+  const fate = dice.below(10);
+  if (site === undefined || fate < 4) return;
+  const done = fate < 8 ? await tearRecord(site, shared, dice) : await ageRecord(site, dice);
+  if (done === undefined) return;
+  steps.push(`${site.node.name}: ${done}`);
+  await agreeAll(world);
 }
 
 /** One guest has its action. */
@@ -143,18 +157,17 @@ interface Chosen {
  * consecutive disturbances, so that a long enough run has had all.
  */
 function disturbances({ sites, shared }: SoakWorld, seed: number, dice: Dice): readonly Chosen[] {
-  const ofNode = (site: Site, [name, disturb]: [string, (typeof NODE_DISTURBANCES)[string]]): Chosen => {
+  const ofNode = (site: Site, [name, disturb]: [string, NodeDisturbance]): Chosen => {
     const own = new Dice(dice.below(2 ** 32));
     return { name: `${site.node.name}: ${name}`, run: () => disturb(site, own, shared) };
   };
-  const nodes = Object.entries(NODE_DISTURBANCES);
   const switches = Object.entries(SWITCH_DISTURBANCES);
   const chosen: Chosen[] = [];
   for (const [index, site] of sites.entries()) {
-    if (index > 0 && dice.percent(60)) continue;
-    const at = index === 0 ? seed : dice.below(nodes.length);
-    const entry = nodes[at % nodes.length];
-    if (entry !== undefined) chosen.push(ofNode(site, entry));
+    // The second node's daemon lives as long as the soak, so that what it holds can be watched.
+    const possible = Object.entries(index === 0 ? NODE_DISTURBANCES : LASTING_DISTURBANCES);
+    const entry = possible[(index === 0 ? seed : dice.below(possible.length)) % possible.length];
+    if (entry !== undefined && (index === 0 || dice.percent(40))) chosen.push(ofNode(site, entry));
   }
   const [name, disturb] = switches[seed % switches.length] ?? [];
   if (name !== undefined && disturb !== undefined && dice.percent(60)) {

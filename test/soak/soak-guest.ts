@@ -129,7 +129,8 @@ export class SoakGuest {
   /** QEMU dies; virt-launcher sees it, the pod ends, another one comes. */
   async killQemu(site: Site): Promise<void> {
     const pod = this.#current();
-    await pod.libvirt.container.run("sh", ["-c", "kill -KILL $(cat /run/libvirt/qemu/*.pid)"]);
+    const pidFile = `/run/libvirt/qemu/${pod.domainName}.pid`;
+    await pod.libvirt.container.run("sh", ["-c", `kill -KILL "$(cat ${pidFile})"`]);
     await this.restart(site);
   }
 

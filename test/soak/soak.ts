@@ -15,7 +15,10 @@ export interface SoakOptions {
   readonly say: (line: string) => void;
 }
 
-const LAST_LINES = 80;
+const LAST_LINES = 60;
+/** What the switch says at every change of a port. */
+const CHATTER =
+  /dpif_netdev\|INFO|VHOST_CONFIG.*(socket created|segmentation|Linear|reconnecting|No such file)/;
 
 /**
  * Rounds until the time is over or one fails, which is told with all that it takes to look into it.
@@ -32,7 +35,7 @@ export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> 
     try {
       const { steps, checked } = await runRound(world, seed);
       const ms = Math.round(performance.now() - began);
-      say(`round ${done + 1}, seed ${seed}: ${steps.join(", ")} | ${checked} | ${ms} ms`);
+      say(`round ${done + 1}, seed ${seed}: ${counted(steps)} | ${checked} | ${ms} ms`);
     } catch (error) {
       run.cleanup.signal.throwIfAborted();
       await tell(world, seed, error, say);
@@ -43,13 +46,21 @@ export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> 
   return true;
 }
 
+/** In the order of their first time; what came several times with how often. */
+function counted(steps: readonly string[]): string {
+  const groups = Map.groupBy(steps, (step) => step);
+  return [...groups].map(([step, all]) => (all.length === 1 ? step : `${step} (${all.length})`)).join(", ");
+}
+
 async function tell(world: SoakWorld, seed: number, error: unknown, say: (line: string) => void) {
   const steps = error instanceof RoundFailure ? error.steps : [];
   const cause = error instanceof RoundFailure ? error.cause : error;
   const logs = [...world.sites.map(({ node }) => node.daemonLog), world.ovs.vswitchdLog];
   for (const log of logs) {
     const text = await readFile(log, "utf8").catch(() => "");
-    say(`--- the last lines of ${log}\n${text.trimEnd().split("\n").slice(-LAST_LINES).join("\n")}`);
+    const lines = text.trimEnd().split("\n");
+    const telling = lines.filter((line) => !CHATTER.test(line)).slice(-LAST_LINES);
+    say(`--- the last lines of ${log}\n${telling.join("\n")}`);
   }
   say(`--- the round of seed ${seed} failed: ${describeThrown(cause)}`);
   if (cause instanceof Error && cause.stack !== undefined) say(cause.stack);
