@@ -112,6 +112,22 @@ describe("a pass of the reconciler", () => {
     expect(await listAllocationDirectories(config.root)).toEqual([]);
   });
 
+  it("reclaims what was allocated while the clock was ahead, once it is as old as the others must be", async () => {
+    now += 3_600_000;
+    await allocate("one");
+    now -= 3_600_000;
+    const one = reconciler();
+    await one.pass();
+    now += 9_000;
+    await one.pass();
+    await one.pass();
+    expect(records.allocations.list()).toHaveLength(1);
+    now += 1_000;
+    await one.pass();
+    await one.pass();
+    expect(records.allocations.list()).toEqual([]);
+  });
+
   it("clears every switch that answers of what ports left behind, and counts it", async () => {
     const repaired: string[] = [];
     const failed: unknown[] = [];

@@ -7,6 +7,7 @@ import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./ku
 import { openBridges } from "./open-bridges.ts";
 import { reclaim } from "./reclaim.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
+import { redateRecords } from "./redate-records.ts";
 import { removeOrphanPorts, type SwitchPort } from "./remove-orphan-ports.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
@@ -119,6 +120,7 @@ export class Reconciler {
       if (kubelet === undefined) return;
       const { switchPorts, silent } = await this.#readSwitches();
       const nowMs = this.#options.clock.now();
+      redateRecords(pass.context.records, nowMs);
       const connected = new Set([
         ...switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
         // Of these nobody can say whether a guest is connected.
