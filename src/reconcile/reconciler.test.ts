@@ -128,6 +128,17 @@ describe("a pass of the reconciler", () => {
     expect(records.allocations.list()).toEqual([]);
   });
 
+  it("removes a directory without a record at the second look, for the clock may just have stepped forward", async () => {
+    const id = "a".repeat(16);
+    await mkdir(join(config.root, id, "one-00000"), { recursive: true });
+    now = Date.now() + 3_600_000;
+    const one = reconciler();
+    await one.pass();
+    expect(await listAllocationDirectories(config.root)).toEqual([id]);
+    await one.pass();
+    expect(await listAllocationDirectories(config.root)).toEqual([]);
+  });
+
   it("clears every switch that answers of what ports left behind, and counts it", async () => {
     const repaired: string[] = [];
     const failed: unknown[] = [];

@@ -40,6 +40,7 @@ export class Reconciler {
   readonly #sockets: SwitchSockets;
   #wake = new AbortController();
   #abandoned: ReadonlySet<string> = new Set();
+  #unknown: ReadonlySet<string> = new Set();
   #loop: Promise<void> = Promise.resolve();
 
   constructor(options: ReconcilerOptions) {
@@ -130,7 +131,8 @@ export class Reconciler {
       await removeOrphanPorts(switchPorts, kubelet, nowMs, pass);
       const ofPorts = new Set(switchPorts.map(({ port }) => port.owner.allocationId));
       // A directory without a record may be of any switch.
-      if (silent.size === 0) await removeUnknownDirectories(ofPorts, nowMs, pass);
+      if (silent.size > 0) return;
+      this.#unknown = await removeUnknownDirectories(ofPorts, this.#unknown, nowMs, pass);
     });
     await this.#stage("what ports left behind", () => removeStrays(pass));
     passed();
