@@ -9,13 +9,16 @@ export interface GuestAction {
   readonly run: (guest: SoakGuest, sites: readonly Site[], dice: Dice) => Promise<string | undefined>;
 }
 
+/** All calls of OnDefineDomain together take about as long. */
+const DEFINE_MS = 400;
+
 const migrates: GuestAction = {
   name: "migrates",
   run: async (guest, sites) => {
     const others = sites.filter((site) => site !== guest.site);
     const [to] = others;
     if (to === undefined) throw new Error("there is one node only");
-    return (await guest.migrate(to)) ? `to ${to.node.name}` : "not, and stays";
+    return guest.migrate(to);
   },
 };
 
@@ -35,9 +38,10 @@ const restarts: GuestAction = {
   },
 };
 
-const losesSidecar = (kill: SidecarKill): GuestAction => ({
-  name: `has its sidecar killed ${kill} OnDefineDomain`,
+const losesSidecar = (when: "before" | "during" | "after"): GuestAction => ({
+  name: `has its sidecar killed ${when} OnDefineDomain`,
   run: async (guest, sites, dice) => {
+    const kill: SidecarKill = when === "during" ? { withinMs: dice.below(DEFINE_MS) } : when;
     await guest.restartKillingSidecar(anySite(sites, dice), kill);
     return undefined;
   },

@@ -10,7 +10,7 @@ const MOST_MIB = 256;
 const WARM_UP = 10;
 const WINDOW = 5;
 /** V8 takes memory when it pleases, so only growth beyond what it does at rest tells. */
-const GROWTH_MIB = 48;
+const GROWTH_MIB = 24;
 /** Of an idle root: empty directories and sockets take no blocks. */
 const MOST_ROOT_BYTES = 1024 * 1024;
 const SETTLE_LIMIT_MS = 60_000;

@@ -1,6 +1,7 @@
+import { closeSync, openSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { systemCode } from "../../src/failure/failure.ts";
 import type { Dice } from "../churn/dice.ts";
 import type { SharedSwitch } from "../churn/shared-switch.ts";
@@ -58,6 +59,7 @@ export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
   "a pod fills the root with bytes": (site, dice) => fillRoot(site, dice, fillWithBytes),
   "a pod fills the root with files": (site, dice) => fillRoot(site, dice, fillWithFiles),
   "clock an hour back": ({ clock }, dice) => skewed(clock, -3_600, dice),
+  "clock an hour ahead": ({ clock }, dice) => skewed(clock, 3_600, dice),
 };
 
 /** All of them. */
@@ -105,6 +107,10 @@ async function fillWithBytes(directory: string): Promise<void> {
   }
 }
 
+/** All inodes, if the daemon does not remove them as fast; in slices, for the stand-ins live in this process. */
 async function fillWithFiles(directory: string): Promise<void> {
-  for (let number = 0; number < 5_000; number++) await writeFile(join(directory, `filler-${number}`), "");
+  for (let number = 0; number < 60_000; number++) {
+    closeSync(openSync(join(directory, `filler-${number}`), "w"));
+    if (number % 1_000 === 999) await nextTurn();
+  }
 }

@@ -40,8 +40,8 @@ export interface SoakGuestOptions {
   readonly isCalm: () => boolean;
 }
 
-/** When the sidecar's process is killed, seen from the calls of OnDefineDomain. */
-export type SidecarKill = "before" | "during" | "after";
+/** When the sidecar's process is killed, seen from the calls of OnDefineDomain; or so long after the first one began. */
+export type SidecarKill = "before" | { readonly withinMs: number } | "after";
 
 /** A VM that lives as long as the soak, in one pod after the other. */
 export class SoakGuest {
@@ -106,7 +106,7 @@ export class SoakGuest {
       await this.#makeReady(pod);
       if (kill === "before") pod.sidecar.kill("SIGKILL");
       const defined = pod.define();
-      if (kill === "during") await killWithin(pod, defined);
+      if (typeof kill === "object") await killWithin(pod, defined, kill.withinMs);
       await defined;
       if (kill === "after") pod.sidecar.kill("SIGKILL");
       await pod.libvirt.start(pod.domainName);
@@ -150,10 +150,11 @@ export class SoakGuest {
   }
 
   /**
-   * Live migration. One that fails while something is wrong leaves the guest where it was.
-   * @returns whether it moved
+   * Live migration. One that fails while something is wrong leaves the guest where it was; QEMU ends itself where the
+   * switch is away in the moment in which it is to log the guest's memory, and then the guest starts anew.
+   * @returns what became of it
    */
-  async migrate(to: Site): Promise<boolean> {
+  async migrate(to: Site): Promise<string> {
     const source = this.#current();
     const isCalm = this.#options.isCalm();
     const target = this.#newPod(to);
@@ -163,19 +164,21 @@ export class SoakGuest {
       await source.libvirt.migrate(source.domainName, target.libvirt);
     } catch (error) {
       this.#options.run.cleanup.signal.throwIfAborted();
-      const moved = (await stateOf(target)) === "running" && (await stateOf(source)) !== "running";
-      if (!moved) {
+      if (isCalm) throw error;
+      const words = describeThrown(error).slice(-300);
+      if ((await stateOf(source)) === "running") {
         await this.#end(target);
-        if (isCalm) throw error;
-        this.#options.run.progress(
-          `${this.name} stays where it is, for ${describeThrown(error).slice(0, 300)}`,
-        );
-        return false;
+        return `not, for ${words}`;
+      }
+      if ((await stateOf(target)) !== "running") {
+        await this.#end(target);
+        await this.restart(this.site);
+        return `not, and lost its QEMU, for ${words}`;
       }
     }
     this.#become(to, target);
     await this.#end(source);
-    return true;
+    return `to ${to.node.name}`;
   }
 
   /** Waits until it answers, is the guest that it was, and reaches another one. */
@@ -222,13 +225,9 @@ export class SoakGuest {
   }
 }
 
-/** The calls take some 50 ms: the first one, between two, the last one. */
-async function killWithin(pod: VmPod, defined: Promise<unknown>): Promise<void> {
-  const over = defined.then(
-    () => undefined,
-    () => undefined,
-  );
-  await Promise.race([over, delay(30)]);
+async function killWithin(pod: VmPod, defined: Promise<unknown>, ms: number): Promise<void> {
+  const over = defined.catch(() => undefined);
+  await Promise.race([over, delay(ms)]);
   pod.sidecar.kill("SIGKILL");
 }
 
