@@ -64,7 +64,9 @@ async function disturb(lane: ChurnNode, shared: SharedSwitch, dice: Dice): Promi
   }
   if (fate < 34) {
     await delay(pause);
-    return (await shared.restartDatabase()) ? "database restarted" : "peace";
+    if (!shared.mayRestartDatabase) return "peace";
+    await shared.restartDatabase();
+    return "database restarted";
   }
   if (fate < 35) {
     await shared.restartSwitch();

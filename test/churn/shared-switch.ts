@@ -12,7 +12,7 @@ export class SharedSwitch {
   readonly #ovs: OvsDpdk;
   readonly #bridge: string;
   readonly #turns = new OneAtATime();
-  #notBefore = 0;
+  #databaseRestartedAt = 0;
   #restartedAt = 0;
   #reading: Promise<SwitchView> | undefined;
 
@@ -29,21 +29,22 @@ export class SharedSwitch {
     return this.#reading;
   }
 
-  /**
-   * The database ends as in a crash and comes back with what it had, unless it has just done so: the switch looks for
-   * it only every 8 s, and would never be there for as many nodes as want it restarted.
-   * @param downMs time in which there is none
-   * @returns whether it ended
-   */
-  restartDatabase(downMs = 0): Promise<boolean> {
+  /** The database ends as in a crash and comes back with what it had. @param downMs time in which there is none */
+  restartDatabase(downMs = 0): Promise<void> {
     return this.#inTurn("restart the database", async () => {
-      if (Date.now() < this.#notBefore) return false;
       await this.#ovs.killDatabase();
       if (downMs > 0) await delay(downMs);
       await this.#ovs.restartDatabase();
-      this.#notBefore = Date.now() + CALM_MS;
-      return true;
+      this.#databaseRestartedAt = Date.now();
     });
+  }
+
+  /**
+   * False where it has just ended: the switch looks for it only every 8 s, and would never be there for as many nodes
+   * as want it restarted.
+   */
+  get mayRestartDatabase(): boolean {
+    return Date.now() - this.#databaseRestartedAt > CALM_MS;
   }
 
   /** The switch ends as in a crash and comes back. */

@@ -43,7 +43,7 @@ export async function runRound(world: SoakWorld, seed: number): Promise<RoundRep
     await settledAll(sites.map(({ churn }) => bringUp(churn)));
     await agreeAll(world);
     weather.isCalm = true;
-    await settledAll(sites.map(({ churn }) => checkAll(churn)));
+    await settledAll(sites.map(({ churn }) => checkAll(churn, world.shared)));
     await damageRecords(world, dice, steps);
     await checkGuests(guests);
     if (isAfter) {
