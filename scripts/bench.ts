@@ -6,7 +6,6 @@ import { figuresTable } from "../test/bench/figures-table.ts";
 import { describeMachine } from "../test/bench/machine-description.ts";
 import type { Figure } from "../test/bench/measurement.ts";
 import { SUITES } from "../test/bench/suites.ts";
-import { startSwitch } from "../test/cluster/switch.ts";
 import { type LabRun, openLabRun } from "../test/machine/lab-run.ts";
 import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
@@ -49,7 +48,7 @@ async function main(): Promise<void> {
     // A run for each, so that nothing of one suite is there when the next is measured.
     const taken = await inRun(async (run) => {
       progress(`${suite.name}: start of the switch and the daemon`);
-      return suite.figures({ run, ovs: await startSwitch(run, 0) });
+      return suite.figures({ run });
     });
     figures.push(...taken);
     if (!values.json) console.log(`\n${heading(suite)}\n${figuresTable(taken)}`);

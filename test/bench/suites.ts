@@ -1,4 +1,4 @@
-import { benchSuite, type Suite } from "./bench-suite.ts";
+import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
@@ -10,6 +10,6 @@ export const SUITES: readonly Suite[] = [
   benchSuite(cniSuite, openCniRig),
   benchSuite(devicePluginSuite, openDevicePluginRig),
   benchSuite(sidecarSuite, openSidecarRig),
-  benchSuite(migrationSuite, openMigrationRig),
+  suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),
 ];

@@ -28,33 +28,39 @@ export async function exampleVmi(file = "vm.yaml"): Promise<VirtualMachineInstan
 /** What a smaller VM asks for. */
 export interface SmallVm {
   readonly name: string;
-  readonly mac: string;
+  /** Of its vhost-user interfaces, in order: `net1` and so on. */
+  readonly mac: string | readonly string[];
   readonly hugepages?: string;
+  /** Virtual processors, and a queue of each interface for each of them; default 1. */
+  readonly queues?: number;
 }
 
-/** A VM of one vCPU and 256 MiB with one vhost-user interface, for machines that hold several. */
+/** A VM of 256 MiB with one vhost-user interface or more, for machines that hold several. */
 export function smallVmi(vm: SmallVm): VirtualMachineInstance {
+  const interfaces = [vm.mac].flat().map((macAddress, index) => ({ name: `net${index + 1}`, macAddress }));
+  const queues = vm.queues ?? 1;
   return {
     metadata: { name: vm.name, namespace: "tests" },
     spec: {
       architecture: "amd64",
       domain: {
-        cpu: { cores: 1 },
+        cpu: { cores: queues },
         machine: { type: "q35" },
         memory: {
           guest: "256Mi",
           ...(vm.hugepages === undefined ? {} : { hugepages: { pageSize: vm.hugepages } }),
         },
         devices: {
+          ...(queues === 1 ? {} : { networkInterfaceMultiqueue: true }),
           interfaces: [
             { name: "default", masquerade: {} },
-            { name: "net1", binding: { name: "vhostuser" }, macAddress: vm.mac },
+            ...interfaces.map((one) => ({ ...one, binding: { name: "vhostuser" } })),
           ],
         },
       },
       networks: [
         { name: "default", pod: {} },
-        { name: "net1", multus: { networkName: "vhostuser-network" } },
+        ...interfaces.map(({ name }) => ({ name, multus: { networkName: "vhostuser-network" } })),
       ],
     },
   };

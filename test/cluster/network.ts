@@ -28,3 +28,11 @@ export async function exampleNetwork(file = "network.yaml"): Promise<SelectedNet
     ...(resourceName === undefined ? {} : { resourceName }),
   };
 }
+
+/** The example's network as a cluster has it for one VLAN. */
+export async function vlanNetwork(vlan: number): Promise<SelectedNetwork> {
+  const example = await exampleNetwork();
+  const config: unknown = typeof example.config === "string" ? JSON.parse(example.config) : example.config;
+  const name = `vlan-${vlan}`;
+  return { ...example, name, config: { ...(config as object), name, vlan } };
+}

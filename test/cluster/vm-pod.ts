@@ -33,6 +33,8 @@ export interface VmPodOptions {
   readonly name: string;
   readonly vmi: VirtualMachineInstance;
   readonly network: SelectedNetwork;
+  /** Networks that are not `network`, by their names in the VMI. */
+  readonly otherNetworks?: Readonly<Record<string, SelectedNetwork>>;
   readonly image: GuestImage;
   readonly kubevirtVersion?: KubevirtVersion;
   /**
@@ -91,7 +93,7 @@ export class VmPod {
       .map(({ name }) => {
         const mac = vmi.spec.domain.devices.interfaces?.find((one) => one.name === name)?.macAddress;
         return {
-          ...this.#options.network,
+          ...(this.#options.otherNetworks?.[name] ?? this.#options.network),
           interface: podInterfaceName(vmi, name),
           ...(mac === undefined ? {} : { mac }),
         };
@@ -174,6 +176,23 @@ export class VmPod {
     await this.#require(this.#launcher, "launch").prepareMigrationTarget(this.#options.vmi);
   }
 
+  /** Everything from the pod's admission to the guest's shell. */
+  async start(): Promise<Guest> {
+    await this.allocate();
+    await this.attach();
+    await this.launch();
+    await this.define();
+    return this.boot();
+  }
+
+  /** Everything from the pod's admission to where a migration can come in. */
+  async startAsTarget(): Promise<void> {
+    await this.allocate();
+    await this.attach();
+    await this.launch();
+    await this.prepareAsTarget();
+  }
+
   /** Starts QEMU and waits until the guest's shell answers. */
   async boot(): Promise<Guest> {
     await this.libvirt.start(this.domainName);
@@ -216,7 +235,13 @@ export class VmPod {
 
   /** The switch's port of the first vhost-user interface. */
   get portName(): string {
-    return portName(this.#containerId, this.interfaceName);
+    const [first] = this.portNames;
+    return this.#require(first, "attach");
+  }
+
+  /** The switch's ports, in the order of the VMI's networks. */
+  get portNames(): readonly string[] {
+    return this.#status.map(({ interface: name }) => portName(this.#containerId, name ?? ""));
   }
 
   get sidecar(): Container {
@@ -240,6 +265,13 @@ export class VmPod {
   /** The pod is deleted; nobody tells the device plugin. */
   remove(): void {
     this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.name });
+  }
+
+  /** The VM ends and its pod is deleted. */
+  async end(): Promise<void> {
+    await this.stop();
+    await this.detach();
+    this.remove();
   }
 
   #sandbox() {

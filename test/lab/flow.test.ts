@@ -4,7 +4,7 @@ import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { exampleVmi, smallVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
-import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
+import { BRIDGES, type Switches, startSwitches, vhostPorts } from "../cluster/switch.ts";
 import { VmPod, type VmPodOptions } from "../cluster/vm-pod.ts";
 import { buildGuestImage, type GuestImage } from "../guest/image.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
@@ -12,10 +12,9 @@ import { reserveHugepages } from "../machine/hugepages.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
-import type { OvsDpdk } from "./ovs-dpdk.ts";
 
 let run: LabRun;
-let ovs: OvsDpdk;
+let switches: Switches;
 let image: GuestImage;
 let network: SelectedNetwork;
 let nodes: { a: ClusterNode; b: ClusterNode };
@@ -31,12 +30,10 @@ beforeAll(async () => {
   if (kernel === undefined) throw new Error("no guest kernel; npm test installs it");
   image = await buildGuestImage(kernel);
   network = await exampleNetwork();
-  ovs = await startSwitch(run, 0);
-  const { databaseSocket } = ovs;
-  nodes = {
-    a: await ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket }),
-    b: await ClusterNode.start(run, { name: "b", bridge: BRIDGES.b, databaseSocket }),
-  };
+  switches = await startSwitches(run, 0);
+  const startNode = (name: "a" | "b") =>
+    ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
+  nodes = { a: await startNode("a"), b: await startNode("b") };
   peer = new VmPod({
     run,
     node: nodes.b,
@@ -45,33 +42,16 @@ beforeAll(async () => {
     network,
     image,
   });
-  await start(peer);
+  await peer.start();
   await peer.guest.setAddress(MAC.peer, `${PEER_ADDRESS}/24`);
 });
 afterAll(() => run?.close());
-
-/** Everything between a VM's creation and its guest's shell. */
-async function start(vm: VmPod): Promise<void> {
-  await vm.allocate();
-  await vm.attach();
-  await vm.launch();
-  await vm.define();
-  await vm.boot();
-}
-
-async function end(...vms: VmPod[]): Promise<void> {
-  for (const vm of vms) {
-    await vm.stop();
-    await vm.detach();
-    vm.remove();
-  }
-}
 
 async function onlyThePeerIsLeft(): Promise<void> {
   await waitUntil(
     async () => {
       const [a, b] = [await nodes.a.leftovers(), await nodes.b.leftovers()];
-      const ports = await vhostPorts(ovs);
+      const ports = [...(await vhostPorts(switches.a)), ...(await vhostPorts(switches.b))];
       return a.directories + a.records === 0 && b.directories === 1 && b.records === 2 && ports.length === 1;
     },
     { what: "only the peer's port, directory and records are left", limitMs: 20_000, everyMs: 100 },
@@ -89,13 +69,10 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   const vmi = smallVmi({ name, mac: MAC.vm });
   const source = new VmPod({ run, node: nodes.a, name: `${name}-src`, vmi, network, image, ...options });
   const target = new VmPod({ run, node: nodes.b, name: `${name}-dst`, vmi, network, image, ...options });
-  await start(source);
+  await source.start();
   await source.guest.setAddress(MAC.vm, `${address}/24`);
   await peer.guest.waitForPeer(address);
-  await target.allocate();
-  await target.attach();
-  await target.launch();
-  await target.prepareAsTarget();
+  await target.startAsTarget();
   expect(await isAnnounced(target), "the guest is not there yet").toBe(false);
   const pinging = await peer.guest.startPing(address, 10);
   const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
@@ -118,7 +95,8 @@ describe("a VM with a vhost-user interface", () => {
     expect(await target.libvirt.state(target.domainName)).toBe("running");
     // What was lost was lost in one piece, around the switch-over; none before or after it.
     expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
-    await end(source, target);
+    await source.end();
+    await target.end();
     await onlyThePeerIsLeft();
   });
 
@@ -135,7 +113,8 @@ describe("a VM with a vhost-user interface", () => {
     );
     expect(await target.libvirt.state(target.domainName)).toBe("running");
     expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
-    await end(source, target);
+    await source.end();
+    await target.end();
     await onlyThePeerIsLeft();
   });
 
@@ -157,15 +136,16 @@ describe("a VM with a vhost-user interface", () => {
     }
     const pings = await peer.guest.ping("10.2.0.13", 20);
     expect(pings.received).toBeGreaterThan(0);
-    const before = await ovs.vsctl("get", "Interface", vm.portName, "ofport");
+    const before = await switches.a.vsctl("get", "Interface", vm.portName, "ofport");
     await nodes.a.killDaemon();
     const without = await peer.guest.ping("10.2.0.13", 20);
     expect(without.lost, "traffic does not need the daemon").toBe(0);
     await nodes.a.startDaemon();
-    expect(await ovs.vsctl("get", "Interface", vm.portName, "ofport"), "the port was not made anew").toBe(
-      before,
-    );
-    await end(vm);
+    expect(
+      await switches.a.vsctl("get", "Interface", vm.portName, "ofport"),
+      "the port was not made anew",
+    ).toBe(before);
+    await vm.end();
     await onlyThePeerIsLeft();
   });
 
@@ -188,8 +168,10 @@ describe("a VM with a vhost-user interface", () => {
     expect((await peer.guest.ping("10.2.0.14", 50)).lost).toBe(0);
     expect((await vm.guest.interfaceOf(mac)).queues).toBe(4);
     // A ring each way for each of the four queues.
-    expect((await ovs.vsctl("get", "Interface", vm.portName, "status:num_of_vrings")).trim()).toBe('"8"');
-    await end(vm);
+    expect((await switches.a.vsctl("get", "Interface", vm.portName, "status:num_of_vrings")).trim()).toBe(
+      '"8"',
+    );
+    await vm.end();
     await onlyThePeerIsLeft();
   });
 });

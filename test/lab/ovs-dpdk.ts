@@ -3,10 +3,13 @@ import { join } from "node:path";
 import { type Child, startChild } from "../machine/child.ts";
 import { reserveHugepages } from "../machine/hugepages.ts";
 import type { LabRun } from "../machine/lab-run.ts";
+import type { NetworkNamespace } from "./network-namespace.ts";
 import { missingOvs, ovsEnvironment, runOvsTool, STOP_LIMIT_MS, startOvsdbServer } from "./ovsdb-server.ts";
 
 const VSWITCHD = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SOCKET_MEMORY_MIB = 512;
+/** The longest sleep of a polling thread to which nothing comes. */
+const POLLING_PAUSE_US = 200;
 
 /** A real ovsdb-server and a real OVS-DPDK switch in a directory of their own. */
 export interface OvsDpdk {
@@ -39,16 +42,19 @@ export interface OvsDpdkOptions {
   readonly bridges: readonly string[];
   /** False leaves DPDK off: the switch starts in a moment, needs no hugepages and refuses vhost-user ports. */
   readonly dpdk?: boolean;
+  /** Where it runs, so that links to it outlive a restart; default a namespace that comes and goes with each start. */
+  readonly network?: NetworkNamespace;
 }
 
 /**
- * Starts the switch, with hugepages of its own, and waits until its bridges are up; it goes with the run. DPDK runs with --no-pci (else it takes the machine's own
- * network card) and --in-memory: no hugetlbfs mount, no runtime files, and a killed switch leaks no hugepage.
- * The switch has a network namespace of its own, because bridges make tap devices of their name.
+ * Starts the switch, with hugepages of its own, and waits until its bridges are up; it goes with the run. DPDK runs
+ * with --no-pci (else it takes the machine's own network card) and --in-memory: no hugetlbfs mount, no runtime files,
+ * so that several of them do not meet, and a killed switch leaks no hugepage. The switch has a network namespace of
+ * its own, because bridges make tap devices of their name.
  * @throws Failure part-missing where OVS is not installed or the kernel gives no hugepages
  */
 export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promise<OvsDpdk> {
-  const { directory } = options;
+  const { directory, network } = options;
   const dpdk = options.dpdk ?? true;
   await access(VSWITCHD).catch((cause: unknown) => {
     throw missingOvs(VSWITCHD, cause);
@@ -65,9 +71,9 @@ export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promis
   const start = async (): Promise<Child> => {
     const program = await startChild(run, {
       name: "ovs-vswitchd",
-      command: "unshare",
+      command: network === undefined ? "unshare" : "nsenter",
       args: [
-        "--net",
+        network === undefined ? "--net" : `--net=${network.path}`,
         VSWITCHD,
         `unix:${database.databaseSocket}`,
         `--unixctl=${control}`,
@@ -76,6 +82,7 @@ export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promis
       ],
       env: ovsEnvironment(directory),
       fix: "apt-get install util-linux",
+      logDirectory: directory,
       stopLimitMs: STOP_LIMIT_MS,
     });
     starts += 1;
@@ -130,6 +137,8 @@ function settings(dpdk: boolean): string[] {
     // Else DPDK would take every page that is free for its packet buffers, guests' and pods' too.
     `other_config:dpdk-socket-limit="${SOCKET_MEMORY_MIB}"`,
     "other_config:pmd-cpu-mask=0x2",
+    // Polling without a pause it would take half of the machine from the guests, and answer them later for it.
+    `other_config:pmd-maxsleep=${POLLING_PAUSE_US}`,
     'other_config:dpdk-extra="--no-pci --in-memory"',
   ];
 }

@@ -80,6 +80,7 @@ export async function startOvsdbServer(
       ],
       env: ovsEnvironment(directory),
       fix: INSTALL_OVS,
+      logDirectory: directory,
       stopLimitMs: STOP_LIMIT_MS,
     });
     await Promise.race([vsctl("--no-wait", "init"), program.died]);

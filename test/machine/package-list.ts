@@ -42,8 +42,8 @@ const TESTPMD_LIBRARIES = [
 export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPackage[]>> = {
   bookworm: [
     "openvswitch-switch-dpdk",
-    ...["librte-bus-vdev23", "librte-mempool-ring23", "librte-net-null23", "librte-net-vhost23"],
-    "librte-net-virtio23",
+    ...["librte-bus-vdev23", "librte-mempool-ring23", "librte-net-af-packet23", "librte-net-null23"],
+    ...["librte-net-vhost23", "librte-net-virtio23"],
     ...TESTPMD_LIBRARIES,
     ...[
       "acl",
