@@ -126,6 +126,22 @@ describe("announcing guests", () => {
     await announcer.close();
   });
 
+  it("has the switch look for a guest that has left", async () => {
+    const { dataplane, clock, told, announcer } = await rig();
+    dataplane.setLink(PORT, "up");
+    await clock.asleep();
+    expect(dataplane.expectedMoves).toEqual([]);
+    dataplane.setLink(PORT, "down");
+    expect(dataplane.expectedMoves).toEqual(["br0"]);
+    told.isWanted = false;
+    dataplane.setLink(PORT, "down");
+    told.isWanted = true;
+    told.records = [record({ state: "detaching" })];
+    dataplane.setLink(PORT, "down");
+    expect(dataplane.expectedMoves).toEqual(["br0"]);
+    await announcer.close();
+  });
+
   it("ends when the attachment does", async () => {
     const { dataplane, clock, told, announcer, frames } = await rig();
     dataplane.setLink(PORT, "up");

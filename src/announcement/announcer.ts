@@ -34,7 +34,8 @@ export interface AnnouncerOptions {
 
 /**
  * Announces a guest where its port comes up: after a migration the network learns at once where its MAC is, instead
- * of with the first frame that the guest happens to send. It ends as soon as the guest leaves the port again.
+ * of with the first frame that the guest happens to send. It ends as soon as the guest leaves the port again; the
+ * switch is then told to look out for it elsewhere.
  */
 export class Announcer {
   readonly #options: AnnouncerOptions;
@@ -53,7 +54,10 @@ export class Announcer {
     const onLink = ({ port, link }: LinkChange) => {
       underWay.get(port)?.abort();
       underWay.delete(port);
-      if (link === "down") return;
+      if (link === "down") {
+        this.#expectElsewhere(dataplane, port);
+        return;
+      }
       const left = new AbortController();
       underWay.set(port, left);
       const signal = AbortSignal.any([left.signal, this.#closing.signal]);
@@ -69,6 +73,12 @@ export class Announcer {
       }),
     );
     return dataplane;
+  }
+
+  /** Where it turns up, that node's daemon announces it; this node's own guests are to hear of it at once as well. */
+  #expectElsewhere(dataplane: Dataplane, port: string): void {
+    const record = this.#recordOf(port);
+    if (record !== undefined && this.#options.isWanted()) dataplane.expectMove(record.bridge);
   }
 
   async close(): Promise<void> {

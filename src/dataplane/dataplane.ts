@@ -74,5 +74,11 @@ export interface Dataplane {
     signal: AbortSignal,
   ): Promise<boolean>;
 
+  /**
+   * A guest has left a port of this bridge, perhaps for another node: for some seconds the switch forwards to where
+   * it turns up as soon as it hears of it there, instead of when it gets to it. Returns at once, and fails silently.
+   */
+  expectMove(bridge: string): void;
+
   close(): Promise<void>;
 }

@@ -38,6 +38,7 @@ export class ObservedDataplanes {
       watchLinks: (onLink, signal) => dataplane.watchLinks(onLink, signal),
       announce: (port, frames, signal) =>
         this.#call("announce", () => dataplane.announce(port, frames, signal)),
+      expectMove: (bridge) => dataplane.expectMove(bridge),
       close: () => {
         this.#listed.delete(dataplane);
         return dataplane.close();

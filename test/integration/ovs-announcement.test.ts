@@ -103,6 +103,19 @@ describe("announcing a guest through OVS-DPDK", () => {
     expect(await arrived()).toEqual([1, 1, 1]);
   });
 
+  it("has the switch look again and again for a guest that has left", async () => {
+    // What the bridges were asked by OpenFlow, by whomever.
+    const asked = async () => Number(await rig.ovs.appctl("coverage/read-counter", "ofproto_recv_openflow"));
+    const before = await asked();
+    dataplane.expectMove("br-a");
+    let more = 0;
+    const isAsked = async () => {
+      more = (await asked()) - before;
+      return more >= 20;
+    };
+    await waitUntil(isAsked, { what: "it is asked 20 times", limitMs: 10_000, detail: () => `${more}` });
+  });
+
   it("sends nothing for a port that is gone or somebody else's", async () => {
     await rig.makeForeignPort("foreign", `${rig.socketDirectory}/foreign.sock`);
     expect(await announce("foreign")).toBe(false);

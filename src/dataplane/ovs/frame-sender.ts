@@ -41,6 +41,15 @@ export class FrameSender {
     await connection.exchange(requests, signal);
   }
 
+  /**
+   * Asks the bridge for nothing and waits until it has done that: its switch's main thread turns once.
+   * @throws Failure as {@link send}
+   */
+  async turn(bridge: string, signal: AbortSignal): Promise<void> {
+    const connection = await this.#client(bridge).connection(signal);
+    await connection.exchange([], signal);
+  }
+
   close(): void {
     for (const client of this.#bridges.values()) client.close();
   }

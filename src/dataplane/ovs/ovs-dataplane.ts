@@ -11,6 +11,7 @@ import { ensurePort } from "./ensure-port.ts";
 import { FrameSender } from "./frame-sender.ts";
 import { LinkStates } from "./link-states.ts";
 import { listPorts } from "./list-ports.ts";
+import { MoveWatch } from "./move-watch.ts";
 import { numaNode } from "./numa-node.ts";
 import { PortSecurity } from "./port-security/port-security.ts";
 import { probe } from "./probe.ts";
@@ -50,6 +51,12 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   const sender = new FrameSender(runDirectory);
   const links = new LinkStates(node);
   const closing = new AbortController();
+  const moves = new MoveWatch({
+    turn: (bridge, signal) => sender.turn(bridge, signal),
+    clock: systemClock,
+    logger,
+    closing: closing.signal,
+  });
   const context: OvsContext = { client, databaseSocket, node, logger, security };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
@@ -80,6 +87,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
       await sender.send(bridge, number, frames, signal);
       return true;
     },
+    expectMove: (bridge) => moves.begin(bridge),
     close: async () => {
       closing.abort();
       sender.close();

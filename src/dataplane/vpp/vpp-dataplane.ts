@@ -59,6 +59,8 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     // Neither is built for VPP yet: its guests announce themselves.
     watchLinks: async () => undefined,
     announce: async () => false,
+    // Its forwarding threads learn and forward from the same table.
+    expectMove: () => undefined,
     close: async () => client.close(),
   };
 }

@@ -25,6 +25,8 @@ export class MemoryDataplane implements Dataplane {
   closed = false;
   /** Frames that {@link announce} was given, by port. */
   readonly announced = new Map<string, Uint8Array[]>();
+  /** Bridges that {@link expectMove} was called for. */
+  readonly expectedMoves: string[] = [];
 
   readonly #onLink = new Set<(change: LinkChange) => void>();
   readonly #closing = new AbortController();
@@ -121,6 +123,10 @@ export class MemoryDataplane implements Dataplane {
     if (this.ports.get(name)?.link !== "up") return false;
     this.announced.set(name, [...(this.announced.get(name) ?? []), ...frames]);
     return true;
+  }
+
+  expectMove(bridge: string): void {
+    this.expectedMoves.push(bridge);
   }
 
   async close(): Promise<void> {
