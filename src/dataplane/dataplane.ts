@@ -1,4 +1,4 @@
-import type { PortRequest, PortState } from "./port.ts";
+import type { PortInspection, PortRequest, PortState } from "./port.ts";
 
 /** Whether a bridge can take ports now, else why not and what to do. */
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
@@ -44,6 +44,15 @@ export interface Dataplane {
 
   /** All ports that carry this node's mark. */
   listPorts(signal: AbortSignal): Promise<readonly PortState[]>;
+
+  /**
+   * The ports of {@link listPorts} with queues and counters, as far as the switch tells them; one reading, however
+   * many ports. Counters may be some seconds old.
+   */
+  inspectPorts(signal: AbortSignal): Promise<readonly PortInspection[]>;
+
+  /** The switch's name and release, for people. @throws Failure when it cannot be asked */
+  version(signal: AbortSignal): Promise<string>;
 
   /**
    * Removes what carries this node's mark and serves no port, of the things that a switch keeps beside its ports.

@@ -46,3 +46,23 @@ export interface PortState {
   /** The switch's own words where it could not make the port. */
   readonly error?: string;
 }
+
+/** What went through a port in one direction since the switch made it. */
+export interface Traffic {
+  readonly packets: number;
+  readonly bytes: number;
+  /** Packets that the switch took and did not pass on. */
+  readonly dropped: number;
+}
+
+/** A port with all that its switch tells of it, for people who look. */
+export interface PortInspection extends PortState {
+  /** Pairs of queues that the peer has brought; absent without one, and where the switch does not tell. */
+  readonly queuePairs?: number;
+  /** NUMA node of the guest's memory; likewise. */
+  readonly numaNode?: number;
+  /** Absent where the switch does not tell, or has not counted yet. */
+  readonly traffic?: { readonly fromGuest: Traffic; readonly toGuest: Traffic };
+  /** Drops by their reason, in the switch's own names; reasons without a drop are left out. */
+  readonly drops?: Readonly<Record<string, number>>;
+}

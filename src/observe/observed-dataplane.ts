@@ -10,6 +10,8 @@ type Call =
   | "check-port"
   | "numa-node"
   | "list-ports"
+  | "inspect-ports"
+  | "version"
   | "remove-strays"
   | "ports-settled"
   | "announce";
@@ -33,6 +35,8 @@ export class ObservedDataplanes {
       checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
       numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
+      inspectPorts: (signal) => this.#call("inspect-ports", () => dataplane.inspectPorts(signal)),
+      version: (signal) => this.#call("version", () => dataplane.version(signal)),
       removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
       portsSettled: (signal) => this.#call("ports-settled", () => dataplane.portsSettled(signal)),
       watchLinks: (onLink, signal) => dataplane.watchLinks(onLink, signal),

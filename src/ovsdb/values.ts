@@ -46,3 +46,8 @@ export function optionalShape<Element extends z.ZodType>(element: Element) {
 export const stringMapShape = z
   .tuple([z.literal("map"), z.array(z.tuple([z.string(), z.string()]))])
   .transform(([, pairs]): ReadonlyMap<string, string> => new Map(pairs));
+
+/** Reads a map of strings to integers, such as statistics. */
+export const numberMapShape = z
+  .tuple([z.literal("map"), z.array(z.tuple([z.string(), z.number()]))])
+  .transform(([, pairs]): ReadonlyMap<string, number> => new Map(pairs));

@@ -15,6 +15,8 @@ export function switchAwayContract(
         dataplane.ensurePort(request, signal),
         dataplane.removePort(request.name, signal),
         dataplane.listPorts(signal),
+        dataplane.inspectPorts(signal),
+        dataplane.version(signal),
         dataplane.checkPort(request, signal),
       ];
       return Promise.all(calls.map(async (call) => (await failureOf(call)).code));
@@ -73,7 +75,7 @@ export function switchAwayContract(
       const request = portRequest(rig);
       await dataplane.ensurePort(request, soon());
       await rig.killControl();
-      expect(await codesOfAllCalls(request, soon())).toEqual(Array(4).fill("dataplane-unavailable"));
+      expect(await codesOfAllCalls(request, soon())).toEqual(Array(6).fill("dataplane-unavailable"));
       expect(await dataplane.probe(rig.bridges[0], soon())).toMatchObject({ ready: false });
       await rig.startControl();
       expect(await dataplane.listPorts(soon())).toHaveLength(rig.forgets === true ? 0 : 1);
@@ -85,7 +87,7 @@ export function switchAwayContract(
       const { rig, dataplane } = get();
       const fired = AbortSignal.abort();
       const codes = await codesOfAllCalls(portRequest(rig), fired);
-      expect(codes).toEqual(Array(4).fill("dataplane-timeout"));
+      expect(codes).toEqual(Array(6).fill("dataplane-timeout"));
       expect(await dataplane.probe(rig.bridges[0], fired)).toMatchObject({ ready: false });
     });
   });

@@ -187,6 +187,26 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
       });
     });
 
+    describe("looking at it", () => {
+      it("inspects the ports that it lists", async () => {
+        const [one, other] = [portRequest(rig), portRequest(rig, { name: "vhu00000000000b" })];
+        await dataplane.ensurePort(one, soon());
+        await dataplane.ensurePort(other, soon());
+        await rig.makeForeignPort("foreign", join(rig.socketDirectory, "foreign.sock"));
+        const listed = await dataplane.listPorts(soon());
+        const inspected = await dataplane.inspectPorts(soon());
+        expect(inspected).toHaveLength(2);
+        expect(inspected).toEqual(listed.map((port) => expect.objectContaining(port)));
+        // Nobody is connected, so there are no queues, and nothing went through.
+        expect(inspected.flatMap(({ queuePairs }) => queuePairs ?? [])).toEqual([]);
+        expect(inspected.flatMap(({ traffic }) => traffic?.toGuest.packets ?? 0)).toEqual([0, 0]);
+      });
+
+      it("tells its name and release", async () => {
+        expect(await dataplane.version(soon())).toMatch(/^(Open vSwitch.*DPDK|VPP \S)/);
+      });
+    });
+
     describe("refusing what cannot work", () => {
       it("names the bridges there are when the one asked for is missing", async () => {
         const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { bridge: "nope" }), soon()));

@@ -1,29 +1,62 @@
+import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
 import { requireCommitted } from "../../ovsdb/transaction.ts";
 import { mapValue } from "../../ovsdb/values.ts";
 import type { PortState } from "../port.ts";
 import type { OvsContext } from "./context.ts";
 import { OWNER } from "./marks.ts";
 import { readPortState } from "./port-state.ts";
-import { bridgeTable, interfaceTable, portTable, VHOST_CLIENT, VHOST_SERVER } from "./rows.ts";
+import {
+  bridgeTable,
+  type InterfaceRow,
+  interfaceTable,
+  type PortRow,
+  portTable,
+  VHOST_CLIENT,
+  VHOST_SERVER,
+} from "./rows.ts";
 
-/** {@link Dataplane.listPorts}, in one transaction, so that no port is seen half. */
+/** A table of interfaces, with whatever columns. */
+interface InterfaceReader<Row extends InterfaceRow> {
+  select(where: readonly Condition[]): Operation;
+  read(result: OperationResult | undefined): readonly Row[];
+}
+
+/** A port of this node with its bridge and its interface; without the latter while a transaction of others is half done. */
+export interface OwnPort<Row extends InterfaceRow> {
+  /** Name, empty where no bridge holds it. */
+  readonly bridge: string;
+  readonly port: PortRow;
+  readonly interface: Row | undefined;
+}
+
+/** {@link Dataplane.listPorts}. */
 export async function listPorts(context: OvsContext, signal: AbortSignal): Promise<readonly PortState[]> {
+  const ports = await readOwnPorts(context, interfaceTable, signal);
+  return ports.map(({ bridge, port, interface: row }) => readPortState(bridge, port, row));
+}
+
+/** This node's ports, in one transaction, so that no port is seen half. */
+export async function readOwnPorts<Row extends InterfaceRow>(
+  context: OvsContext,
+  table: InterfaceReader<Row>,
+  signal: AbortSignal,
+): Promise<readonly OwnPort<Row>[]> {
   const mark = mapValue({ owner: OWNER, node: context.node });
   const operations = [
     bridgeTable.select([]),
     portTable.select([["external_ids", "includes", mark]]),
-    interfaceTable.select([["type", "==", VHOST_CLIENT]]),
-    interfaceTable.select([["type", "==", VHOST_SERVER]]),
+    table.select([["type", "==", VHOST_CLIENT]]),
+    table.select([["type", "==", VHOST_SERVER]]),
   ];
   const results = requireCommitted(operations, await context.client.transact(operations, signal));
   const bridgeOf = new Map(
     bridgeTable.read(results[0]).flatMap((bridge) => bridge.ports.map((port) => [port, bridge.name])),
   );
-  const rows = [results[2], results[3]].flatMap((result) => interfaceTable.read(result));
+  const rows = [results[2], results[3]].flatMap((result) => table.read(result));
   const interfaces = new Map(rows.map((row) => [row._uuid, row]));
-  return portTable
-    .read(results[1])
-    .map((port) =>
-      readPortState(bridgeOf.get(port._uuid) ?? "", port, interfaces.get(port.interfaces[0] ?? "")),
-    );
+  return portTable.read(results[1]).map((port) => ({
+    bridge: bridgeOf.get(port._uuid) ?? "",
+    port,
+    interface: interfaces.get(port.interfaces[0] ?? ""),
+  }));
 }

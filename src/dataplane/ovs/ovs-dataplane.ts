@@ -9,6 +9,7 @@ import { checkPort } from "./check-port.ts";
 import type { OvsContext } from "./context.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { FrameSender } from "./frame-sender.ts";
+import { inspectPorts } from "./inspect-ports.ts";
 import { LinkStates } from "./link-states.ts";
 import { listPorts } from "./list-ports.ts";
 import { MoveWatch } from "./move-watch.ts";
@@ -18,6 +19,7 @@ import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { openHeldBridges, removeStrayFlows } from "./settle-security.ts";
+import { version } from "./version.ts";
 import { watchLinks } from "./watch-links.ts";
 
 /** Where the switch is and who asks. */
@@ -76,6 +78,8 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     checkPort: (request, signal) => checkPort(context, request, signal),
     numaNode: (bridge, signal) => numaNode(context, bridge, options.sysfs ?? "/sys", signal),
     listPorts: (signal) => listPorts(context, signal),
+    inspectPorts: (signal) => inspectPorts(context, signal),
+    version: (signal) => version(context, signal),
     removeStrays: async (signal) =>
       (await removeStrays(context, undefined, signal)) + (await removeStrayFlows(context, signal)),
     portsSettled: (signal) => openHeldBridges(context, signal),

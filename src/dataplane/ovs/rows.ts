@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
 import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
-import { optionalShape, setShape, stringMapShape, uuidShape } from "../../ovsdb/values.ts";
+import { numberMapShape, optionalShape, setShape, stringMapShape, uuidShape } from "../../ovsdb/values.ts";
 
 /** Interface.type of a port whose socket QEMU serves and the switch dials. */
 export const VHOST_CLIENT = "dpdkvhostuserclient";
@@ -53,6 +53,12 @@ export const switchTable = new Table("Open_vSwitch", {
   other_config: stringMapShape,
 });
 
+/** The same row, for what the switch says of itself. */
+export const releaseTable = new Table("Open_vSwitch", {
+  ovs_version: optionalShape(z.string()),
+  dpdk_version: optionalShape(z.string()),
+});
+
 export const bridgeTable = new Table("Bridge", {
   _uuid: uuidShape,
   name: z.string(),
@@ -74,7 +80,7 @@ export const portTable = new Table("Port", {
   external_ids: stringMapShape,
 });
 
-export const interfaceTable = new Table("Interface", {
+const interfaceColumns = {
   _uuid: uuidShape,
   name: z.string(),
   type: z.string(),
@@ -89,6 +95,14 @@ export const interfaceTable = new Table("Interface", {
   ingress_policing_burst: z.number(),
   other_config: stringMapShape,
   external_ids: stringMapShape,
+};
+
+export const interfaceTable = new Table("Interface", interfaceColumns);
+
+/** With the counters, which are long and change all the time: only for those who look at them. */
+export const countedInterfaceTable = new Table("Interface", {
+  ...interfaceColumns,
+  statistics: numberMapShape,
 });
 
 /** A root table: its rows stay until somebody deletes them, also when no port refers to them. */
@@ -102,4 +116,5 @@ export type SwitchRow = ReturnType<typeof switchTable.read>[number];
 export type BridgeRow = ReturnType<typeof bridgeTable.read>[number];
 export type PortRow = ReturnType<typeof portTable.read>[number];
 export type InterfaceRow = ReturnType<typeof interfaceTable.read>[number];
+export type CountedInterfaceRow = ReturnType<typeof countedInterfaceTable.read>[number];
 export type QosRow = ReturnType<typeof qosTable.read>[number];

@@ -13,6 +13,7 @@ import { probe } from "./probe.ts";
 import { removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { SharedViews } from "./shared-views.ts";
+import { version } from "./version.ts";
 
 /** Where the switch is and who asks. */
 export interface VppDataplaneOptions {
@@ -53,6 +54,9 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       allDifferences(await views.read(await client.connection(signal), signal), request),
     numaNode: (bridge, signal) => numaNode(context, bridge, signal),
     listPorts: (signal) => listPorts(context, signal),
+    // Its counters and queues are in its statistics segment, which is shared memory and not in its binary API.
+    inspectPorts: (signal) => listPorts(context, signal),
+    version: (signal) => version(context, signal),
     removeStrays: (signal) => removeStrays(context, signal),
     // Nothing is held back: a port's rules are on it before it is up.
     portsSettled: async () => undefined,

@@ -1,6 +1,6 @@
 import { orAborted } from "../../../src/clock/or-aborted.ts";
 import type { Dataplane, LinkChange, Readiness } from "../../../src/dataplane/dataplane.ts";
-import type { PortRequest, PortState } from "../../../src/dataplane/port.ts";
+import type { PortInspection, PortRequest, PortState } from "../../../src/dataplane/port.ts";
 import { Failure } from "../../../src/failure/failure.ts";
 
 /**
@@ -86,6 +86,19 @@ export class MemoryDataplane implements Dataplane {
   async listPorts(signal: AbortSignal): Promise<readonly PortState[]> {
     await this.#reach(signal);
     return [...this.ports.values()];
+  }
+
+  /** What {@link inspectPorts} tells beyond the state, by port. */
+  readonly inspected = new Map<string, Omit<PortInspection, keyof PortState>>();
+
+  async inspectPorts(signal: AbortSignal): Promise<readonly PortInspection[]> {
+    const ports = await this.listPorts(signal);
+    return ports.map((port) => ({ ...port, ...this.inspected.get(port.name) }));
+  }
+
+  async version(signal: AbortSignal): Promise<string> {
+    await this.#reach(signal);
+    return "a switch in memory";
   }
 
   /** Nothing is held back here. */
