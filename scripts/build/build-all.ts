@@ -14,6 +14,7 @@ export async function buildAll(): Promise<readonly BuiltFile[]> {
     await bundleProgram("daemon"),
     await bundleProgram("mount-root"),
     await bundleProgram("sidecar"),
+    await bundleProgram("ctl"),
     await compileShim({ processor: "x64" }),
     await compileShim({ processor: "arm64" }),
   ];

@@ -8,6 +8,7 @@ import { build, type Plugin } from "esbuild";
 const ALLOCATOR = {
   daemon: [],
   "mount-root": [],
+  ctl: [],
   sidecar: [
     "MALLOC_ARENA_MAX=1",
     "MALLOC_MMAP_THRESHOLD_=65536",
@@ -24,6 +25,7 @@ const ALLOCATOR = {
 const NODE_FLAGS = {
   daemon: ["--max-semi-space-size=2", "--optimize-for-size"],
   "mount-root": [],
+  ctl: [],
   sidecar: [
     "--max-old-space-size=32",
     "--max-semi-space-size=1",

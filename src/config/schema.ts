@@ -147,6 +147,11 @@ export const daemonConfigSchema = z
     cniSocket: absolutePath
       .default("/run/kube-vhostuser/cni.sock")
       .describe("Socket that the CNI executable talks to."),
+    statusSocket: absolutePath
+      .optional()
+      .describe(
+        "Socket of the node's status, which `vhostuserctl` reads, for root alone; `status.sock` beside `cniSocket` where it is left out.",
+      ),
     deviceInfoDirectory: absolutePath
       .default("/var/run/k8s.cni.cncf.io/devinfo")
       .describe("Directory of device-info files (with dp/ and cni/ below it)."),

@@ -16,14 +16,15 @@ import { createAllocator } from "../device-plugin/allocate.ts";
 import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-resource.ts";
 import { DeviceUses } from "../device-plugin/device-uses.ts";
 import { NodePools } from "../device-plugin/node-pools.ts";
-import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
+import { startDevicePlugin } from "../device-plugin/plugin.ts";
 import { PoolPlugins } from "../device-plugin/pools.ts";
 import { DirectoryGuard } from "../directory-guard/guard.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
 import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
-import type { NodeView } from "../observe/node-view.ts";
+import { serveStatus } from "../node-status/serve-status.ts";
+import { statusSocket } from "../node-status/status-socket.ts";
 import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
@@ -33,6 +34,7 @@ import { openRecords, type Records } from "../records/records.ts";
 import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
 import { takeOwnership } from "./owner-lock.ts";
+import { nodeView, type StartedParts } from "./started-parts.ts";
 
 /** What a daemon is built from. */
 export interface DaemonOptions {
@@ -58,15 +60,6 @@ const RECONCILER_SLACK_MS = 60_000;
 /** A daemon that serves until it is closed. */
 export interface Daemon {
   close(): Promise<void>;
-}
-
-/** Parts that the observer tells of, as far as they are there already. */
-interface StartedParts {
-  plugins?: PoolPlugins;
-  dataplane?: DevicePlugin;
-  live?: LiveConfig;
-  guard?: DirectoryGuard;
-  reconciler?: Reconciler;
 }
 
 /**
@@ -97,9 +90,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
   // Filled below, in the order in which they start; metrics and probes tell of them from the beginning.
   const started: StartedParts = {};
+  const startedAt = clock.now();
+  const view = nodeView(config, records, started);
   const observer = await Observer.start({
     listen: config.observe,
-    view: nodeView(options, records, started),
+    view,
     version,
     maxReconcilerSilenceMs: () =>
       (started.live?.current ?? config).reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
@@ -219,6 +214,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   undo.defer(() => server.close());
 
+  const status = await serveStatus({
+    socketPath: statusSocket(config),
+    source: {
+      ...{ context: node, view, version, startedAt, clock },
+      counts: () => observer.counts(),
+      listPods: () => podList.read(),
+    },
+    logger,
+  });
+  undo.defer(() => status.close());
   undo.defer(() => plugins.close());
   // Kubelet would be told of devices and lose them again.
   signal.throwIfAborted();
@@ -271,27 +276,4 @@ function ownersOf(node: string, portName: string, { ports }: Records): readonly 
     .list()
     .filter((record) => record.portName === portName)
     .map((record) => portOwner(node, record));
-}
-
-/** What metrics and probes read, when they are asked. */
-function nodeView({ config }: DaemonOptions, records: Records, started: StartedParts): NodeView {
-  const pluginView = (resource: string, plugin: DevicePlugin | undefined) => ({
-    resource,
-    registered: plugin?.registered ?? false,
-    registrations: plugin?.registrations ?? 0,
-  });
-  const running = () => started.plugins?.byPool ?? new Map();
-  return {
-    records,
-    recordsDirectory: config.recordsDirectory,
-    cniSocket: config.cniSocket,
-    pools: () => [...running()].map(([name, { devices }]) => ({ name, devices: devices.current() })),
-    plugins: () => [
-      ...(started.live?.current ?? config).pools.map(({ name, resource }) =>
-        pluginView(resource, running().get(name)?.plugin),
-      ),
-      pluginView(config.dataplaneResource, started.dataplane),
-    ],
-    guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
-  };
 }

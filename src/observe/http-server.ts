@@ -1,5 +1,7 @@
+import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, ListenOptions } from "node:net";
+import { dirname } from "node:path";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 
@@ -10,20 +12,29 @@ export interface Page {
   readonly body: string;
 }
 
+/** Where a server listens. */
+export type HttpPlace =
+  | {
+      /** IP address. */
+      readonly address: string;
+      /** 0 for any free one. */
+      readonly port: number;
+    }
+  | {
+      /** Unix socket, made for its owner alone; its directory is made where it is missing. */
+      readonly socketPath: string;
+    };
+
 /** Where to listen and what to answer. */
-export interface HttpServerOptions {
-  /** IP address. */
-  readonly address: string;
-  /** 0 for any free one. */
-  readonly port: number;
+export type HttpServerOptions = HttpPlace & {
   /** By path, which must be met exactly: nothing of a request is ever part of a file's name. */
-  readonly pages: ReadonlyMap<string, () => Promise<Page>>;
+  readonly pages: ReadonlyMap<string, (query: URLSearchParams) => Promise<Page>>;
   readonly logger: Logger;
-}
+};
 
 /** A server that runs until it is closed. */
 export interface HttpServer {
-  /** Without a slash at its end. */
+  /** Without a slash at its end; `unix:` and the path of a socket. */
   readonly url: string;
   /** Takes no more requests and waits for those that run, for a second at most. */
   close(): Promise<void>;
@@ -51,26 +62,57 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
   );
   server.maxConnections = MAX_CONNECTIONS;
   await listen(server, options);
-  const { address, port, family } = server.address() as AddressInfo;
-  return {
-    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
-    close: () => close(server),
-  };
+  return { url: urlOf(server, options), close: () => close(server) };
 }
 
-function listen(server: Server, { address, port, logger }: HttpServerOptions): Promise<void> {
+function urlOf(server: Server, place: HttpPlace): string {
+  if ("socketPath" in place) return `unix:${place.socketPath}`;
+  const { address, port, family } = server.address() as AddressInfo;
+  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+async function listen(server: Server, options: HttpServerOptions): Promise<void> {
+  if ("socketPath" in options) await listenOnSocket(server, options.socketPath);
+  else {
+    const { address: host, port } = options;
+    await listening(server, { host, port, exclusive: true }).catch((error: unknown) => {
+      throw cannotListen(host, port, error);
+    });
+  }
+  server.on("error", (err) => options.logger.warn({ err }, "a server of pages failed"));
+}
+
+function listening(server: Server, where: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
-    const refuse = (cause: Error) => reject(cannotListen(address, port, cause));
-    server.once("error", refuse);
-    server.listen({ host: address, port, exclusive: true }, () => {
-      server.off("error", refuse);
-      server.on("error", (err) => logger.warn({ err }, "the server of metrics and probes failed"));
+    server.once("error", reject);
+    server.listen(where, () => {
+      server.off("error", reject);
       resolve();
     });
   });
 }
 
-function cannotListen(address: string, port: number, cause: Error): Failure {
+/** Bound beside its name and renamed with its mode already set: never open to others, and a dead one is replaced. */
+async function listenOnSocket(server: Server, path: string): Promise<void> {
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const temporary = `${path}.new`;
+    await rm(temporary, { force: true });
+    await listening(server, { path: temporary });
+    await chmod(temporary, 0o600);
+    await rename(temporary, path);
+  } catch (cause) {
+    throw new Failure({
+      code: "invalid-config",
+      what: `the status of the node cannot be served: ${describeThrown(cause)}`,
+      where: `statusSocket ${path}`,
+      fix: "set statusSocket to a path in a directory that the daemon may write, of at most 103 bytes",
+      cause,
+    });
+  }
+}
+
+function cannotListen(address: string, port: number, cause: unknown): Failure {
   const where = `observe.address ${address}, observe.port ${port}`;
   switch (systemCode(cause)) {
     case "EADDRINUSE":
@@ -84,7 +126,7 @@ function cannotListen(address: string, port: number, cause: Error): Failure {
     default:
       return new Failure({
         code: "invalid-config",
-        what: `metrics and probes cannot be served: ${cause.message}`,
+        what: `metrics and probes cannot be served: ${describeThrown(cause)}`,
         where,
         fix: "set observe.address to an address of this node or pod",
         cause,
@@ -116,10 +158,11 @@ async function respond(
 }
 
 async function pageFor(request: IncomingMessage, pages: HttpServerOptions["pages"]): Promise<Page> {
-  const page = pages.get(request.url?.split("?", 1)[0] ?? "");
+  const [path = "", query] = request.url?.split("?", 2) ?? [];
+  const page = pages.get(path);
   if (page === undefined) return text(404, `there is: ${[...pages.keys()].join(", ")}\n`);
   if (request.method !== "GET" && request.method !== "HEAD") return text(405, "only GET and HEAD\n");
-  return page();
+  return page(new URLSearchParams(query));
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -7,6 +7,12 @@ import { type DeclaredMetric, type LabelsOf, METRICS, type MetricName } from "./
 /** Puts values in at the moment of a scrape. */
 export type Collector = (metrics: Metrics) => void | Promise<void>;
 
+/** One series of a counter. */
+export interface Count {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
 /** The daemon's metrics: those that are declared and no other, in a registry of their own. */
 export class Metrics {
   readonly #registry = new Registry();
@@ -39,6 +45,12 @@ export class Metrics {
   async text(): Promise<string> {
     for (const collect of this.#collectors) await collect(this);
     return this.#registry.metrics();
+  }
+
+  /** What a counter has come to, one for each of its series. */
+  async counts(name: MetricName<"counter">): Promise<readonly Count[]> {
+    const { values } = (await this.#counters.get(name)?.get()) ?? { values: [] };
+    return values.map(({ labels, value }) => ({ labels: { ...labels } as Count["labels"], value }));
   }
 
   /** Adds to a counter; adding 0 makes its series appear, so that `increase()` sees the first event. */

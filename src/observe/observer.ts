@@ -6,7 +6,7 @@ import { collectNode } from "./collect-node.ts";
 import { collectProcess } from "./collect-process.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { type HttpServer, type Page, serveHttp, text } from "./http-server.ts";
-import { Metrics } from "./metrics.ts";
+import { type Count, Metrics } from "./metrics.ts";
 import type { NodeView } from "./node-view.ts";
 import {
   type CniOutcome,
@@ -30,6 +30,16 @@ export interface ObserverOptions {
   readonly maxReconcilerSilenceMs: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** What an {@link Observer} has counted. */
+export interface ObservedCounts {
+  /** Label `kind`. */
+  readonly repairs: readonly Count[];
+  /** Labels `source` and `code`. */
+  readonly errors: readonly Count[];
+  /** When the reconciler went through last, in milliseconds since the epoch. */
+  readonly lastPassAt: number | undefined;
 }
 
 /** Below the second that kubelet gives a probe unless told otherwise. */
@@ -123,6 +133,15 @@ export class Observer {
   /** A guest came up and was announced, or could not be. */
   announced(outcome: "ok" | "failed"): void {
     this.#metrics.count("vhostuser_announcements_total", { outcome });
+  }
+
+  /** What was counted since the daemon started, for people who look. */
+  async counts(): Promise<ObservedCounts> {
+    const [repairs, errors] = await Promise.all([
+      this.#metrics.counts("vhostuser_reconcile_repairs_total"),
+      this.#metrics.counts("vhostuser_errors_total"),
+    ]);
+    return { repairs, errors, lastPassAt: this.reconcile.lastOkAt };
   }
 
   close(): Promise<void> {

@@ -28,6 +28,7 @@ export interface ReconcileWatchOptions {
 export class ReconcileWatch {
   readonly #options: ReconcileWatchOptions;
   #hasFailed = false;
+  #lastOkAt: number | undefined;
 
   constructor(options: ReconcileWatchOptions) {
     this.#options = options;
@@ -35,6 +36,11 @@ export class ReconcileWatch {
     for (const outcome of ["ok", "failed"]) {
       options.metrics.count("vhostuser_reconcile_passes_total", { outcome }, 0);
     }
+  }
+
+  /** When a pass went through last, in milliseconds since the epoch; undefined before the first. */
+  get lastOkAt(): number | undefined {
+    return this.#lastOkAt;
   }
 
   /** A pass begins. @returns to be called at its end, however it ends */
@@ -49,7 +55,8 @@ export class ReconcileWatch {
       metrics.count("vhostuser_reconcile_passes_total", { outcome });
       metrics.observe("vhostuser_reconcile_pass_duration_seconds", { outcome }, seconds);
       if (outcome === "ok") {
-        metrics.set("vhostuser_reconcile_last_ok_timestamp_seconds", {}, clock.now() / 1000);
+        this.#lastOkAt = clock.now();
+        metrics.set("vhostuser_reconcile_last_ok_timestamp_seconds", {}, this.#lastOkAt / 1000);
       }
       onAlive();
     };

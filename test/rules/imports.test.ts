@@ -33,8 +33,10 @@ const TIERS: Readonly<Record<string, number>> = {
   sidecar: 4,
   reconcile: 4,
   observe: 4,
+  "node-status": 4.5,
   daemon: 5,
   "mount-root": 5,
+  ctl: 5,
 };
 
 const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));

@@ -1,0 +1,155 @@
+import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
+import { paint, type Screen } from "../terminal/screen.ts";
+import { type Cell, renderTable } from "../terminal/table.ts";
+import { age, plural, short } from "../terminal/units.ts";
+import { wrap } from "../terminal/wrap.ts";
+import type { Problem } from "./problems.ts";
+
+/** The status of a node, for people. */
+export function renderStatus(screen: Screen, status: NodeStatus, problems: readonly Problem[]): string {
+  const { node, version, at, startedAt } = status;
+  const head = [
+    `node ${paint(screen, "bold", node)}`,
+    `kube-vhostuser ${version}`,
+    `up ${age(at - startedAt)}`,
+    plural(status.interfaces.length, "interface"),
+  ].join(", ");
+  return [
+    head,
+    "",
+    ...renderPools(screen, status),
+    ...renderPods(screen, status),
+    ...renderRest(screen, status),
+    ...renderProblems(screen, problems),
+    "",
+  ].join("\n");
+}
+
+function renderPools(screen: Screen, { pools }: NodeStatus): string[] {
+  const columns = [
+    { title: "POOL", elastic: true },
+    { title: "BRIDGE", elastic: true },
+    { title: "SWITCH", elastic: true },
+    { title: "READY" },
+    { title: "KUBELET" },
+    { title: "DEVICES", right: true },
+    { title: "HEALTHY", right: true },
+    { title: "USED", right: true },
+  ];
+  const rows = pools.map((pool): Cell[] => [
+    pool.name,
+    pool.bridge,
+    pool.switch.version ?? pool.switch.kind,
+    pool.switch.ready ? { text: "yes", tone: "good" } : { text: "no", tone: "bad" },
+    kubelet(pool),
+    String(pool.devices),
+    String(pool.healthy),
+    String(pool.inUse),
+  ]);
+  return renderTable(screen, columns, rows);
+}
+
+function kubelet({ registered, configured }: NodeStatus["pools"][number]): Cell {
+  if (!configured) return { text: "removed", tone: "warning" };
+  return registered ? "yes" : { text: "no", tone: "bad" };
+}
+
+function renderPods(screen: Screen, { interfaces, at }: NodeStatus): string[] {
+  const pods = Map.groupBy(interfaces, ({ pod }) => `${pod.namespace}/${pod.name}`);
+  const sorted = [...pods].sort(([one], [other]) => one.localeCompare(other));
+  const columns = [
+    { title: "INTERFACE" },
+    { title: "DEVICE", elastic: true },
+    { title: "PORT" },
+    { title: "PEER" },
+    { title: "LINK" },
+    { title: "Q", right: true },
+    { title: "MTU", right: true },
+    { title: "DROPS", right: true },
+    { title: "AGE", right: true },
+  ];
+  return sorted.flatMap(([pod, own]) => {
+    const directories = [...new Set(own.flatMap(({ places }) => places?.allocation.path ?? []))];
+    return [
+      "",
+      paint(screen, "bold", pod),
+      ...directories.map((path) => ` ${paint(screen, "dim", "in")} ${path}`),
+      ...renderTable(
+        screen,
+        columns,
+        own.map((one) => cells(one, at)),
+        1,
+      ),
+    ];
+  });
+}
+
+function cells(one: InterfaceStatus, at: number): Cell[] {
+  const { port } = one;
+  const mtu = port?.mtu ?? one.mtu;
+  return [
+    one.name ?? "-",
+    one.device,
+    portCell(one),
+    port === undefined ? "-" : yesOrNo(port.connected),
+    port === undefined ? "-" : { text: port.link, tone: port.link === "up" ? "good" : "warning" },
+    number(port?.queuePairs),
+    number(mtu),
+    number(dropsOf(one)),
+    age(at - one.createdAt),
+  ];
+}
+
+function portCell({ port, portName = "-", portUnknown, state }: InterfaceStatus): Cell {
+  if (state !== "attached") return { text: state, tone: "warning" };
+  if (port?.error !== undefined) return { text: "failed", tone: "bad" };
+  if (port !== undefined) return port.name;
+  return portUnknown === undefined
+    ? { text: "missing", tone: "bad" }
+    : { text: `${portName}?`, tone: "warning" };
+}
+
+function yesOrNo(is: boolean): Cell {
+  return is ? { text: "yes", tone: "good" } : { text: "no", tone: "warning" };
+}
+
+/** Packets that were dropped in both directions; undefined where the switch does not tell. */
+export function dropsOf({ port }: Pick<InterfaceStatus, "port">): number | undefined {
+  const traffic = port?.traffic;
+  return traffic && traffic.fromGuest.dropped + traffic.toGuest.dropped;
+}
+
+function number(value: number | undefined): string {
+  if (value === undefined) return "-";
+  return value < 100_000 ? String(value) : short(value);
+}
+
+function renderRest(screen: Screen, status: NodeStatus): string[] {
+  const { counts, allocations, interfaces, at, lastPassAt } = status;
+  const attached = new Set(interfaces.flatMap(({ allocation }) => allocation ?? []));
+  const bare = allocations.filter(({ id }) => !attached.has(id));
+  const repairs = Object.entries(counts.repairs).filter(([, count]) => count > 0);
+  const lines = [
+    ...(bare.length === 0 ? [] : [`${plural(bare.length, "allocation")} without an interface`]),
+    `last pass of the reconciler: ${lastPassAt === undefined ? "none yet" : `${age(at - lastPassAt)} ago`}`,
+    ...(repairs.length === 0
+      ? []
+      : [`repairs: ${repairs.map(([kind, count]) => `${kind} ${count}`).join(", ")}`]),
+    ...(counts.errors.length === 0
+      ? []
+      : [`errors: ${counts.errors.map((one) => `${one.source} ${one.code} ${one.count}`).join(", ")}`]),
+  ];
+  return ["", ...lines.flatMap((line) => wrap(line, screen.columns))];
+}
+
+function renderProblems(screen: Screen, problems: readonly Problem[]): string[] {
+  if (problems.length === 0) return ["", paint(screen, "good", "no problems")];
+  return [
+    "",
+    paint(screen, "bad", plural(problems.length, "problem")),
+    ...problems.flatMap(({ what, look }) => [
+      ...wrap(what, screen.columns - 2).map((line, index) => (index === 0 ? `- ${line}` : `  ${line}`)),
+      `  ${paint(screen, "dim", `see: ${look}`)}`,
+    ]),
+  ];
+}

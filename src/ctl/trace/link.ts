@@ -1,0 +1,45 @@
+/** Links of the chain, in their order. */
+export const LINKS = [
+  "pod",
+  "allocation",
+  "directory",
+  "device-info",
+  "record",
+  "port",
+  "socket",
+  "connected",
+  "link",
+  "queues",
+] as const;
+
+export type LinkName = (typeof LINKS)[number];
+
+/** What was found of one link of the chain. */
+export interface Link {
+  readonly name: LinkName;
+  /** `waiting` for what only the pod's program can do; `unknown` where nobody tells, which breaks nothing. */
+  readonly verdict: "ok" | "broken" | "waiting" | "unknown";
+  /** In one line what is there. */
+  readonly what: string;
+  /** Of one that is not as it should be. */
+  readonly cause?: string;
+  readonly cure?: string;
+}
+
+/** A link before it has its name. */
+export type Finding = Omit<Link, "name">;
+
+/** All is well. */
+export function ok(what: string): Finding {
+  return { verdict: "ok", what };
+}
+
+/** Something of ours or of the node's is wrong. */
+export function broken(what: string, cause: string, cure: string): Finding {
+  return { verdict: "broken", what, cause, cure };
+}
+
+/** The pod's program has to do something first. */
+export function waiting(what: string, cause: string, cure: string): Finding {
+  return { verdict: "waiting", what, cause, cure };
+}

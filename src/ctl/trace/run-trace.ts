@@ -1,0 +1,80 @@
+import { Failure } from "../../failure/failure.ts";
+import {
+  type NodeStatus,
+  nodeStatusShape,
+  type TracedInterface,
+  traceShape,
+} from "../../node-status/shape.ts";
+import { type CommandContext, printJson } from "../command-context.ts";
+import { EXIT, type ExitCode } from "../commands.ts";
+import { askDaemon } from "../daemon-client.ts";
+import { isBroken, traceChain } from "./chain.ts";
+import { renderTrace } from "./render-trace.ts";
+
+/** Which pod, and which of its interfaces. */
+export interface TraceOptions {
+  /** `name` or `namespace/name`. */
+  readonly pod: string;
+  readonly interface: string | undefined;
+}
+
+/** `vhostuserctl trace`. */
+export async function runTrace(context: CommandContext, options: TraceOptions): Promise<ExitCode> {
+  const socket = await context.socket();
+  const asked = options.pod.split("/");
+  if (asked.length > 2 || asked.includes("")) {
+    throw usage(`${JSON.stringify(options.pod)} is no pod`, "write POD or NAMESPACE/POD");
+  }
+  const name = asked.at(-1) ?? "";
+  const namespace = asked.length === 2 ? asked[0] : undefined;
+  const ask = async (pod: string, of: string | undefined) => {
+    const query = new URLSearchParams({ pod, ...(of === undefined ? {} : { namespace: of }) });
+    return (await askDaemon(socket, `/v1/trace?${query}`, traceShape)).interfaces;
+  };
+  let found = await ask(name, namespace);
+  if (found.length === 0) {
+    const status = await askDaemon(socket, "/v1/node", nodeStatusShape);
+    const launchers = podsOfVm(status, name, namespace);
+    found = (await Promise.all(launchers.map((pod) => ask(pod.name, pod.namespace)))).flat();
+  }
+  const wanted = found.filter((one) => isWanted(one, options.interface));
+  if (wanted.length === 0) {
+    const other = found.map((one) => one.name ?? one.device);
+    throw usage(
+      `pod ${options.pod} has no ${options.interface === undefined ? "vhost-user device" : `interface ${options.interface}`} on this node`,
+      other.length === 0
+        ? "vhostuserctl status lists the pods of this node; kubectl get pod -o wide tells on which node one runs"
+        : `it has ${other.join(", ")}`,
+    );
+  }
+  const traced = wanted.map((one) => ({ interface: one, chain: traceChain(one) }));
+  if (context.json) {
+    printJson(
+      context,
+      traced.map(({ interface: one, chain }) => ({
+        ...one,
+        chain,
+        broken: chain.find(isBroken)?.name ?? null,
+      })),
+    );
+  } else context.screen.write(renderTrace(context.screen, traced));
+  return traced.some(({ chain }) => chain.some(isBroken)) ? EXIT.problem : EXIT.healthy;
+}
+
+function isWanted(one: TracedInterface, name: string | undefined): boolean {
+  return name === undefined || one.name === name || one.device === name;
+}
+
+/** KubeVirt's pods of a VM: virt-launcher-<vm>-<five characters>; two of them while it migrates within the node. */
+function podsOfVm({ interfaces }: NodeStatus, vm: string, namespace: string | undefined) {
+  const prefix = `virt-launcher-${vm}-`;
+  const isOf = (name: string) => name.startsWith(prefix) && /^[a-z0-9]{5}$/.test(name.slice(prefix.length));
+  const pods = interfaces
+    .map(({ pod }) => pod)
+    .filter((pod) => isOf(pod.name) && (namespace === undefined || pod.namespace === namespace));
+  return [...new Map(pods.map((pod) => [`${pod.namespace}/${pod.name}`, pod])).values()];
+}
+
+function usage(what: string, fix: string): Failure {
+  return new Failure({ code: "invalid-request", what, fix });
+}

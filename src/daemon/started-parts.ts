@@ -1,0 +1,40 @@
+import type { LiveConfig } from "../config/live-config.ts";
+import type { DaemonConfig } from "../config/schema.ts";
+import type { DevicePlugin } from "../device-plugin/plugin.ts";
+import type { PoolPlugins } from "../device-plugin/pools.ts";
+import type { DirectoryGuard } from "../directory-guard/guard.ts";
+import type { NodeView } from "../observe/node-view.ts";
+import type { Reconciler } from "../reconcile/reconciler.ts";
+import type { Records } from "../records/records.ts";
+
+/** Parts that the observer tells of, as far as they are there already. */
+export interface StartedParts {
+  plugins?: PoolPlugins;
+  dataplane?: DevicePlugin;
+  live?: LiveConfig;
+  guard?: DirectoryGuard;
+  reconciler?: Reconciler;
+}
+
+/** What metrics and probes read, when they are asked. */
+export function nodeView(config: DaemonConfig, records: Records, started: StartedParts): NodeView {
+  const pluginView = (resource: string, plugin: DevicePlugin | undefined) => ({
+    resource,
+    registered: plugin?.registered ?? false,
+    registrations: plugin?.registrations ?? 0,
+  });
+  const running = () => started.plugins?.byPool ?? new Map();
+  return {
+    records,
+    recordsDirectory: config.recordsDirectory,
+    cniSocket: config.cniSocket,
+    pools: () => [...running()].map(([name, { devices }]) => ({ name, devices: devices.current() })),
+    plugins: () => [
+      ...(started.live?.current ?? config).pools.map(({ name, resource }) =>
+        pluginView(resource, running().get(name)?.plugin),
+      ),
+      pluginView(config.dataplaneResource, started.dataplane),
+    ],
+    guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
+  };
+}

@@ -1,0 +1,63 @@
+import type { Pool } from "../attachment/node-context.ts";
+import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
+import type { PortInspection } from "../dataplane/port.ts";
+import { describeThrown } from "../failure/failure.ts";
+import type { InterfaceStatus } from "./shape.ts";
+
+/** What a switch told at one look. */
+export interface SwitchReading {
+  /** By name; undefined where it could not be read. */
+  readonly ports: ReadonlyMap<string, PortInspection> | undefined;
+  /** Why not. */
+  readonly reason?: string;
+  readonly version?: string;
+}
+
+/** Reads each switch once, however many pools stand for it; one that does not answer says why. */
+export async function readSwitches(
+  pools: Iterable<Pool>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<Dataplane, SwitchReading>> {
+  const dataplanes = [...new Set([...pools].map(({ dataplane }) => dataplane))];
+  const readings = dataplanes.map(async (one) => [one, await readSwitch(one, signal)] as const);
+  return new Map(await Promise.all(readings));
+}
+
+async function readSwitch(dataplane: Dataplane, signal: AbortSignal): Promise<SwitchReading> {
+  const [ports, version] = await Promise.allSettled([
+    dataplane.inspectPorts(signal),
+    dataplane.version(signal),
+  ]);
+  return {
+    ...(ports.status === "fulfilled"
+      ? { ports: new Map(ports.value.map((port) => [port.name, port])) }
+      : { ports: undefined, reason: describeThrown(ports.reason) }),
+    ...(version.status === "fulfilled" ? { version: version.value } : {}),
+  };
+}
+
+/** Whether the switches can take ports on the pools' bridges, by pool. */
+export async function probePools(
+  pools: ReadonlyMap<string, Pool>,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, Readiness>> {
+  const probes = [...pools].map(
+    async ([name, { config, dataplane }]) =>
+      [name, await dataplane.probe(config.dataplane.bridge, signal)] as const,
+  );
+  return new Map(await Promise.all(probes));
+}
+
+/** The part of an interface's status that its switch tells. */
+export function portOf(
+  name: string,
+  reading: SwitchReading | undefined,
+): Pick<InterfaceStatus, "port" | "portUnknown"> {
+  if (reading === undefined) return { portUnknown: "its pool is not there any more" };
+  if (reading.ports === undefined)
+    return { portUnknown: reading.reason ?? "the switch does not tell its ports" };
+  const found = reading.ports.get(name);
+  if (found === undefined) return {};
+  const { owner: _, socketFile: __, ...port } = found;
+  return { port: { ...port, ...(port.drops === undefined ? {} : { drops: { ...port.drops } }) } };
+}

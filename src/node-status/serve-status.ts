@@ -1,0 +1,53 @@
+import { z } from "zod";
+import type { Logger } from "../logging/logger.ts";
+import { type HttpServer, type Page, serveHttp, text } from "../observe/http-server.ts";
+import { OneAnswer } from "./one-answer.ts";
+import { readNode } from "./read-node.ts";
+import { readTrace } from "./read-trace.ts";
+import type { StatusSource } from "./status-source.ts";
+import { stringifyInTurns } from "./stringify-in-turns.ts";
+
+/** What is served, and where. */
+export interface StatusServerOptions {
+  readonly socketPath: string;
+  readonly source: StatusSource;
+  readonly logger: Logger;
+}
+
+/** Time for the switches and kubelet to answer; one that does not is told as such. */
+const READ_MS = 3_000;
+
+/** Kubernetes' names of namespaces and pods. */
+const name = z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/);
+const traceQuery = z.object({ pod: name, namespace: name.optional() });
+
+/**
+ * Serves the node's status as JSON over HTTP on a unix socket that only root can connect to. It changes nothing.
+ * The switches are read once for all who ask at the same time, and work on many interfaces lets the daemon's own in.
+ * @throws Failure `invalid-config` when the socket cannot be made
+ */
+export function serveStatus({ socketPath, source, logger }: StatusServerOptions): Promise<HttpServer> {
+  const node = new OneAnswer(async () => json(await readNode(source, AbortSignal.timeout(READ_MS))));
+  return serveHttp({
+    socketPath,
+    logger,
+    pages: new Map<string, (query: URLSearchParams) => Promise<Page>>([
+      ["/v1/node", () => node.get()],
+      [
+        "/v1/trace",
+        async (query) => {
+          const asked = traceQuery.safeParse(Object.fromEntries(query));
+          if (!asked.success)
+            return text(400, "pod, and optionally namespace, must be names of Kubernetes\n");
+          const { pod, namespace } = asked.data;
+          const wanted = { pod, ...(namespace === undefined ? {} : { namespace }) };
+          return json(await readTrace(source, wanted, AbortSignal.timeout(READ_MS)));
+        },
+      ],
+    ]),
+  });
+}
+
+async function json(value: Readonly<Record<string, unknown>>): Promise<Page> {
+  return { status: 200, contentType: "application/json", body: `${await stringifyInTurns(value)}\n` };
+}

@@ -1,0 +1,169 @@
+import { z } from "zod";
+import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
+
+// What the daemon tells over its status socket, and what vhostuserctl prints with --json. It is an interface: scripts
+// hang on it, so keys are added and not renamed. Times are milliseconds since the epoch, modes are numbers. What an
+// IPAM plugin was called with and a network's external_ids are left out: both may hold what is not for every reader.
+
+const count = z.number().nonnegative();
+
+const podShape = z.object({ namespace: z.string(), name: z.string(), uid: z.string() });
+
+/** Something that is to lie at a path, looked at without following a link. */
+const placeShape = z.object({
+  path: z.string(),
+  kind: z.enum(["directory", "socket", "other", "missing", "unknown"]),
+  owner: z.number().optional(),
+  group: z.number().optional(),
+  /** Permission bits, setgid included. */
+  mode: z.number().optional(),
+  /** Why it is unknown. */
+  reason: z.string().optional(),
+});
+
+const trafficShape = z.object({ packets: count, bytes: count, dropped: count });
+
+const portShape = z.object({
+  name: z.string(),
+  bridge: z.string(),
+  socketPath: z.string(),
+  link: z.enum(["up", "down"]),
+  /** Whether a vhost-user peer is connected. */
+  connected: z.boolean(),
+  mtu: z.number().optional(),
+  queuePairs: z.number().optional(),
+  /** NUMA node of the guest's memory. */
+  numaNode: z.number().optional(),
+  traffic: z.object({ fromGuest: trafficShape, toGuest: trafficShape }).optional(),
+  /** By the switch's own names of reasons. */
+  drops: z.record(z.string(), count).optional(),
+  /** The switch's own words where it could not make the port. */
+  error: z.string().optional(),
+});
+
+const deviceInfoShape = z.object({
+  file: z.string(),
+  state: z.enum(["good", "missing", "wrong"]),
+  /** What is wrong with it. */
+  reason: z.string().optional(),
+});
+
+const interfaceShape = z.object({
+  pod: podShape,
+  /** `allocated` for a device of a pod for which CNI ADD has made no record. */
+  state: z.enum(["allocated", "attaching", "attached", "detaching", "releasing"]),
+  /** Absent, like all that CNI ADD decides, where it is `allocated` only. */
+  name: z.string().optional(),
+  network: z.string().optional(),
+  containerId: z.string().optional(),
+  mac: z.string().optional(),
+  /** Asked for; what is in force is the port's. */
+  mtu: z.number().optional(),
+  vlan: z.object({ mode: z.string(), tag: z.number().optional(), trunks: z.array(z.number()) }).optional(),
+  socketServer: z.enum(["guest", "switch"]),
+  device: z.string(),
+  pool: z.string(),
+  resource: z.string().optional(),
+  /** Absent where there is no record of it. */
+  allocation: z.string().optional(),
+  /** The socket as the pod sees it. */
+  podSocket: z.string().optional(),
+  bridge: z.string().optional(),
+  portName: z.string().optional(),
+  createdAt: z.number(),
+  /** What the interface's directory is to have. */
+  ownership: directoryOwnershipSchema.optional(),
+  places: z.object({ allocation: placeShape, directory: placeShape, socket: placeShape }).optional(),
+  port: portShape.optional(),
+  /** Why nothing is known of the port. */
+  portUnknown: z.string().optional(),
+});
+
+/** An interface that was looked at more closely, for a trace. */
+const tracedShape = interfaceShape.extend({
+  /** Whether kubelet says that the pod holds the device. */
+  holder: z.enum(["held", "not-held", "unknown"]),
+  /** Why that is unknown. */
+  holderUnknown: z.string().optional(),
+  deviceInfo: z.object({ device: deviceInfoShape, attachment: deviceInfoShape.optional() }).optional(),
+  /** The switch of its pool; absent where the pool is not there. */
+  switch: z.object({ ready: z.boolean(), reason: z.string().optional() }).optional(),
+  /** How the port differs from what was asked. */
+  differences: z.array(z.string()).optional(),
+});
+
+const poolShape = z.object({
+  name: z.string(),
+  resource: z.string(),
+  bridge: z.string(),
+  switch: z.object({
+    kind: z.enum(["ovs-dpdk", "vpp"]),
+    ready: z.boolean(),
+    /** Why it is not. */
+    reason: z.string().optional(),
+    version: z.string().optional(),
+  }),
+  /** False for one that is looked after until its last pod is gone. */
+  configured: z.boolean(),
+  devices: count,
+  healthy: count,
+  inUse: count,
+  registered: z.boolean(),
+});
+
+/** Everything about a node. */
+export const nodeStatusShape = z.object({
+  node: z.string(),
+  version: z.string(),
+  startedAt: z.number(),
+  /** When this was read. */
+  at: z.number(),
+  pools: z.array(poolShape),
+  /** Resources, the dataplane's own too, and whether kubelet knows them. */
+  resources: z.array(z.object({ name: z.string(), registered: z.boolean(), registrations: count })),
+  allocations: z.array(
+    z.object({
+      id: z.string(),
+      pool: z.string(),
+      resource: z.string(),
+      devices: z.array(z.string()),
+      /** Absent until one of its interfaces was attached. */
+      pod: podShape.optional(),
+      createdAt: z.number(),
+      directory: placeShape,
+    }),
+  ),
+  interfaces: z.array(interfaceShape),
+  leftovers: z.object({
+    /** Ports with our mark that no record asks for. */
+    ports: z.array(z.object({ name: z.string(), bridge: z.string(), pod: z.string() })),
+    /** Directories of allocations without a record. */
+    directories: z.array(z.string()),
+    /** Files of records that could not be read when the daemon started. */
+    records: z.array(z.object({ file: z.string(), reason: z.string() })),
+  }),
+  /** What was counted since the daemon started; docs/metrics.md says what each is. */
+  counts: z.object({
+    repairs: z.record(z.string(), count),
+    errors: z.array(z.object({ source: z.string(), code: z.string(), count })),
+    socketsMended: count,
+    hoardsEmptied: count,
+  }),
+  /** When the reconciler went through last. */
+  lastPassAt: z.number().optional(),
+});
+
+/** The chain of each interface of the pods that were asked for. */
+export const traceShape = z.object({
+  node: z.string(),
+  at: z.number(),
+  interfaces: z.array(tracedShape),
+});
+
+export type NodeStatus = z.infer<typeof nodeStatusShape>;
+export type PoolStatus = NodeStatus["pools"][number];
+export type InterfaceStatus = z.infer<typeof interfaceShape>;
+export type TracedInterface = z.infer<typeof tracedShape>;
+export type TraceAnswer = z.infer<typeof traceShape>;
+export type Place = z.infer<typeof placeShape>;
+export type DeviceInfoStatus = z.infer<typeof deviceInfoShape>;
