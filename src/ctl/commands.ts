@@ -61,6 +61,13 @@ export const COMMANDS = {
       "The name of a VirtualMachine will do for that of its pod.",
     ],
   },
+  doctor: {
+    summary: "check the node, also while the daemon is down",
+    options: {},
+    description: [
+      "Checks configuration, root and its mount flags, kubelet's sockets, daemon, CNI socket, records, hugepages, switches, permissions, SELinux, versions and leftovers. It reads files and asks the switch itself, so it needs no daemon. It changes nothing.",
+    ],
+  },
 } as const satisfies Readonly<Record<string, DeclaredCommand>>;
 
 export type CommandName = keyof typeof COMMANDS;

@@ -1,7 +1,11 @@
-import { hostname } from "node:os";
+import { execFile } from "node:child_process";
+import { hostname, release } from "node:os";
+import { promisify } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
 import { runCtl } from "./run-ctl.ts";
 import { openScreen } from "./terminal/screen.ts";
+
+const SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
@@ -14,4 +18,17 @@ process.exitCode = await runCtl({
   node: process.env["NODE_NAME"] ?? hostname(),
   version: manifest.version,
   signal: stop.signal,
+  host: {
+    proc: "/proc",
+    sys: "/sys",
+    kernel: release(),
+    uid: process.geteuid?.() ?? 0,
+    run: async (command, args) =>
+      (
+        await promisify(execFile)(command, [...args], {
+          timeout: 5_000,
+          env: { PATH: SYSTEM_PATH, LC_ALL: "C" },
+        })
+      ).stdout,
+  },
 });

@@ -10,6 +10,8 @@ import {
   type ExitCode,
   isCommand,
 } from "./commands.ts";
+import type { CheckedHost } from "./doctor/node-check.ts";
+import { runDoctor } from "./doctor/run-doctor.ts";
 import { commandHelp, programHelp } from "./help/help.ts";
 import { findSocket } from "./settings.ts";
 import { runStatus } from "./status/run-status.ts";
@@ -28,6 +30,8 @@ export interface CtlOptions {
   readonly version: string;
   /** Ends a command that goes on until told to stop. */
   readonly signal: AbortSignal;
+  /** The machine that doctor checks. */
+  readonly host: Omit<CheckedHost, "places" | "version">;
 }
 
 /** Runs one command; what it throws is told in one line. @returns the program's exit code */
@@ -61,7 +65,7 @@ export async function runCtl(options: CtlOptions): Promise<ExitCode> {
 async function runCommand(
   command: CommandName,
   args: readonly string[],
-  { screen, node, signal }: CtlOptions,
+  { screen, node, signal, version, host }: CtlOptions,
 ): Promise<ExitCode> {
   const { values, argument } = parse(command, args);
   if (values["help"] === true) {
@@ -81,6 +85,8 @@ async function runCommand(
       return runStatus(context);
     case "trace":
       return runTrace(context, { pod: argument, interface: text("interface") });
+    case "doctor":
+      return runDoctor(context, { ...host, places, version });
   }
 }
 

@@ -10,7 +10,14 @@ const MENDED =
 /** Whether the interface's directory is there, with owner and mode. */
 export function checkDirectory({ places, ownership }: TracedInterface): Finding {
   if (places === undefined || ownership === undefined) return ok("not looked at");
-  const { allocation, directory } = places;
+  return checkOwnership(places, ownership);
+}
+
+/** The same for the directory of an interface or a device. */
+export function checkOwnership(
+  { allocation, directory }: Pick<NonNullable<TracedInterface["places"]>, "allocation" | "directory">,
+  ownership: NonNullable<TracedInterface["ownership"]>,
+): Finding {
   for (const place of [allocation, directory]) {
     if (place.kind === "directory") continue;
     return place.kind === "missing"

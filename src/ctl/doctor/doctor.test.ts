@@ -1,0 +1,344 @@
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../../test/stand-in/dataplane/memory-dataplane.ts";
+import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
+import { parseConfig } from "../../config/load.ts";
+import { silentLogger } from "../../logging/logger.ts";
+import { serveHttp } from "../../observe/http-server.ts";
+import type { AllocationRecord } from "../../records/allocation-record.ts";
+import { openRecords } from "../../records/records.ts";
+import { daemonCheck } from "./check-daemon.ts";
+import { hugepagesCheck, userCheck, versionsCheck } from "./check-host.ts";
+import { leftoversCheck } from "./check-leftovers.ts";
+import { permissionsCheck } from "./check-permissions.ts";
+import { recordsCheck } from "./check-records.ts";
+import { rootCheck } from "./check-root.ts";
+import { selinuxCheck } from "./check-selinux.ts";
+import { cniCheck, kubeletCheck } from "./check-sockets.ts";
+import { switchCheck } from "./check-switches.ts";
+import { examine } from "./examine.ts";
+import type { CheckedHost, CheckedNode, Finding, NodeCheck } from "./node-check.ts";
+import { renderExamined } from "./run-doctor.ts";
+
+const ID = "0123456789abcdef";
+const LABEL = "system_u:object_r:container_file_t:s0";
+const uid = process.getuid?.() ?? 0;
+const gid = process.getgid?.() ?? 0;
+
+let directory: string;
+let host: CheckedHost;
+let dataplane: MemoryDataplane;
+const servers: Server[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-doctor-"));
+  for (const name of ["root", "proc/self", "sys"]) await mkdir(join(directory, name), { recursive: true });
+  await writeFile(join(directory, "proc/filesystems"), "nodev\ttmpfs\n");
+  dataplane = new MemoryDataplane();
+  host = {
+    places: { node: "n" },
+    version: "0.1.0",
+    proc: join(directory, "proc"),
+    sys: join(directory, "sys"),
+    kernel: "6.1.0-28-amd64",
+    uid: 0,
+    run: async () => "",
+  };
+});
+afterEach(async () => {
+  for (const server of servers.splice(0)) server.close();
+  await rm(directory, { recursive: true });
+});
+
+function node(pool: object = {}, keys: object = {}): CheckedNode {
+  const at = (name: string) => join(directory, name);
+  const text = JSON.stringify({
+    node: "worker-1",
+    root: at("root"),
+    recordsDirectory: at("records"),
+    cniSocket: at("cni.sock"),
+    kubelet: { devicePlugins: at("plugins"), podResources: at("resources.sock") },
+    pools: [{ name: "sockets", capacity: 4, dataplane: { type: "ovs-dpdk", bridge: "br0" }, ...pool }],
+    ...keys,
+  });
+  const config = parseConfig(text, "test");
+  return { config, host, switches: config.pools.map((one) => ({ pool: one, dataplane })) };
+}
+
+const check = (one: NodeCheck, of = node()) => one.check(of, AbortSignal.timeout(5_000));
+/** What is not well, each as `verdict: what`; every one of these has a cure, but for what was skipped. */
+function ills(findings: readonly Finding[]): string[] {
+  for (const { verdict, cure } of findings) {
+    if (verdict === "problem" || verdict === "warning") expect(cure).toMatch(/\w{3}/);
+  }
+  return findings.filter(({ verdict }) => verdict !== "ok").map(({ verdict, what }) => `${verdict}: ${what}`);
+}
+function listen(path: string): Promise<void> {
+  const server = createServer();
+  servers.push(server);
+  return new Promise((resolve) => server.listen(path, resolve));
+}
+async function allocate(changes: Partial<AllocationRecord> = {}): Promise<void> {
+  const { allocations } = await openRecords(join(directory, "records"));
+  await allocations.put({
+    ...{ id: ID, pool: "sockets", resource: "vhostuser/sockets", devices: ["sockets-00000"] },
+    ...{ ownership: { owner: uid, group: gid, mode: 0o2770 }, createdAt: 1, sequence: 1 },
+    ...changes,
+  });
+  const path = join(directory, "root", ID, "sockets-00000");
+  await mkdir(path, { recursive: true });
+  await chmod(path, 0o2770);
+  await chmod(join(directory, "root", ID), 0o755);
+}
+
+describe("doctor looks at the machine", () => {
+  async function pages(size: string, total: number, free: number): Promise<void> {
+    const path = join(directory, "sys/kernel/mm/hugepages", `hugepages-${size}`);
+    await mkdir(path, { recursive: true });
+    await writeFile(join(path, "nr_hugepages"), `${total}\n`);
+    await writeFile(join(path, "free_hugepages"), `${free}\n`);
+  }
+
+  it("hugepages: some are free, none is, none is reserved, nobody can tell", async () => {
+    expect(ills(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
+    await pages("2048kB", 0, 0);
+    expect(ills(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
+    await pages("1048576kB", 8, 0);
+    expect(ills(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
+    await pages("2048kB", 512, 100);
+    expect(ills(await hugepagesCheck.check(host))).toEqual([]);
+  });
+
+  it.each([
+    ["6.1.0-28-amd64", []],
+    ["5.10.0", []],
+    ["5.9.16", ["problem: Linux 5.9.16"]],
+    ["4.18.0-553.el8.x86_64", ["problem: Linux 4.18.0-553.el8.x86_64"]],
+  ])("versions: Linux %s", async (kernel, found) => {
+    expect(ills(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
+  });
+
+  it("user: others than root see little", async () => {
+    expect(ills(await userCheck.check(host))).toEqual([]);
+    expect(ills(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
+  });
+});
+
+describe("doctor looks at the node", () => {
+  const mountInfo = (flags: string) =>
+    writeFile(
+      join(directory, "proc/self/mountinfo"),
+      `36 1 0:32 / ${directory}/root rw,${flags} - tmpfs vhostuser rw,size=16384k\n`,
+    );
+
+  it("root: its flags, one that lacks, none at all, and a root that is not there", async () => {
+    await mountInfo("nosuid,nodev,noexec,nosymfollow");
+    expect(ills(await check(rootCheck))).toEqual([]);
+    await mountInfo("nosuid,nodev,noexec");
+    expect(ills(await check(rootCheck))).toEqual([expect.stringMatching(/^problem: .*lacks nosymfollow/)]);
+    const insecure = node({}, { rootFileSystem: { allowInsecure: true } });
+    expect(ills(await check(rootCheck, insecure))).toEqual([
+      expect.stringMatching(/^warning: .*lacks nosymfollow/),
+    ]);
+    await rm(join(directory, "root"), { recursive: true });
+    expect(ills(await check(rootCheck))).toEqual([expect.stringContaining("is not there")]);
+    await mkdir(join(directory, "root"));
+  });
+
+  it("kubelet: both sockets, or which one does not answer", async () => {
+    expect(ills(await check(kubeletCheck))).toEqual([
+      expect.stringMatching(/device plugins: .*\(ENOENT\)/),
+      expect.stringMatching(/PodResources: .*\(ENOENT\)/),
+    ]);
+    await mkdir(join(directory, "plugins"));
+    await listen(join(directory, "plugins/kubelet.sock"));
+    await listen(join(directory, "resources.sock"));
+    expect(ills(await check(kubeletCheck))).toEqual([]);
+  });
+
+  it("CNI socket: served for root alone, open to others, not there", async () => {
+    expect(ills(await check(cniCheck))).toEqual([expect.stringContaining("does not answer (ENOENT)")]);
+    const path = join(directory, "cni.sock");
+    await listen(path);
+    await chmod(path, 0o666);
+    expect(ills(await check(cniCheck))).toEqual([expect.stringContaining("mode 666")]);
+    await chmod(path, 0o600);
+    expect(ills(await check(cniCheck))).toEqual(uid === 0 ? [] : [expect.stringContaining(`owner ${uid}`)]);
+  });
+
+  it("daemon: away, well, not registered, of another release, of another name, with a reconciler that is stuck", async () => {
+    expect(ills(await check(daemonCheck))).toEqual([expect.stringContaining("does not run on this node")]);
+    let status = nodeStatus();
+    const server = await serveHttp({
+      socketPath: join(directory, "status.sock"),
+      pages: new Map([
+        [
+          "/v1/node",
+          async () => ({ status: 200, contentType: "application/json", body: JSON.stringify(status) }),
+        ],
+      ]),
+      logger: silentLogger,
+    });
+    try {
+      expect(ills(await check(daemonCheck))).toEqual([]);
+      status = nodeStatus({
+        node: "other",
+        version: "0.2.0",
+        at: 3_600_000,
+        resources: [{ name: "vhostuser/sockets", registered: false, registrations: 0 }],
+      });
+      expect(ills(await check(daemonCheck))).toEqual([
+        expect.stringContaining("warning: it calls this node other"),
+        expect.stringContaining("warning: this program is of release 0.1.0"),
+        expect.stringContaining("problem: not registered with kubelet: vhostuser/sockets"),
+        expect.stringContaining("problem: the reconciler has not gone through for 57m"),
+      ]);
+    } finally {
+      await server.close();
+    }
+  });
+
+  it("records: what cannot be read, and it touches nothing", async () => {
+    expect(ills(await check(recordsCheck))).toEqual([]);
+    await allocate();
+    const at = join(directory, "records/allocations");
+    await writeFile(join(at, "torn.json"), "{");
+    await writeFile(join(at, "old.json.torn"), "{");
+    const before = await readdir(at);
+    expect(ills(await check(recordsCheck))).toEqual([
+      expect.stringContaining("old.json.torn: it was torn"),
+      expect.stringContaining("torn.json: "),
+    ]);
+    expect(await readdir(at)).toEqual(before);
+  });
+
+  it("switch: ready, without the bridge, not answering", async () => {
+    expect(ills(await check(switchCheck))).toEqual([]);
+    const other = node({ dataplane: { type: "vpp", bridge: "7" } });
+    expect(ills(await check(switchCheck, other))).toEqual(["problem: pool sockets: no bridge 7"]);
+    dataplane.dead = true;
+    expect(ills(await check(switchCheck))).toEqual(["problem: pool sockets: the switch does not answer"]);
+  });
+
+  describe("permissions:", () => {
+    async function vswitchd(ids: string): Promise<void> {
+      await mkdir(join(directory, "proc/77"), { recursive: true });
+      await writeFile(join(directory, "proc/77/status"), `Name:\tovs-vswitchd\n${ids}\n`);
+    }
+    const pool = { directory: { owner: 107, group: 108 } };
+
+    it("the switch's user may connect, or not, or cannot be seen", async () => {
+      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+        expect.stringContaining("skipped: no process of ovs-dpdk"),
+      ]);
+      await vswitchd("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t0");
+      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([]);
+      await vswitchd("Uid:\t64\t64\t64\t64\nGid:\t64\t64\t64\t64\nGroups:\t20 108 ");
+      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([]);
+      await vswitchd("Uid:\t64\t64\t64\t64\nGid:\t64\t64\t64\t64\nGroups:\t20");
+      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+        expect.stringMatching(/^problem: ovs-vswitchd \(pid 77\) runs with uid 64 and is not in group 108/),
+      ]);
+    });
+
+    it("a directory that is not its pod's", async () => {
+      await vswitchd("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
+      await allocate();
+      expect(ills(await check(permissionsCheck))).toEqual([]);
+      await chmod(join(directory, "root", ID, "sockets-00000"), 0o700);
+      expect(ills(await check(permissionsCheck))).toEqual([expect.stringContaining("mode 0700")]);
+    });
+  });
+
+  it("SELinux: off, permissive, enforcing without a label, and labels that somebody changed", async () => {
+    expect(ills(await check(selinuxCheck))).toEqual([]);
+    await writeFile(join(directory, "proc/filesystems"), "nodev\tselinuxfs\n");
+    await mkdir(join(directory, "sys/fs/selinux"), { recursive: true });
+    await writeFile(join(directory, "sys/fs/selinux/enforce"), "0");
+    expect(ills(await check(selinuxCheck))).toEqual([]);
+    await writeFile(join(directory, "sys/fs/selinux/enforce"), "1");
+    expect(ills(await check(selinuxCheck))).toEqual([
+      expect.stringContaining("pool sockets has no selinuxLabel"),
+    ]);
+    await allocate({ ownership: { owner: uid, group: gid, mode: 0o2770, selinuxLabel: LABEL } });
+    const labelled = (label: string) => {
+      const of = node({ directory: { selinuxLabel: LABEL } });
+      return check(selinuxCheck, { ...of, host: { ...host, run: async () => `${label}\n` } });
+    };
+    expect(ills(await labelled(LABEL))).toEqual([]);
+    expect(ills(await labelled("system_u:object_r:var_run_t:s0"))).toEqual([
+      expect.stringContaining("sockets-00000 has the label system_u:object_r:var_run_t:s0"),
+    ]);
+  });
+
+  it("leftovers: a port and a directory without a record, a record without a directory", async () => {
+    expect(ills(await check(leftoversCheck))).toEqual([]);
+    await allocate();
+    expect(ills(await check(leftoversCheck))).toEqual([]);
+    await rm(join(directory, "root", ID), { recursive: true });
+    await mkdir(join(directory, "root", "zzzzzzzzzzzzzzzz"));
+    const owner = { podNamespace: "shop", podName: "old" } as never;
+    dataplane.ports.set("vhu9", { name: "vhu9", bridge: "br0", owner } as never);
+    expect(ills(await check(leftoversCheck))).toEqual([
+      "problem: port vhu9 on bridge br0 (pod shop/old) has no record",
+      `problem: directory ${directory}/root/zzzzzzzzzzzzzzzz has no record`,
+      `problem: allocation ${ID} (sockets-00000) has no directory`,
+    ]);
+  });
+
+  it("leftovers: what is gone at the second look was none, and a switch that is away is told", async () => {
+    const owner = { podNamespace: "shop", podName: "old" } as never;
+    dataplane.ports.set("vhu9", { name: "vhu9", bridge: "br0", owner } as never);
+    const list = dataplane.listPorts.bind(dataplane);
+    dataplane.listPorts = async (signal) => {
+      const ports = await list(signal);
+      dataplane.ports.clear();
+      return ports;
+    };
+    expect(ills(await check(leftoversCheck))).toEqual([]);
+    dataplane.dead = true;
+    expect(ills(await check(leftoversCheck))).toEqual([
+      expect.stringContaining("skipped: ports of pool sockets"),
+    ]);
+  });
+});
+
+describe("doctor as a whole", () => {
+  it("says what it could not look at without a configuration, and checks the machine all the same", async () => {
+    const file = join(directory, "nothing.yaml");
+    const examined = await examine(
+      { ...host, places: { node: "n", config: file } },
+      AbortSignal.timeout(5_000),
+    );
+    const verdicts = examined.map(
+      ({ name, findings }) => `${name} ${findings.map((one) => one.verdict).join()}`,
+    );
+    expect(verdicts.slice(0, 5)).toEqual([
+      "user ok",
+      "versions ok,ok",
+      "hugepages skipped",
+      "configuration problem",
+      "root skipped",
+    ]);
+  });
+
+  it("prints 80 columns, each finding with its cure", () => {
+    const text = renderExamined({ columns: 80, colour: false, write: () => undefined }, [
+      { name: "root", findings: [{ verdict: "ok", what: "/r" }] },
+      {
+        name: "configuration",
+        findings: [
+          { verdict: "problem", what: "x ".repeat(60).trim(), cure: "y ".repeat(60).trim() },
+          { verdict: "warning", what: "w", cure: "c" },
+        ],
+      },
+    ]);
+    expect(text.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    expect(text).toMatch(/^root {11}ok {7}\/r$/m);
+    expect(text).toMatch(/^ {24}cure: y y/m);
+    expect(text).toMatch(/\n1 problem, 1 warning\n$/);
+  });
+});

@@ -1,0 +1,70 @@
+import type { DaemonConfig } from "../../config/schema.ts";
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import type { PlaceOptions } from "../settings.ts";
+
+/** What a check found of one thing. */
+export interface Finding {
+  /** `warning` does no harm now; `skipped` says why nobody could look. */
+  readonly verdict: "ok" | "warning" | "problem" | "skipped";
+  readonly what: string;
+  /** What to do about it. */
+  readonly cure?: string;
+}
+
+/** A pool's switch, opened by the doctor itself. */
+export interface CheckedSwitch {
+  readonly pool: DaemonConfig["pools"][number];
+  readonly dataplane: Dataplane;
+}
+
+/** What checks look at. */
+export interface CheckedNode {
+  readonly config: DaemonConfig;
+  readonly switches: readonly CheckedSwitch[];
+  readonly host: CheckedHost;
+}
+
+/** What checks look at that takes no configuration. */
+export interface CheckedHost {
+  readonly places: PlaceOptions;
+  /** Release of this program. */
+  readonly version: string;
+  /** Where proc is mounted, with `mountinfo` of this process below `self`. */
+  readonly proc: string;
+  /** Where sysfs is mounted. */
+  readonly sys: string;
+  /** As uname(2) tells it. */
+  readonly kernel: string;
+  /** Effective uid of this program. */
+  readonly uid: number;
+  /** Runs a program and gives its output; rejects where it cannot be started or fails. */
+  readonly run: (command: string, args: readonly string[]) => Promise<string>;
+}
+
+/** A check of a node; it changes nothing. What it throws is a problem too. */
+export interface NodeCheck {
+  readonly name: string;
+  readonly check: (node: CheckedNode, signal: AbortSignal) => Promise<readonly Finding[]>;
+}
+
+/** The same for one that takes no configuration. */
+export interface HostCheck {
+  readonly name: string;
+  readonly check: (host: CheckedHost) => Promise<readonly Finding[]>;
+}
+
+export function fine(what: string): Finding {
+  return { verdict: "ok", what };
+}
+
+export function problem(what: string, cure: string): Finding {
+  return { verdict: "problem", what, cure };
+}
+
+export function warning(what: string, cure: string): Finding {
+  return { verdict: "warning", what, cure };
+}
+
+export function skipped(what: string): Finding {
+  return { verdict: "skipped", what };
+}

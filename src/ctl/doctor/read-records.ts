@@ -1,0 +1,45 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { readRecord } from "../../durable-file/record-file.ts";
+import { systemCode } from "../../failure/failure.ts";
+import { type AllocationRecord, allocationRecordKind } from "../../records/allocation-record.ts";
+import { type PortRecord, portRecordKind } from "../../records/port-record.ts";
+import type { RecordKind } from "../../records/record-store.ts";
+
+/** Records as they are on disk, and what could not be read of them. */
+export interface FoundRecords {
+  readonly allocations: readonly AllocationRecord[];
+  readonly ports: readonly PortRecord[];
+  readonly unreadable: readonly string[];
+}
+
+/** Reads the daemon's records and touches nothing: the daemon, whose they are, may be at work. */
+export async function readRecords(directory: string): Promise<FoundRecords> {
+  const allocations = await readKind(join(directory, "allocations"), allocationRecordKind);
+  const ports = await readKind(join(directory, "ports"), portRecordKind);
+  return {
+    allocations: allocations.found,
+    ports: ports.found,
+    unreadable: [...allocations.unreadable, ...ports.unreadable],
+  };
+}
+
+async function readKind<Body extends object>(directory: string, kind: RecordKind<Body>) {
+  const found: Body[] = [];
+  const unreadable: string[] = [];
+  const files = await readdir(directory).catch((error: unknown) => {
+    if (systemCode(error) === "ENOENT") return [];
+    throw error;
+  });
+  for (const file of files.sort()) {
+    const path = join(directory, file);
+    // What the daemon set aside, and what it is writing at the moment.
+    if (file.endsWith(".torn")) unreadable.push(`${path}: it was torn at an earlier start`);
+    if (file.startsWith(".") || !file.endsWith(".json")) continue;
+    const read = await readRecord(path, kind.version, kind.schema);
+    if (read.kind === "good") found.push(read.body);
+    if (read.kind === "torn") unreadable.push(`${path}: ${read.reason}`);
+    if (read.kind === "newer") unreadable.push(`${path}: it is of a newer release (version ${read.version})`);
+  }
+  return { found, unreadable };
+}
