@@ -1,14 +1,21 @@
-// Writes docs/configuration.md from the schema; with --check it only says whether the file is up to date.
-import { readFile, writeFile } from "node:fs/promises";
+// Writes the pages that are made from sources: docs/configuration.md from the schema of the configuration,
+// docs/man/vhostuserctl.1 from the program's commands. With --check it only says whether they are up to date.
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import manifest from "../package.json" with { type: "json" };
 import { configurationReference } from "./build/configuration-reference.ts";
+import { manPage } from "./build/man-page.ts";
 
-const FILE = "docs/configuration.md";
-const text = configurationReference();
-if (process.argv.includes("--check")) {
-  if ((await readFile(FILE, "utf8").catch(() => "")) !== text) {
-    console.error(`${FILE} is not what the schema says; run npm run docs`);
+const PAGES = {
+  "docs/configuration.md": configurationReference(),
+  "docs/man/vhostuserctl.1": manPage(manifest.version),
+};
+for (const [file, text] of Object.entries(PAGES)) {
+  if (!process.argv.includes("--check")) {
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, text);
+  } else if ((await readFile(file, "utf8").catch(() => "")) !== text) {
+    console.error(`${file} is not what its source says; run npm run docs`);
     process.exitCode = 1;
   }
-} else {
-  await writeFile(FILE, text);
 }

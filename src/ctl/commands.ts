@@ -68,6 +68,31 @@ export const COMMANDS = {
       "Checks configuration, root and its mount flags, kubelet's sockets, daemon, CNI socket, records, hugepages, switches, permissions, SELinux, versions and leftovers. It reads files and asks the switch itself, so it needs no daemon. It changes nothing.",
     ],
   },
+  top: {
+    summary: "show packets and drops per second",
+    options: {
+      once: { type: "boolean", help: "print one table and end" },
+      interval: {
+        type: "string",
+        short: "n",
+        value: "SECONDS",
+        help: "time between two readings (default 5)",
+      },
+    },
+    description: [
+      "Shows for each interface packets, bits and drops per second in both directions as the guest sees them, the busiest first. Open vSwitch writes its counters every 5 seconds (other_config:stats-update-interval), so that is as fine as it gets; VPP does not tell its counters.",
+      "With --json it prints one object a line for each reading.",
+    ],
+  },
+  completion: {
+    summary: "print a completion script",
+    argument: "SHELL",
+    choices: ["bash", "zsh", "fish"],
+    options: {},
+    description: [
+      "Prints a completion script for bash, zsh or fish. Pods are completed from the running daemon.",
+    ],
+  },
 } as const satisfies Readonly<Record<string, DeclaredCommand>>;
 
 export type CommandName = keyof typeof COMMANDS;

@@ -13,9 +13,11 @@ import {
 import type { CheckedHost } from "./doctor/node-check.ts";
 import { runDoctor } from "./doctor/run-doctor.ts";
 import { commandHelp, programHelp } from "./help/help.ts";
+import { PODS, runCompletion } from "./help/run-completion.ts";
 import { findSocket } from "./settings.ts";
 import { runStatus } from "./status/run-status.ts";
 import type { Screen } from "./terminal/screen.ts";
+import { runTop } from "./top/run-top.ts";
 import { runTrace } from "./trace/run-trace.ts";
 
 /** What the program is started with. */
@@ -87,6 +89,10 @@ async function runCommand(
       return runTrace(context, { pod: argument, interface: text("interface") });
     case "doctor":
       return runDoctor(context, { ...host, places, version });
+    case "top":
+      return runTop(context, { once: values["once"] === true, interval: text("interval") });
+    case "completion":
+      return runCompletion(context, argument);
   }
 }
 
@@ -119,7 +125,7 @@ function parse(command: CommandName, args: readonly string[]) {
         argument === undefined ? "no argument" : `one argument, ${choices?.join("|") ?? argument}`;
       throw new Failure({ code: "invalid-request", what: `${command} takes ${takes}`, fix });
     }
-    if (choices !== undefined && !choices.includes(given)) {
+    if (choices !== undefined && !choices.includes(given) && given !== PODS) {
       throw new Failure({
         code: "invalid-request",
         what: `${JSON.stringify(given)} is none of ${choices.join(", ")}`,

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { configurationReference } from "../../scripts/build/configuration-reference.ts";
+import { manPage } from "../../scripts/build/man-page.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import { FAILURE_CODES } from "../../src/failure/catalogue.ts";
@@ -41,6 +42,11 @@ describe("what users read", () => {
 
   it("docs/configuration.md is what the schema says (else: npm run docs)", () => {
     expect(read("docs/configuration.md")).toBe(configurationReference());
+  });
+
+  it("docs/man/vhostuserctl.1 is what the program's help says (else: npm run docs)", () => {
+    const { version } = JSON.parse(read("package.json")) as { version: string };
+    expect(read("docs/man/vhostuserctl.1")).toBe(manPage(version));
   });
 
   it("docs/dependencies.md names every dependency", () => {

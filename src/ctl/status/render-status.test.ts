@@ -31,7 +31,7 @@ no problems
     const device = `${"p".repeat(32)}-00003`;
     const text = render(nodeStatus({ interfaces: [{ ...one, device }] }));
     expect(text.split("\n").filter((line) => line.length > 80)).toEqual([]);
-    expect(text).toMatch(/pppp~/);
+    expect(text).toMatch(/~p+-00003/);
     expect(text).toContain("pod37a8eec1ce1");
   });
 

@@ -1,6 +1,6 @@
 import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
-import { type Cell, renderTable } from "../terminal/table.ts";
+import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { age, plural, short } from "../terminal/units.ts";
 import { wrap } from "../terminal/wrap.ts";
 import type { Problem } from "./problems.ts";
@@ -26,10 +26,10 @@ export function renderStatus(screen: Screen, status: NodeStatus, problems: reado
 }
 
 function renderPools(screen: Screen, { pools }: NodeStatus): string[] {
-  const columns = [
-    { title: "POOL", elastic: true },
-    { title: "BRIDGE", elastic: true },
-    { title: "SWITCH", elastic: true },
+  const columns: Column[] = [
+    { title: "POOL", elastic: "end" },
+    { title: "BRIDGE", elastic: "end" },
+    { title: "SWITCH", elastic: "end" },
     { title: "READY" },
     { title: "KUBELET" },
     { title: "DEVICES", right: true },
@@ -57,9 +57,9 @@ function kubelet({ registered, configured }: NodeStatus["pools"][number]): Cell 
 function renderPods(screen: Screen, { interfaces, at }: NodeStatus): string[] {
   const pods = Map.groupBy(interfaces, ({ pod }) => `${pod.namespace}/${pod.name}`);
   const sorted = [...pods].sort(([one], [other]) => one.localeCompare(other));
-  const columns = [
+  const columns: Column[] = [
     { title: "INTERFACE" },
-    { title: "DEVICE", elastic: true },
+    { title: "DEVICE", elastic: "start" },
     { title: "PORT" },
     { title: "PEER" },
     { title: "LINK" },

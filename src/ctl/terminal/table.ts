@@ -5,8 +5,8 @@ export interface Column {
   readonly title: string;
   /** Numbers stand to the right. */
   readonly right?: boolean;
-  /** May be cut, with a `~` at its end, where the screen is too narrow. */
-  readonly elastic?: boolean;
+  /** May be cut at this side, with a `~` there, where the screen is too narrow. */
+  readonly elastic?: "start" | "end";
 }
 
 /** A cell; a text, or one with a tone. */
@@ -30,7 +30,7 @@ export function renderTable(
   const line = (cells: readonly string[], toneOf: (index: number) => Tone | undefined) => {
     const padded = cells.map((text, index) => {
       const width = widths[index] ?? 0;
-      const cut = text.length > width ? `${text.slice(0, width - 1)}~` : text;
+      const cut = shorten(text, width, columns[index]?.elastic);
       const tone = toneOf(index);
       const blanks = " ".repeat(width - cut.length);
       const painted = tone === undefined ? cut : paint(screen, tone, cut);
@@ -55,6 +55,11 @@ function toneOf(cell: Cell | undefined): Tone | undefined {
   return typeof cell === "object" ? cell.tone : undefined;
 }
 
+function shorten(text: string, width: number, side: Column["elastic"]): string {
+  if (text.length <= width) return text;
+  return side === "start" ? `~${text.slice(text.length - width + 1)}` : `${text.slice(0, width - 1)}~`;
+}
+
 /** Takes what is too much from the widest elastic column, one character at a time. */
 function shrink(columns: readonly Column[], natural: readonly number[], room: number): number[] {
   const widths = [...natural];
@@ -63,7 +68,7 @@ function shrink(columns: readonly Column[], natural: readonly number[], room: nu
     let widest: number | undefined;
     for (const [index, { elastic }] of columns.entries()) {
       const width = widths[index] ?? 0;
-      if (elastic === true && width > LEAST && width > (widths[widest ?? -1] ?? 0)) widest = index;
+      if (elastic !== undefined && width > LEAST && width > (widths[widest ?? -1] ?? 0)) widest = index;
     }
     if (widest === undefined) break;
     widths[widest] = (widths[widest] ?? 0) - 1;

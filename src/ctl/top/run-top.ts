@@ -1,0 +1,79 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Failure } from "../../failure/failure.ts";
+import { nodeStatusShape } from "../../node-status/shape.ts";
+import type { CommandContext } from "../command-context.ts";
+import { EXIT, type ExitCode } from "../commands.ts";
+import { askDaemon } from "../daemon-client.ts";
+import { paint, type Screen } from "../terminal/screen.ts";
+import { type Cell, type Column, renderTable } from "../terminal/table.ts";
+import { short } from "../terminal/units.ts";
+import { type InterfaceRates, type Rate, Rates } from "./rates.ts";
+
+/** How `vhostuserctl top` goes on. */
+export interface TopOptions {
+  readonly once: boolean;
+  /** As on the command line, in seconds. */
+  readonly interval: string | undefined;
+}
+
+const USUAL_INTERVAL = 5;
+const CLEAR = "\u001b[H\u001b[2J";
+
+/** `vhostuserctl top`: goes on until it is told to stop; on a terminal each table takes the place of the last. */
+export async function runTop(context: CommandContext, options: TopOptions): Promise<ExitCode> {
+  const { screen, signal, json } = context;
+  const pauseMs = intervalOf(options.interval) * 1000;
+  const socket = await context.socket();
+  const rates = new Rates();
+  // The first reading alone has no rates.
+  for (let reading = 0; !signal.aborted; reading += 1) {
+    const status = await askDaemon(socket, "/v1/node", nodeStatusShape);
+    const interfaces = rates.take(status);
+    const isLast = options.once && reading > 0;
+    if (!options.once || isLast) {
+      const { at, node } = status;
+      if (json) screen.write(`${JSON.stringify({ at, node, interfaces })}\n`);
+      else screen.write(`${screen.colour ? CLEAR : ""}${renderTop(screen, node, interfaces)}\n`);
+    }
+    if (isLast) break;
+    await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+  }
+  return EXIT.healthy;
+}
+
+/** A table of rates, for people. */
+export function renderTop(screen: Screen, node: string, interfaces: readonly InterfaceRates[]): string {
+  const columns: Column[] = [
+    { title: "POD", elastic: "start" },
+    { title: "INTERFACE" },
+    ...["SENT", "bit/s", "DROPS", "RECV", "bit/s", "DROPS"].map((title) => ({
+      title,
+      right: true,
+    })),
+  ];
+  const rows = interfaces.map(({ pod, interface: name, fromGuest, toGuest }): Cell[] => [
+    `${pod.namespace}/${pod.name}`,
+    name,
+    ...cells(fromGuest),
+    ...cells(toGuest),
+  ]);
+  const title = `node ${node}: packets, bits and drops per second, as the guest sees them`;
+  return [paint(screen, "bold", title), "", ...renderTable(screen, columns, rows), ""].join("\n");
+}
+
+function cells(rate: Rate | undefined): Cell[] {
+  if (rate === undefined) return ["-", "-", "-"];
+  const drops = short(rate.drops);
+  return [short(rate.packets), short(rate.bits), rate.drops > 0 ? { text: drops, tone: "bad" } : drops];
+}
+
+/** @throws Failure `invalid-request` */
+function intervalOf(text: string | undefined): number {
+  const seconds = text === undefined ? USUAL_INTERVAL : Number(text);
+  if (seconds >= 0.1 && seconds <= 3600) return seconds;
+  throw new Failure({
+    code: "invalid-request",
+    what: `an interval of ${JSON.stringify(text)} is none`,
+    fix: "give seconds, from 0.1 to 3600",
+  });
+}
