@@ -17,7 +17,7 @@ function rig() {
   const allocations = new MemoryAllocations();
   const kubelet = { pods: [] as readonly PodDevices[], asked: 0, whileAsked: () => {} };
   const holders = new DeviceHolders({
-    allocations: () => allocations.list(),
+    allocations: () => allocations.listWithForeign(),
     listPods: async () => {
       kubelet.asked += 1;
       const { pods } = kubelet;

@@ -27,8 +27,8 @@ export function planAttachment(
 ): AttachmentPlan {
   const { config, records, pools } = context.node;
   const pod = `pod ${request.podNamespace}/${request.podName}`;
-  refuseUnreadable(device, pod, context);
-  const allocation = newestAllocationOf(device, records.allocations.list());
+  const allocation = newestAllocationOf(device, records.allocations.listWithForeign());
+  refuseUnreadable(device, allocation, pod, context);
   if (allocation === undefined) {
     throw new Failure({
       code: "unknown-device",
@@ -90,8 +90,26 @@ function settingsOf({ config, args }: AttachmentRequest, ofPool: PoolConfig["soc
 }
 
 /** An older allocation of the device would give an interface that never connects. */
-function refuseUnreadable(device: string, pod: string, { node }: CniContext): void {
-  const unreadable = node.records.allocations.unreadable.find(({ text }) => text.includes(`"${device}"`));
+function refuseUnreadable(
+  device: string,
+  newest: AllocationRecord | undefined,
+  pod: string,
+  { node }: CniContext,
+): void {
+  const { allocations } = node.records;
+  const foreign = newest && allocations.getForeign(newest.id);
+  if (foreign !== undefined) {
+    throw new Failure({
+      code: "record-unreadable",
+      what: `the allocation of device ${device} was recorded by another release: ${foreign.reason}`,
+      where: `${pod}, file ${foreign.file}`,
+      fix: "let that release run again, or delete the pod so that kubelet allocates anew",
+    });
+  }
+  const unreadable = allocations.unreadable.find(
+    // Of one that says as much as its sequence the newest is known.
+    (one) => one.foreign?.glimpse === undefined && one.text.includes(`"${device}"`),
+  );
   if (unreadable === undefined) return;
   throw new Failure({
     code: "record-unreadable",

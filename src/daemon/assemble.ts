@@ -195,7 +195,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const holders = new DeviceHolders({
     listPods: () => podList.read(),
-    allocations: () => records.allocations.list(),
+    allocations: () => records.allocations.listWithForeign(),
   });
   const following = new AbortController();
   undo.defer(() => following.abort());

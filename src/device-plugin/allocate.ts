@@ -34,7 +34,7 @@ export function createAllocator(
   options: AllocatorOptions,
 ): (devices: readonly string[]) => Promise<AllocationAnswer> {
   const { places, allocations } = options;
-  let sequence = nextSequence(allocations.list());
+  let sequence = nextSequence(allocations.listWithForeign());
   return async (devices) => {
     const { pool } = options;
     const record: AllocationRecord = {

@@ -3,9 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { readRecord, writeRecord } from "./record-file.ts";
+import { type RecordFormat, readRecord, writeRecord } from "./record-file.ts";
 
-const schema = z.object({ name: z.string() });
+const FORMAT: RecordFormat<{ name: string }> = {
+  version: 1,
+  written: 1,
+  schema: z.object({ name: z.string() }),
+  migrations: [],
+};
 let directory: string;
 let file: string;
 
@@ -18,14 +23,14 @@ afterEach(() => rm(directory, { recursive: true }));
 describe("record files", () => {
   it("come back as they were written, with nothing left beside them", async () => {
     await writeRecord(file, 1, { name: "ä\n" });
-    expect(await readRecord(file, 1, schema)).toEqual({ kind: "good", body: { name: "ä\n" } });
+    expect(await readRecord(file, FORMAT)).toEqual({ kind: "good", body: { name: "ä\n" } });
     expect(await readdir(directory)).toEqual(["a.json"]);
   });
 
   it("tell a missing one from an unreadable directory", async () => {
-    expect(await readRecord(file, 1, schema)).toEqual({ kind: "missing" });
+    expect(await readRecord(file, FORMAT)).toEqual({ kind: "missing" });
     await writeFile(file, "");
-    await expect(readRecord(join(file, "below"), 1, schema)).rejects.toThrow(/ENOTDIR/);
+    await expect(readRecord(join(file, "below"), FORMAT)).rejects.toThrow(/ENOTDIR/);
   });
 
   it("are torn after any cut", async () => {
@@ -34,7 +39,7 @@ describe("record files", () => {
     // The last byte is the closing newline: without it the record is still whole.
     for (let size = whole - 2; size >= 0; size--) {
       await truncate(file, size);
-      expect(await readRecord(file, 1, schema), `cut to ${size} bytes`).toMatchObject({ kind: "torn" });
+      expect(await readRecord(file, FORMAT), `cut to ${size} bytes`).toMatchObject({ kind: "torn" });
     }
   });
 
@@ -42,14 +47,43 @@ describe("record files", () => {
     await writeRecord(file, 1, { name: "xyz" });
     const text = await readFile(file, "utf8");
     await writeFile(file, text.replace("xyz", "xyy"));
-    expect(await readRecord(file, 1, schema)).toEqual({ kind: "torn", reason: "its checksum is wrong" });
+    expect(await readRecord(file, FORMAT)).toEqual({ kind: "torn", reason: "its checksum is wrong" });
     await writeFile(file, text);
     await appendFile(file, "{}");
-    expect(await readRecord(file, 1, schema)).toMatchObject({ kind: "torn" });
+    expect(await readRecord(file, FORMAT)).toMatchObject({ kind: "torn" });
   });
 
-  it("of a newer release are neither good nor torn", async () => {
-    await writeRecord(file, 3, { other: true });
-    expect(await readRecord(file, 2, schema)).toEqual({ kind: "newer", version: 3 });
+  it("of a newer release are neither good nor torn, whatever their checksum", async () => {
+    await writeRecord(file, 2, { name: "x", other: true });
+    const foreign = { kind: "foreign", body: { name: "x", other: true } };
+    expect(await readRecord(file, FORMAT)).toMatchObject(foreign);
+    await writeFile(file, (await readFile(file, "utf8")).replace(/"sum": "\w+"/, '"sum": "of another kind"'));
+    expect(await readRecord(file, FORMAT)).toMatchObject(foreign);
+  });
+
+  it("that are whole and say something else are not torn either", async () => {
+    await writeRecord(file, 1, { title: "x" });
+    expect(await readRecord(file, FORMAT)).toMatchObject({
+      kind: "foreign",
+      reason: expect.stringContaining("does not understand"),
+    });
+  });
+
+  it("of an older release go through every step from theirs on, and none before", async () => {
+    const format: RecordFormat<{ name: string; steps: string }> = {
+      version: 3,
+      written: 2,
+      schema: z.strictObject({ name: z.string(), steps: z.string() }),
+      migrations: [
+        ({ title, ...body }) => ({ ...body, name: title, steps: "1" }),
+        ({ steps, ...body }) => ({ ...body, steps: `${steps}2` }),
+      ],
+    };
+    await writeRecord(file, 1, { title: "x" });
+    expect(await readRecord(file, format)).toEqual({ kind: "good", body: { name: "x", steps: "12" } });
+    await writeRecord(file, 2, { name: "x", steps: "" });
+    expect(await readRecord(file, format)).toEqual({ kind: "good", body: { name: "x", steps: "2" } });
+    await writeRecord(file, 3, { name: "x", steps: "" });
+    expect(await readRecord(file, format)).toEqual({ kind: "good", body: { name: "x", steps: "" } });
   });
 });

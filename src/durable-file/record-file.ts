@@ -7,14 +7,28 @@ import { replaceFile } from "./replace-file.ts";
 
 const envelopeSchema = z.object({ version: z.number().int().positive(), sum: z.string(), body: z.unknown() });
 
+/** A body of one version as one of the next. */
+export type Migration = (body: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>>;
+
+/** How records of one kind are read and written, over all releases; docs/upgrade.md has the rule. */
+export interface RecordFormat<Body> {
+  /** Version of the shape that `schema` describes, the newest that this release reads. */
+  readonly version: number;
+  /** Version that is written, in that shape: one that the release before this one reads. */
+  readonly written: number;
+  readonly schema: z.ZodType<Body>;
+  /** The first one is from version 1 to 2; one for each version before `version`. */
+  readonly migrations: readonly Migration[];
+}
+
 /** What a record file turned out to be; the cases need different acts, so they are never mixed up. */
 export type RecordRead<Body> =
   | { readonly kind: "good"; readonly body: Body }
   | { readonly kind: "missing" }
-  /** Cut off, bit-flipped or not of the expected shape. */
+  /** Cut off, bit-flipped, or not a record at all. */
   | { readonly kind: "torn"; readonly reason: string }
-  /** Written by a newer release: left alone. */
-  | { readonly kind: "newer"; readonly version: number };
+  /** Written by another release, newer than this one, that meant something else: left alone. */
+  | { readonly kind: "foreign"; readonly reason: string; readonly body: unknown };
 
 /**
  * Writes a record with its version and a checksum.
@@ -30,12 +44,8 @@ export async function writeRecord(
   await replaceFile(path, `${text}\n`, { mode: 0o600, durable });
 }
 
-/** Reads a record that {@link writeRecord} wrote; throws only when the file cannot be read at all. */
-export async function readRecord<Body>(
-  path: string,
-  version: number,
-  schema: z.ZodType<Body>,
-): Promise<RecordRead<Body>> {
+/** Reads a record that {@link writeRecord} wrote in any release; throws only when the file cannot be read at all. */
+export async function readRecord<Body>(path: string, format: RecordFormat<Body>): Promise<RecordRead<Body>> {
   let text: string;
   try {
     text = await readFile(path, "utf8");
@@ -43,14 +53,31 @@ export async function readRecord<Body>(
     if (systemCode(error) === "ENOENT") return { kind: "missing" };
     throw error;
   }
+  let envelope: z.infer<typeof envelopeSchema>;
   try {
-    const envelope = envelopeSchema.parse(JSON.parse(text));
-    if (envelope.version > version) return { kind: "newer", version: envelope.version };
-    if (checksum(envelope.body) !== envelope.sum) return { kind: "torn", reason: "its checksum is wrong" };
-    return { kind: "good", body: schema.parse(envelope.body) };
+    envelope = envelopeSchema.parse(JSON.parse(text));
   } catch (error) {
     return { kind: "torn", reason: describeThrown(error) };
   }
+  const { version, sum, body } = envelope;
+  // How a newer release takes its checksum is not known.
+  if (version > format.version) {
+    const reason = `it is of a newer release: version ${version}, and this one reads ${format.version}`;
+    return { kind: "foreign", reason, body };
+  }
+  if (checksum(body) !== sum) return { kind: "torn", reason: "its checksum is wrong" };
+  try {
+    return { kind: "good", body: format.schema.parse(migrate(body, version, format)) };
+  } catch (error) {
+    const reason = `it is whole, and says what this release does not understand: ${describeThrown(error)}`;
+    return { kind: "foreign", reason, body };
+  }
+}
+
+const bodySchema = z.record(z.string(), z.unknown());
+
+function migrate(body: unknown, version: number, { migrations }: RecordFormat<unknown>): unknown {
+  return migrations.slice(version - 1).reduce((older, step) => step(older), bodySchema.parse(body));
 }
 
 // JSON keeps the order of keys through parse and stringify, so the text of the body is canonical enough.

@@ -26,7 +26,7 @@ export async function rebuildAllocations(
 ): Promise<void> {
   await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
   const allocations = records.allocations.list();
-  const newest = newestAllocations(allocations);
+  const newest = newestAllocations(records.allocations.listWithForeign());
   const ports = Map.groupBy(records.ports.list(), ({ allocationId }) => allocationId);
   for (const [index, record] of allocations.entries()) {
     if (index % REBUILT_PER_TURN === REBUILT_PER_TURN - 1) await nextTurn();

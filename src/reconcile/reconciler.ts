@@ -126,6 +126,7 @@ export class Reconciler {
         ...switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
         // Of these nobody can say whether a guest is connected.
         ...this.#allocationsOf(silent),
+        ...this.#allocationsOfForeignPorts(),
       ]);
       this.#abandoned = await reclaim({ kubelet, connected, before: this.#abandoned, nowMs }, pass);
       await removeOrphanPorts(switchPorts, kubelet, nowMs, pass);
@@ -179,6 +180,13 @@ export class Reconciler {
       }
     });
     return { switchPorts: (await Promise.all(lists)).flat(), silent };
+  }
+
+  /** On these stands a port of which only another release knows whether it is over. */
+  #allocationsOfForeignPorts(): readonly string[] {
+    const { allocations, ports } = this.#options.context.records;
+    const ids = allocations.list().map(({ id }) => id);
+    return ports.foreign.flatMap(({ text }) => ids.filter((id) => text.includes(JSON.stringify(id))));
   }
 
   #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {

@@ -18,7 +18,7 @@ export interface SwitchPort {
 /**
  * Removes ports whose record, or whose allocation's record, is missing, and whose pod kubelet does not list. With
  * the pod alive the records may have been lost, and a living pod's port is not touched; nor is one with a guest
- * connected. A switch that cannot hold an owner's details (VPP) does not tell the pod of a port without a record:
+ * connected, nor one whose records are of another release. A switch that cannot hold an owner's details (VPP) does not tell the pod of a port without a record:
  * then the allocation's directory tells whether somebody uses it.
  */
 export async function removeOrphanPorts(
@@ -34,7 +34,9 @@ export async function removeOrphanPorts(
     try {
       await pass.turns.run(turn, async () => {
         const { allocations, ports } = pass.context.records;
-        const record = ports.get(portRecordName(containerId, interfaceName));
+        const name = portRecordName(containerId, interfaceName);
+        if (isForeign(name, port.owner.allocationId, pass)) return;
+        const record = ports.get(name);
         if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
         const pod = `${podNamespace}/${podName}`;
         if (port.connected || (await mayLive(port.owner, kubelet, nowMs, pass))) {
@@ -51,6 +53,12 @@ export async function removeOrphanPorts(
       pass.logger.warn({ port: port.name, reason: describeThrown(error) }, "orphan port cannot be removed");
     }
   }
+}
+
+/** A release that reads the record knows what is to become of the port. */
+function isForeign(name: string, allocationId: string, { context }: ReconcilePass): boolean {
+  const { allocations, ports } = context.records;
+  return ports.getForeign(name) !== undefined || allocations.getForeign(allocationId) !== undefined;
 }
 
 async function mayLive(

@@ -38,7 +38,10 @@ export type AllocationRecord = z.infer<typeof allocationRecordSchema>;
 
 export const allocationRecordKind: RecordKind<AllocationRecord> = {
   version: 1,
+  written: 1,
+  migrations: [],
   durable: true,
-  schema: allocationRecordSchema,
+  // What a later release has added stays in it, for that release to find again.
+  schema: allocationRecordSchema.loose(),
   fileName: (record) => record.id,
 };

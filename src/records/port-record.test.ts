@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { isGoing, portRecordKind } from "./port-record.ts";
 
-/** As the first release wrote it, before settings and addresses. */
-const OLD = {
+const RECORD = {
   containerId: "c1",
   interfaceName: "net1",
   state: "attached",
@@ -20,18 +19,15 @@ const OLD = {
   podName: "pod",
   podUid: "u-1",
   createdAt: 1,
+  settings: {},
 };
 
 describe("the record of an attachment", () => {
-  it("of an earlier release is taken, without settings and without addresses", () => {
-    expect(portRecordKind.schema.parse(OLD)).toEqual({ ...OLD, settings: {} });
-  });
-
   it("keeps the keys of routes that it does not know", () => {
     const routes = [{ dst: "0.0.0.0/0", gw: "10.0.0.1", mtu: 1400, scope: 0 }];
     const given = { ips: [], routes, dns: { nameservers: [], search: [], options: [] } };
     const ipam = { type: "host-local", stdin: "{}", env: { CNI_IFNAME: "net1" }, given };
-    expect(portRecordKind.schema.parse({ ...OLD, ipam }).ipam).toEqual(ipam);
+    expect(portRecordKind.schema.parse({ ...RECORD, ipam }).ipam).toEqual(ipam);
   });
 
   it.each([

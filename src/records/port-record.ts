@@ -55,7 +55,7 @@ export const portRecordSchema = z.object({
   podSocketPath: z.string(),
   mac: z.string(),
   mtu: z.number().int().optional(),
-  settings: portSettingsSchema.prefault({}),
+  settings: portSettingsSchema,
   /** Absent where no addresses are managed, or all are given back. */
   ipam: heldAddressesSchema.optional(),
   /** File where Multus reads what we tell of the attachment; absent where it asks for none. */
@@ -85,9 +85,13 @@ export function portRecordName(containerId: string, interfaceName: string): stri
 }
 
 export const portRecordKind: RecordKind<PortRecord> = {
-  version: 1,
+  version: 2,
+  // What version 2 requires, version 1 may have: the releases before this one read it.
+  written: 1,
+  migrations: [(body) => ({ settings: {}, ...body })],
   // A power cut ends every sandbox, and kubelet attaches new ones under new container ids.
   durable: false,
-  schema: portRecordSchema,
+  // What a later release has added stays in it, for that release to find again.
+  schema: portRecordSchema.loose(),
   fileName: (record) => portRecordName(record.containerId, record.interfaceName),
 };

@@ -1,15 +1,13 @@
-import { mkdir, readdir, readFile, rename } from "node:fs/promises";
-import { basename, join } from "node:path";
-import type { z } from "zod";
+import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { DirectorySync } from "../durable-file/directory-sync.ts";
-import { readRecord, writeRecord } from "../durable-file/record-file.ts";
+import { type RecordFormat, readRecord, writeRecord } from "../durable-file/record-file.ts";
 import { removeFile, removeTemporaries } from "../durable-file/replace-file.ts";
+import { Failure, systemCode } from "../failure/failure.ts";
 import { OneAtATime } from "../turns/one-at-a-time.ts";
 
 /** How one kind of record is kept. */
-export interface RecordKind<Body extends object> {
-  readonly version: number;
-  readonly schema: z.ZodType<Body>;
+export interface RecordKind<Body extends object> extends RecordFormat<Body> {
   /** Whether its records must survive a power cut, which costs two waits for the disk each time. */
   readonly durable: boolean;
   /** File name without `.json`; decides identity. */
@@ -17,11 +15,21 @@ export interface RecordKind<Body extends object> {
 }
 
 /** A record file that could not be taken; its file is still on disk. */
-export interface UnreadableRecord {
+export interface UnreadableRecord<Body extends object = object> {
   readonly file: string;
   readonly reason: string;
   /** What it holds, as far as it could be read. */
   readonly text: string;
+  /** Whole, and of another release: what it tells of is not this one's to change or to remove. */
+  readonly foreign?: ForeignRecord<Body>;
+}
+
+/** What is known of a record of another release. */
+export interface ForeignRecord<Body extends object> {
+  /** As {@link RecordKind.fileName} gives it. */
+  readonly name: string;
+  /** What it says, where its body looks like one of this release; to tell it from others, not to act upon. */
+  readonly glimpse?: Body;
 }
 
 /** Hears of a change after it was made: what the record was, and what it is. */
@@ -29,6 +37,7 @@ export type RecordListener<Body> = (before: Body | undefined, after: Body | unde
 
 /** Added to the name of a record file that was set aside. */
 const TORN = ".torn";
+const SUFFIX = ".json";
 /** Reading a file is four round trips through Node's thread pool, which has four threads. */
 const READ_AT_ONCE = 16;
 
@@ -44,24 +53,27 @@ export class RecordStore<Body extends object> {
   /** Changes of one record reach the disk in the order in which they were asked for. */
   readonly #changes = new OneAtATime();
   readonly #listeners = new Set<RecordListener<Body>>();
-  readonly unreadable: readonly UnreadableRecord[];
+  readonly #foreign: ReadonlyMap<string, UnreadableRecord<Body>>;
+  readonly unreadable: readonly UnreadableRecord<Body>[];
 
   private constructor(
     directory: string,
     kind: RecordKind<Body>,
     records: Map<string, Body>,
-    unreadable: readonly UnreadableRecord[],
+    unreadable: readonly UnreadableRecord<Body>[],
   ) {
     this.#directory = directory;
     this.#kind = kind;
     this.#durable = kind.durable ? new DirectorySync(directory) : undefined;
     this.#records = records;
     this.unreadable = unreadable;
+    this.#foreign = new Map(unreadable.flatMap((one) => (one.foreign ? [[one.foreign.name, one]] : [])));
   }
 
   /**
    * Reads the directory, making it when missing. A torn record is set aside as `<name>.torn`, so that the next
-   * write of the same record does not destroy the evidence; a newer one stays where it is.
+   * write of the same record does not destroy the evidence; one of another release stays where it is and as it is. One
+   * under a name that an earlier release gave it gets its present one.
    */
   static async open<Body extends object>(
     directory: string,
@@ -70,7 +82,7 @@ export class RecordStore<Body extends object> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeTemporaries(directory);
     const records = new Map<string, Body>();
-    const unreadable: UnreadableRecord[] = [];
+    const unreadable: UnreadableRecord<Body>[] = [];
     const files = (await readdir(directory)).sort();
     for (let from = 0; from < files.length; from += READ_AT_ONCE) {
       const paths = files.slice(from, from + READ_AT_ONCE).map((file) => join(directory, file));
@@ -90,6 +102,21 @@ export class RecordStore<Body extends object> {
     return [...this.#records.values()];
   }
 
+  /** The records of another release, which neither {@link get} nor {@link list} gives and which cannot be changed. */
+  get foreign(): readonly UnreadableRecord<Body>[] {
+    return [...this.#foreign.values()];
+  }
+
+  /** The record of another release that has this name. */
+  getForeign(name: string): UnreadableRecord<Body> | undefined {
+    return this.#foreign.get(name);
+  }
+
+  /** {@link list}, and of the records of another release what they seem to say: for who compares, not for who acts. */
+  listWithForeign(): readonly Body[] {
+    return [...this.list(), ...this.foreign.flatMap(({ foreign }) => foreign?.glimpse ?? [])];
+  }
+
   /** Calls `listener` after every change, until the returned function is called. */
   subscribe(listener: RecordListener<Body>): () => void {
     this.#listeners.add(listener);
@@ -105,13 +132,15 @@ export class RecordStore<Body extends object> {
    * Replaces a record by what `change` makes of it; undefined leaves all as it is.
    * @param change is given what all changes asked for before have made of it
    * @returns the record as it is then
+   * @throws Failure record-unreadable where it would replace one of another release
    */
   update(name: string, change: (record: Body | undefined) => Body | undefined): Promise<Body | undefined> {
     return this.#changes.run({ key: name, what: "a change" }, async () => {
       const before = this.#records.get(name);
       const body = change(before);
       if (body === undefined) return before;
-      await writeRecord(this.#path(name), this.#kind.version, body, this.#durable);
+      this.#refuseForeign(name);
+      await writeRecord(this.#path(name), this.#kind.written, body, this.#durable);
       this.#set(name, body);
       return body;
     });
@@ -127,15 +156,27 @@ export class RecordStore<Body extends object> {
   }
 
   /**
-   * Removes; off the disk when it resolves, gone already is fine.
+   * Removes; off the disk when it resolves, gone already is fine. One of another release stays.
    * @param when asked of the record as all changes before have made it; one of which it is not true stays
    */
   remove(name: string, when?: (record: Body) => boolean): Promise<void> {
     return this.#changes.run({ key: name, what: "a removal" }, async () => {
       const record = this.#records.get(name);
       if (when !== undefined && (record === undefined || !when(record))) return;
+      if (this.#foreign.has(name)) return;
       await removeFile(this.#path(name), this.#durable);
       this.#set(name, undefined);
+    });
+  }
+
+  #refuseForeign(name: string): void {
+    const there = this.#foreign.get(name);
+    if (there === undefined) return;
+    throw new Failure({
+      code: "record-unreadable",
+      what: `a record of another release is there: ${there.reason}`,
+      where: there.file,
+      fix: "let the release run again that wrote it; docs/upgrade.md says more",
     });
   }
 
@@ -147,14 +188,14 @@ export class RecordStore<Body extends object> {
   }
 
   #path(name: string): string {
-    return join(this.#directory, `${name}.json`);
+    return join(this.#directory, `${name}${SUFFIX}`);
   }
 }
 
 /** What one file of a store's directory turned out to be; neither where it is none of ours. */
-interface FoundFile<Body> {
+interface FoundFile<Body extends object> {
   readonly record?: Body;
-  readonly unreadable?: UnreadableRecord;
+  readonly unreadable?: UnreadableRecord<Body>;
 }
 
 async function readOne<Body extends object>(path: string, kind: RecordKind<Body>): Promise<FoundFile<Body>> {
@@ -162,21 +203,45 @@ async function readOne<Body extends object>(path: string, kind: RecordKind<Body>
   if (file.endsWith(TORN)) {
     return { unreadable: await unreadableRecord(path, "it was torn at an earlier start") };
   }
-  if (file.startsWith(".") || !file.endsWith(".json")) return {};
-  const read = await readRecord(path, kind.version, kind.schema);
+  if (file.startsWith(".") || !file.endsWith(SUFFIX)) return {};
+  const read = await readRecord(path, kind);
   switch (read.kind) {
     case "good":
-      return { record: read.body };
+      return settleName(path, read.body, kind);
     case "missing":
       return {};
-    case "newer":
-      return { unreadable: await unreadableRecord(path, `version ${read.version} is newer`) };
+    case "foreign": {
+      const glimpse = kind.schema.safeParse(read.body);
+      const name = glimpse.success ? kind.fileName(glimpse.data) : file.slice(0, -SUFFIX.length);
+      const foreign = { name, ...(glimpse.success ? { glimpse: glimpse.data } : {}) };
+      return { unreadable: { ...(await unreadableRecord(path, read.reason)), foreign } };
+    }
     case "torn":
       await rename(path, `${path}${TORN}`);
       return { unreadable: await unreadableRecord(`${path}${TORN}`, read.reason) };
   }
 }
 
-async function unreadableRecord(file: string, reason: string): Promise<UnreadableRecord> {
+/** Under the name of an earlier release a record would not be found by who removes it, and come back at every start. */
+async function settleName<Body extends object>(
+  path: string,
+  record: Body,
+  kind: RecordKind<Body>,
+): Promise<FoundFile<Body>> {
+  const settled = join(dirname(path), `${kind.fileName(record)}${SUFFIX}`);
+  if (settled === path) return { record };
+  if (await stat(settled).then(() => true, isMissing)) {
+    return { unreadable: await unreadableRecord(path, `${basename(settled)} has its record`) };
+  }
+  await rename(path, settled);
+  return { record };
+}
+
+function isMissing(error: unknown): false {
+  if (systemCode(error) !== "ENOENT") throw error;
+  return false;
+}
+
+async function unreadableRecord(file: string, reason: string): Promise<UnreadableRecord<never>> {
   return { file, reason, text: await readFile(file, "latin1") };
 }

@@ -30,7 +30,8 @@ export interface LinkedInterface {
  * - any other one is reached through a link to its directory, named after the network alone. It links the
  *   directory because bind(2) doesn't follow a link in the last component.
  *
- * Makes the links, or turns old ones; to be called in the target's pod too.
+ * Makes the links, or turns old ones; to be called in the target's pod too. A claim's socket gets one as well: the
+ * first sidecars knew no constant path of claims, and the XML of a VM that comes from one goes through the link.
  * @param shared the directories that get a link; the path goes through the first. The others are for a VM that comes
  *   from a pod that had not the first one.
  * @throws Failure `directory-unsafe`, `path-too-long`
@@ -39,20 +40,22 @@ export async function stableSocketPath(
   nic: LinkedInterface,
   shared: readonly [SharedDirectory, ...SharedDirectory[]],
 ): Promise<string> {
-  if (isConstant(nic)) return nic.socketPath;
+  if (isNamedAfterInterface(nic)) return nic.socketPath;
   // Not the pod interface's name: that one changes when KubeVirt moves a VM from ordinal to hashed names.
   const link = hashedPodInterfaceName(nic.network);
   const path = join(shared[0].inCompute, link, basename(nic.socketPath));
   checkUnixPath(path, `network ${nic.network}, its link in the directory shared with compute`);
   for (const { here } of shared) await ensureDirectoryLink(join(here, link), dirname(nic.socketPath));
-  return path;
+  return isNamedAfterClaim(nic) ? nic.socketPath : path;
 }
 
-function isConstant({ network, podInterfaceName, socketPath, claim }: LinkedInterface): boolean {
+function isNamedAfterInterface({ network, podInterfaceName, socketPath }: LinkedInterface): boolean {
+  return [podInterfaceName, hashedPodInterfaceName(network)].includes(basename(dirname(socketPath)));
+}
+
+function isNamedAfterClaim({ socketPath, claim }: LinkedInterface): boolean {
   const directory = dirname(socketPath);
-  const name = basename(directory);
-  if ([podInterfaceName, hashedPodInterfaceName(network)].includes(name)) return true;
-  return name === claim?.request && basename(dirname(directory)) === claim.claim;
+  return basename(directory) === claim?.request && basename(dirname(directory)) === claim.claim;
 }
 
 /** Makes `link` point to `target`; whoever opens it sees the old target or the new one, never none. */

@@ -88,8 +88,9 @@ async function ambiguousAllocations(churned: ChurnNode): Promise<readonly Alloca
   const living = [...churned.pods, ...churned.residents];
   const own = new Set(living.map(({ hostPath }) => `${basename(hostPath)}.json`));
   const others = (await entries(directory)).filter((file) => !own.has(file));
-  const { version, schema } = allocationRecordKind;
-  const reads = await Promise.all(others.map((file) => readRecord(join(directory, file), version, schema)));
+  const reads = await Promise.all(
+    others.map((file) => readRecord(join(directory, file), allocationRecordKind)),
+  );
   return reads.flatMap((read) => (read.kind === "good" && churned.isAmbiguous(read.body) ? [read.body] : []));
 }
 

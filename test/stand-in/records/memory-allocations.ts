@@ -14,7 +14,7 @@ export class MemoryAllocations implements AllocationSource {
   readonly #listeners = new Set<Listener>();
   #sequence = 0;
 
-  list(): readonly AllocationRecord[] {
+  listWithForeign(): readonly AllocationRecord[] {
     return [...this.#records.values()];
   }
 
