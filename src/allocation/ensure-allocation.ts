@@ -1,4 +1,4 @@
-import { vhostUserDeviceInfo } from "../device-info/device-info.ts";
+import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../device-info/device-info.ts";
 import { devicePluginFile, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
@@ -33,10 +33,20 @@ export function ensureDeviceInfo(
   places: AllocationPlaces,
 ): void {
   for (const device of devices) {
-    const path = socketPath(podDirectory(places.podRoot, record.pool), device, `device ${device}`);
-    writeDeviceInfo(
-      devicePluginFile(places.deviceInfoDirectory, record.resource, device),
-      vhostUserDeviceInfo(path, record.socketServer),
-    );
+    const { file, info } = allocationDeviceInfo(record, device, places);
+    writeDeviceInfo(file, info);
   }
+}
+
+/** The device-info file of a device of this allocation, and what is to be in it. */
+export function allocationDeviceInfo(
+  { pool, resource, socketServer }: AllocationRecord,
+  device: string,
+  { podRoot, deviceInfoDirectory }: AllocationPlaces,
+): { readonly file: string; readonly info: VhostUserDeviceInfo } {
+  const path = socketPath(podDirectory(podRoot, pool), device, `device ${device}`);
+  return {
+    file: devicePluginFile(deviceInfoDirectory, resource, device),
+    info: vhostUserDeviceInfo(path, socketServer),
+  };
 }

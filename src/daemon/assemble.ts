@@ -136,6 +136,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
             node: config.node,
             logger,
             ownersOf: (portName) => ownersOf(config.node, portName, records),
+            onDisturbed: (ports) => started.reconciler?.disturbed(ports),
             onConnected(kind) {
               observer.switchConnected(kind);
               // VPP forgets its ports when it restarts, Open vSwitch keeps them in its database.

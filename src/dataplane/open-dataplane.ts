@@ -27,12 +27,14 @@ export interface OpenDataplaneOptions {
   readonly ownersOf: (port: string) => readonly PortOwner[];
   /** Hears of every connection that is made to a switch of this kind. */
   readonly onConnected?: (kind: DataplaneConfig["type"]) => void;
+  /** Hears of ports that somebody else changed or removed, where the switch tells; `all` where it could be any. */
+  readonly onDisturbed?: (ports: readonly string[] | "all") => void;
 }
 
 /** Opens the dataplane of a pool: the only place that knows the kinds of switches. */
 export function openDataplane(
   config: DataplaneConfig,
-  { node, logger, ownersOf, onConnected }: OpenDataplaneOptions,
+  { node, logger, ownersOf, onConnected, onDisturbed }: OpenDataplaneOptions,
 ): Dataplane {
   const options = { node, logger, onConnected: () => onConnected?.(config.type) };
   switch (config.type) {
@@ -40,6 +42,7 @@ export function openDataplane(
       return openOvsDataplane({
         databaseSocket: config.database,
         runDirectory: config.runDirectory,
+        onDisturbed,
         ...options,
       });
     case "vpp":

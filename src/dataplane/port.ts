@@ -45,6 +45,8 @@ export interface PortState {
   readonly socketFile?: string;
   /** The switch's own words where it could not make the port. */
   readonly error?: string;
+  /** Of a port that was to be ensured: what was not as asked before, one sentence each. Absent where all was. */
+  readonly changes?: readonly string[];
 }
 
 /** What went through a port in one direction since the switch made it. */

@@ -1,4 +1,4 @@
-import { mkdirSync, unlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, unlinkSync } from "node:fs";
 import { dirname, isAbsolute, join, normalize } from "node:path";
 import { removeTemporaries, replaceMemoryFile } from "../durable-file/replace-file.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
@@ -33,7 +33,21 @@ export function checkCniFile(directory: string, file: string): string {
  */
 export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
-  replaceMemoryFile(file, `${JSON.stringify(info)}\n`, 0o444);
+  replaceMemoryFile(file, textOf(info), 0o444);
+}
+
+/** What is wrong with a device-info file, in words; undefined where it is as {@link writeDeviceInfo} writes it. */
+export function deviceInfoProblem(file: string, info: VhostUserDeviceInfo): string | undefined {
+  try {
+    return readFileSync(file, "utf8") === textOf(info) ? undefined : "it says something else";
+  } catch (error) {
+    const code = systemCode(error);
+    return code === "ENOENT" ? "it is gone" : `it cannot be read: ${code}`;
+  }
+}
+
+function textOf(info: VhostUserDeviceInfo): string {
+  return `${JSON.stringify(info)}\n`;
 }
 
 /** Removes a device-info file; gone already is fine. At once: what the caller has just checked is still true. */

@@ -3,7 +3,7 @@ import { toFailure } from "../failure/failure.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError } from "./observed-calls.ts";
 
-/** What the reconciler takes away; the metric's help says what each is. */
+/** What the reconciler takes away or makes anew; the metric's help says what each is. */
 const REPAIR_KINDS = [
   "unfinished-add",
   "late-del",
@@ -11,6 +11,9 @@ const REPAIR_KINDS = [
   "orphan-port",
   "stray",
   "unknown-directory",
+  "directory",
+  "device-info",
+  "port",
 ] as const;
 
 /** One of the things that the reconciler puts right. */

@@ -3,11 +3,10 @@ import { type AllocationPlaces, ensureDeviceInfo } from "../allocation/ensure-al
 import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { PortRecord } from "../records/port-record.ts";
 import type { Records } from "../records/records.ts";
 import { newestAllocations } from "../records/records.ts";
 import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { expectedDirectories } from "./expected-directories.ts";
 
 /** One takes some 0.1 ms; after so many the event loop is left to others. */
 const REBUILT_PER_TURN = 20;
@@ -32,7 +31,8 @@ export async function rebuildAllocations(
     if (index % REBUILT_PER_TURN === REBUILT_PER_TURN - 1) await nextTurn();
     signal?.throwIfAborted();
     try {
-      await rebuildOne(record, ports.get(record.id) ?? [], places, signal);
+      const interfaces = (ports.get(record.id) ?? []).filter(({ state }) => state !== "detaching");
+      await ensureSocketDirectories(expectedDirectories(record, interfaces, places), { signal });
       const devices = record.devices.filter((device) => newest.get(device) === record);
       ensureDeviceInfo(record, devices, places);
     } catch (error) {
@@ -43,22 +43,4 @@ export async function rebuildAllocations(
       );
     }
   }
-}
-
-async function rebuildOne(
-  record: AllocationRecord,
-  ports: readonly PortRecord[],
-  places: AllocationPlaces,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const interfaces = ports
-    .filter(({ state }) => state !== "detaching")
-    .map(({ interfaceName }) => interfaceName);
-  const wanted = {
-    root: places.root,
-    allocationId: record.id,
-    names: [...record.devices, ...interfaces],
-    ownership: record.ownership,
-  };
-  await ensureSocketDirectories(wanted, { signal });
 }

@@ -10,7 +10,16 @@ export interface ReconcileObserver {
   itemFailed(error: unknown): void;
   /** Something was put right. */
   repaired(
-    kind: "unfinished-add" | "late-del" | "missing-del" | "orphan-port" | "stray" | "unknown-directory",
+    kind:
+      | "unfinished-add"
+      | "late-del"
+      | "missing-del"
+      | "orphan-port"
+      | "stray"
+      | "unknown-directory"
+      | "directory"
+      | "device-info"
+      | "port",
   ): void;
   /** An allocation of this pool was removed. */
   reclaimed(pool: string): void;

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -98,6 +98,37 @@ function reconciler(
     ownPod: OWN_POD,
     clock: options.clock ?? clock,
   });
+}
+
+/** Attached ports, as the records have them after an ADD. */
+async function attach(count: number): Promise<readonly string[]> {
+  await allocate("one");
+  const [allocation] = records.allocations.list();
+  if (allocation === undefined) throw new Error("no allocation");
+  const names = Array.from({ length: count }, (_, index) => `net${index}`);
+  for (const interfaceName of names) {
+    await records.ports.put({
+      containerId: "c",
+      interfaceName,
+      state: "attached",
+      allocationId: allocation.id,
+      device: "one-00000",
+      pool: "one",
+      portName: `vhu-${interfaceName}`,
+      bridge: "br0",
+      switchSocketPath: join(config.root, allocation.id, interfaceName, "vhost.sock"),
+      podSocketPath: `/var/run/vhostuser/one/${interfaceName}/vhost.sock`,
+      mac: "02:00:00:00:00:01",
+      settings: {},
+      network: "n",
+      netns: "/n",
+      podNamespace: "ns",
+      podName: "p",
+      podUid: "",
+      createdAt: now,
+    });
+  }
+  return names.map((name) => `vhu-${name}`).sort();
 }
 
 describe("a pass of the reconciler", () => {
@@ -242,37 +273,6 @@ describe("a pass of the reconciler", () => {
 });
 
 describe("a reconciler that is woken", () => {
-  /** Attached ports, as the records have them after an ADD. */
-  async function attach(count: number): Promise<readonly string[]> {
-    await allocate("one");
-    const [allocation] = records.allocations.list();
-    if (allocation === undefined) throw new Error("no allocation");
-    const names = Array.from({ length: count }, (_, index) => `net${index}`);
-    for (const interfaceName of names) {
-      await records.ports.put({
-        containerId: "c",
-        interfaceName,
-        state: "attached",
-        allocationId: allocation.id,
-        device: "one-00000",
-        pool: "one",
-        portName: `vhu-${interfaceName}`,
-        bridge: "br0",
-        switchSocketPath: join(config.root, allocation.id, interfaceName, "vhost.sock"),
-        podSocketPath: `/var/run/vhostuser/one/${interfaceName}/vhost.sock`,
-        mac: "02:00:00:00:00:01",
-        settings: {},
-        network: "n",
-        netns: "/n",
-        podNamespace: "ns",
-        podName: "p",
-        podUid: "",
-        createdAt: now,
-      });
-    }
-    return names.map((name) => `vhu-${name}`).sort();
-  }
-
   it("restores all ports at once, again until the switch has its bridge, and reclaims nothing", async () => {
     const names = await attach(40);
     let lists = 0;
@@ -304,5 +304,64 @@ describe("a reconciler that is woken", () => {
     expect(pauses.slice(0, 5)).toEqual([1_000, 100, 200, 400, 400]);
     expect(listsBefore).toBe(1);
     await looping.close();
+  });
+
+  /** A reconciler that rests after its first pass until it is disturbed. */
+  async function resting(
+    observer: Partial<ReconcileObserver> = {},
+  ): Promise<{ loop: Reconciler; lists: () => number }> {
+    let lists = 0;
+    let rests = 0;
+    const loop = reconciler({
+      observer,
+      onList: () => {
+        lists += 1;
+      },
+      clock: {
+        now: () => now,
+        sleep: async (ms, signal) => {
+          if (ms !== 1_000) return;
+          rests += 1;
+          await new Promise((_, reject) => {
+            if (signal?.aborted) reject(signal.reason);
+            signal?.addEventListener("abort", reject, { once: true });
+          });
+        },
+      },
+    });
+    loop.start();
+    await expect.poll(() => rests).toBe(1);
+    return { loop, lists: () => lists };
+  }
+
+  it("looks at ports that somebody changed at once, at no others, and takes no pass for it", async () => {
+    const [one = "", two = ""] = await attach(2);
+    const repaired: string[] = [];
+    const { loop, lists } = await resting({ repaired: (kind) => repaired.push(kind) });
+    expect(repaired.splice(0)).toEqual(["port", "port"]);
+    switches.one.ports.clear();
+    loop.disturbed([one]);
+    await expect.poll(() => [...switches.one.ports.keys()]).toEqual([one]);
+    loop.disturbed("all");
+    await expect.poll(() => [...switches.one.ports.keys()].sort()).toEqual([one, two]);
+    expect(repaired).toEqual(["port", "port"]);
+    expect(lists()).toBe(1);
+    await loop.close();
+  });
+
+  it("restores a device-info file and an allocation's directory that somebody removes, as soon as that is seen", async () => {
+    await allocate("one");
+    now += 60_000;
+    const { loop, lists } = await resting();
+    const [allocation] = records.allocations.list();
+    if (allocation === undefined) throw new Error("no allocation");
+    const file = join(config.deviceInfoDirectory, "dp", "vhostuser-one-one-00000-device.json");
+    const before = await readFile(file, "utf8");
+    await rm(file);
+    await expect.poll(() => readFile(file, "utf8").catch(() => "")).toBe(before);
+    await rm(join(config.root, allocation.id), { recursive: true });
+    await expect.poll(() => readdir(join(config.root, allocation.id)).catch(() => [])).toEqual(["one-00000"]);
+    expect(lists()).toBe(1);
+    await loop.close();
   });
 });

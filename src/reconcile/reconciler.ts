@@ -1,16 +1,20 @@
+import { join } from "node:path";
 import { distinctDataplanes } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { ArtefactWatch } from "./artefact-watch.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { openBridges } from "./open-bridges.ts";
+import { Paced } from "./paced.ts";
 import { reclaim } from "./reclaim.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 import { redateRecords } from "./redate-records.ts";
 import { removeOrphanPorts, type SwitchPort } from "./remove-orphan-ports.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
+import { restoreArtefacts } from "./restore-artefacts.ts";
 import { ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
 import { SwitchSockets } from "./switch-sockets.ts";
 
@@ -32,12 +36,31 @@ const NAP_MS = 1_000;
 /** Before each try to restore ports; VPP executes its start-up file, which makes bridges, two seconds after its start. */
 const RESTORE_PAUSES_MS = [0, 100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
 
-/** Compares the world with the records at start and now and then, until it is closed. */
+/** What others change together they change in this time; our own changes of files are over by then. */
+const FILES_SETTLED_MS = 300;
+/** Pods come and go, and each changes the files; a look at those of a thousand takes some 15 ms. */
+const FILES_QUIET_MS = 5_000;
+const PORTS_SETTLED_MS = 50;
+/** Somebody may insist on changing a port. */
+const PORTS_QUIET_MS = 1_000;
+
+/** What is to be looked at before the next pass. */
+interface Due {
+  /** Names of ports. */
+  readonly ports: Set<string>;
+  isAllPorts: boolean;
+  isFiles: boolean;
+}
+
+/** Compares the world with the records at start, when something of it changes, and now and then, until it is closed. */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #stop = new AbortController();
   readonly #pass: ReconcilePass;
   readonly #sockets: SwitchSockets;
+  readonly #files: ArtefactWatch;
+  readonly #portsChanged: Paced;
+  #due: Due = nothingDue();
   #wake = new AbortController();
   #abandoned: ReadonlySet<string> = new Set();
   #unknown: ReadonlySet<string> = new Set();
@@ -47,6 +70,24 @@ export class Reconciler {
     this.#options = options;
     this.#pass = { ...options, stop: this.#stop.signal };
     this.#sockets = new SwitchSockets({ ...options, onMade: () => this.wake() });
+    const { clock, logger, places } = options;
+    const paced = { clock, signal: this.#stop.signal };
+    const filesChanged = new Paced({
+      ...{ ...paced, settleMs: FILES_SETTLED_MS, quietMs: FILES_QUIET_MS },
+      act: () => {
+        this.#due.isFiles = true;
+        this.#wake.abort();
+      },
+    });
+    this.#portsChanged = new Paced({
+      ...{ ...paced, settleMs: PORTS_SETTLED_MS, quietMs: PORTS_QUIET_MS },
+      act: () => this.#wake.abort(),
+    });
+    this.#files = new ArtefactWatch({
+      directories: [places.root, join(places.deviceInfoDirectory, "dp")],
+      onChange: () => filesChanged.call(),
+      logger,
+    });
   }
 
   /** Begins with a pass at once. */
@@ -59,11 +100,23 @@ export class Reconciler {
    * is not looked for: that takes two looks with time between them.
    */
   wake(): void {
+    this.#due.isAllPorts = true;
     this.#wake.abort();
+  }
+
+  /** Has ports looked at that somebody else changed or removed, `all` where it could be any. */
+  disturbed(ports: readonly string[] | "all"): void {
+    if (ports === "all") {
+      this.wake();
+      return;
+    }
+    for (const port of ports) this.#due.ports.add(port);
+    this.#portsChanged.call();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
+    this.#files.close();
     await this.#sockets.close();
     await this.#loop;
   }
@@ -72,6 +125,7 @@ export class Reconciler {
     while (!this.#stop.signal.aborted) {
       // First, so that nothing is made between the pass and the watch.
       await this.#stage("watch of the switches' sockets", () => this.#sockets.follow());
+      this.#files.follow();
       await this.pass();
       await this.#rest();
     }
@@ -84,8 +138,30 @@ export class Reconciler {
     for (let rested = 0; left(rested) > 0 && !this.#stop.signal.aborted; rested += NAP_MS) {
       const disturbed = AbortSignal.any([this.#stop.signal, this.#wake.signal]);
       await clock.sleep(Math.min(NAP_MS, left(rested)), disturbed).catch(() => undefined);
-      if (this.#wake.signal.aborted) await this.#restorePorts();
+      if (this.#wake.signal.aborted) await this.#attend();
     }
+  }
+
+  /** Looks at what is due, and at nothing else. */
+  async #attend(): Promise<void> {
+    const { isFiles, isAllPorts, ports } = this.#due;
+    this.#due = nothingDue();
+    this.#wake = new AbortController();
+    if (isFiles) {
+      await this.#restoreFiles();
+      this.#files.follow();
+    }
+    if (isAllPorts) await this.#restorePorts();
+    else if (ports.size > 0) {
+      await this.#stage("ports that somebody changed", () =>
+        ensureAttachedPorts(this.#pass, { only: ports }),
+      );
+    }
+  }
+
+  #restoreFiles(): Promise<void> {
+    const nowMs = this.#options.clock.now();
+    return this.#stage("directories and device-info", () => restoreArtefacts(this.#pass, nowMs));
   }
 
   /** Until all ports are there, or the next pass is as good as another try. */
@@ -94,12 +170,12 @@ export class Reconciler {
       if (pause > 0) await this.#options.clock.sleep(pause, this.#stop.signal).catch(() => undefined);
       if (this.#stop.signal.aborted) return;
       // What wakes us from here on calls for another try.
-      this.#wake = new AbortController();
+      if (this.#due.isAllPorts) this.#due = { ...nothingDue(), isFiles: this.#due.isFiles };
       let isRestored = false;
       await this.#stage("unfinished ports", () => settleUnfinishedPorts(this.#pass));
       await this.#stage("ports of a switch that is back", async () => {
         const isLast = index === RESTORE_PAUSES_MS.length - 1;
-        isRestored = await ensureAttachedPorts(this.#pass, isLast ? "warn" : "debug");
+        isRestored = await ensureAttachedPorts(this.#pass, { level: isLast ? "warn" : "debug" });
       });
       await this.#stage("bridges that were held back", () => openBridges(this.#pass));
       if (isRestored) return;
@@ -113,6 +189,7 @@ export class Reconciler {
   async pass(): Promise<void> {
     const pass = this.#pass;
     const passed = pass.observer.passBegan();
+    await this.#restoreFiles();
     await this.#stage("unfinished ports", () => settleUnfinishedPorts(pass));
     await this.#stage("attached ports", () => ensureAttachedPorts(pass));
     await this.#stage("bridges that were held back", () => openBridges(pass));
@@ -200,4 +277,8 @@ export class Reconciler {
       .filter(({ pool }) => isOf(pool))
       .map(({ id }) => id);
   }
+}
+
+function nothingDue(): Due {
+  return { ports: new Set(), isAllPorts: false, isFiles: false };
 }

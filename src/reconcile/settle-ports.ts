@@ -21,18 +21,31 @@ export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> 
 /** Ports that are worked on at the same time; a switch that has lost them all gets them back the faster. */
 const AT_ONCE = 16;
 
+/** Which ports, and how it is told. */
+export interface EnsurePortsOptions {
+  /** Of the log for those that fail: a try that others follow at once is no news. */
+  readonly level?: "warn" | "debug";
+  /** Names of the ports; default all. */
+  readonly only?: ReadonlySet<string>;
+}
+
 /**
- * Makes or mends the ports of all attachments.
- * @param level of the log for those that fail: a try that others follow at once is no news
+ * Makes or mends the ports of attachments.
  * @returns whether none failed
  */
-export function ensureAttachedPorts(pass: ReconcilePass, level: "warn" | "debug" = "warn"): Promise<boolean> {
+export function ensureAttachedPorts(
+  pass: ReconcilePass,
+  { level = "warn", only }: EnsurePortsOptions = {},
+): Promise<boolean> {
   const ensure: PortWork = async (record, signal) => {
-    if (record.state !== "attached") return;
+    if (record.state !== "attached" || only?.has(record.portName) === false) return;
     const allocation = pass.context.records.allocations.get(record.allocationId);
     // Its record may be torn while the pod lives; reclaiming decides with what kubelet knows.
     if (allocation === undefined) return;
-    await ensureAttachment(pass.context, record, allocation, signal);
+    const { changes } = await ensureAttachment(pass.context, record, allocation, signal);
+    if (changes === undefined) return;
+    pass.observer.repaired("port");
+    pass.logger.warn({ ...attachmentFields(record), reason: changes.join("; ") }, "restored a port");
   };
   return eachPort(pass, ensure, level);
 }

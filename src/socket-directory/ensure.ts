@@ -1,23 +1,11 @@
-import type { Stats } from "node:fs";
 import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
+import { ALLOCATION_OWNERSHIP, isAsWanted, type SocketDirectories } from "./expected.ts";
 import { isLocked } from "./locked-directory.ts";
 import { type OpenDirectory, openDirectory } from "./open-directory.ts";
 import { removeEntry } from "./remove.ts";
 import { setSelinuxLabel } from "./selinux-label.ts";
-
-/** The directory above a pod's own: root's, so that the pod's user can neither add nor swap anything in it. */
-const ALLOCATION: DirectoryOwnership = { owner: 0, group: 0, mode: 0o755 };
-
-/** What an allocation's directory must hold. */
-export interface SocketDirectories {
-  readonly root: string;
-  readonly allocationId: string;
-  /** Device ids and interface names; each gets a directory. */
-  readonly names: readonly string[];
-  readonly ownership: DirectoryOwnership;
-}
 
 /** Collaborators, for tests, and the end of patience. */
 export interface EnsureOptions {
@@ -44,7 +32,7 @@ export async function ensureSocketDirectories(
 ): Promise<void> {
   using root = openDirectory(wanted.root);
   const { selinuxLabel } = wanted.ownership;
-  const above = selinuxLabel === undefined ? ALLOCATION : { ...ALLOCATION, selinuxLabel };
+  const above = selinuxLabel === undefined ? ALLOCATION_OWNERSHIP : { ...ALLOCATION_OWNERSHIP, selinuxLabel };
   using allocation = await ensureDirectory(root, wanted.allocationId, above, options);
   for (const name of wanted.names) {
     using _made = await ensureDirectory(allocation, name, wanted.ownership, options);
@@ -68,10 +56,6 @@ async function ensureDirectory(
     directory[Symbol.dispose]();
     throw error;
   }
-}
-
-function isAsWanted({ uid, gid, mode }: Stats, wanted: DirectoryOwnership): boolean {
-  return uid === wanted.owner && gid === wanted.group && (mode & 0o7777) === wanted.mode;
 }
 
 /**

@@ -20,6 +20,11 @@ interface Place {
 export class OneAtATime {
   readonly #queues = new Map<string, Place[]>();
 
+  /** Whether a task of this key is running or waiting. */
+  isBusy(key: string): boolean {
+    return this.#queues.has(key);
+  }
+
   /**
    * Runs `task` when it is its turn: at once where nobody is before it, even with a signal that has fired.
    * @param tooLate runs instead where the signal fires before that, told what is running. Those behind wait for it

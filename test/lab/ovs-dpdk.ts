@@ -31,6 +31,8 @@ export interface OvsDpdk {
   restartVswitchd(): Promise<void>;
   killDatabase(): Promise<void>;
   restartDatabase(): Promise<void>;
+  /** Both are killed and start with an empty database: the switch is set up, bridges are somebody else's to make. */
+  startEmpty(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -122,6 +124,13 @@ export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promis
     },
     killDatabase: () => database.kill(),
     restartDatabase: () => database.restart(),
+    startEmpty: async () => {
+      await vswitchd.stop("SIGKILL");
+      await database.kill();
+      await database.startEmpty();
+      await database.vsctl("set", "Open_vSwitch", ".", ...settings(dpdk));
+      vswitchd = await start();
+    },
     close: async () => {
       await vswitchd.stop();
       await database.close();

@@ -1,4 +1,4 @@
-import { access, mkdir } from "node:fs/promises";
+import { access, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../src/failure/failure.ts";
 import { type Child, startChild } from "../machine/child.ts";
@@ -23,6 +23,8 @@ export interface OvsdbServer {
   kill(): Promise<void>;
   /** Starts it again on the same database, stopping it first where it runs. */
   restart(): Promise<void>;
+  /** Starts it again on a database that is as new, as after the loss of the disk's. */
+  startEmpty(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -63,7 +65,8 @@ export async function startOvsdbServer(
   });
   const database = join(directory, "conf.db");
   const databaseSocket = join(directory, "db.sock");
-  await runOvsTool(directory, "ovsdb-tool", ["create", database, SCHEMA]);
+  const create = () => runOvsTool(directory, "ovsdb-tool", ["create", database, SCHEMA]);
+  await create();
 
   const vsctl = (...args: string[]) =>
     runOvsTool(directory, "ovs-vsctl", [`--db=unix:${databaseSocket}`, "--retry", "--timeout=20", ...args]);
@@ -96,6 +99,12 @@ export async function startOvsdbServer(
     kill: () => program.stop("SIGKILL"),
     restart: async () => {
       await program.stop();
+      program = await start();
+    },
+    startEmpty: async () => {
+      await program.stop();
+      await rm(database);
+      await create();
       program = await start();
     },
     close: () => program.stop(),

@@ -1,6 +1,7 @@
 import { describeThrown, type Failure } from "../../failure/failure.ts";
 import type { PortRequest, PortState } from "../port.ts";
 import { readApplied } from "./applied.ts";
+import { differences } from "./check-port.ts";
 import { checkRequest } from "./check-request.ts";
 import type { OvsContext } from "./context.ts";
 import { whyUnfit } from "./fitness.ts";
@@ -37,6 +38,7 @@ interface Settled {
 async function settle(context: OvsContext, request: PortRequest, signal: AbortSignal): Promise<Settled> {
   let inserted = false;
   let wasThere = false;
+  const changes: string[] = [];
   try {
     for (let attempt = 1; ; attempt += 1) {
       const view = await readView(context.client, request, signal);
@@ -55,8 +57,11 @@ async function settle(context: OvsContext, request: PortRequest, signal: AbortSi
       }
       const step = nextStep(view, fitting);
       if (step.kind === "none") {
-        return { state: await finish(context, fitting, view, view.switch.next_cfg, signal), unfit };
+        const state = await finish(context, fitting, view, view.switch.next_cfg, signal);
+        return { state: withChanges(state, changes), unfit };
       }
+      // What the steps after the first one find they have made themselves.
+      if (changes.length === 0) changes.push(...whyChanged(view, fitting));
       if (step.kind === "insert") await checkSecurable(context, request, view, signal);
       inserted = step.kind === "insert"; // from here on: when no answer comes it may be committed
       const number = await takeStep(context, request, step, attempt, signal);
@@ -65,12 +70,24 @@ async function settle(context: OvsContext, request: PortRequest, signal: AbortSi
         continue;
       }
       if (step.kind === "delete") await readApplied(context, number, [], signal);
-      else return { state: await finish(context, fitting, view, number, signal), unfit };
+      else {
+        const state = await finish(context, fitting, view, number, signal);
+        return { state: withChanges(state, changes), unfit };
+      }
     }
   } catch (failure) {
     if (inserted) await undo(context, request, failure);
     throw failure;
   }
+}
+
+function whyChanged(view: View, request: PortRequest): readonly string[] {
+  const found = differences(view, request);
+  return found.length > 0 ? found : [`port ${request.name} has other marks than its owner's`];
+}
+
+function withChanges(state: PortState, changes: readonly string[]): PortState {
+  return changes.length === 0 ? state : { ...state, changes };
 }
 
 /**

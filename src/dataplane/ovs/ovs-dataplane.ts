@@ -21,6 +21,7 @@ import { removeStrays } from "./remove-strays.ts";
 import { openHeldBridges, removeStrayFlows } from "./settle-security.ts";
 import { version } from "./version.ts";
 import { watchLinks } from "./watch-links.ts";
+import { type Disturbed, watchPorts } from "./watch-ports.ts";
 
 /** Where the switch is and who asks. */
 export interface OvsDataplaneOptions {
@@ -33,6 +34,8 @@ export interface OvsDataplaneOptions {
   readonly runDirectory?: string | undefined;
   /** Hears of every connection to the database that is made. */
   readonly onConnected?: (() => void) | undefined;
+  /** Hears of ports that somebody else changed or removed. */
+  readonly onDisturbed?: ((ports: Disturbed) => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */
   readonly sysfs?: string;
 }
@@ -65,6 +68,11 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     ports.run({ key: name, what, signal }, task, (running) => {
       throw waitedTooLong(name, running, signal);
     });
+  const { onDisturbed } = options;
+  if (onDisturbed !== undefined) {
+    const watch = { isBusy: (name: string) => ports.isBusy(name), onDisturbed };
+    void watchPorts(context, watch, systemClock, closing.signal);
+  }
   return {
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>

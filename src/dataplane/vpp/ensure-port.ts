@@ -13,7 +13,7 @@ import type { PortRequest, PortState } from "../port.ts";
 import { createBridge, findBridge } from "./bridges.ts";
 import { checkRequest, MTU_MAX } from "./check-request.ts";
 import type { VppContext } from "./context.ts";
-import { isServer, portDifferences, refuseForeign } from "./differences.ts";
+import { allDifferences, isServer, portDifferences, refuseForeign } from "./differences.ts";
 import { isOfNode, isSameAttachment, markOf, printMark } from "./mark.ts";
 import { ownerOf, readPortState } from "./port-state.ts";
 import { deletePort } from "./remove-port.ts";
@@ -36,13 +36,16 @@ export async function ensurePort(
   const connection = await context.client.connection(signal);
   requirePolicers(connection, request);
   const progress = { created: false };
+  let changes: readonly string[] = [];
   try {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const view = await context.views.read(connection, signal);
+      if (attempt === 1) changes = allDifferences(view, request);
       const port = await step(context, connection, view, request, progress, signal);
       if (port !== undefined) {
         const mark = markOf(port.name, request.owner);
-        return { ...readPortState(context, request.bridge, port, mark), owner: request.owner };
+        const state = { ...readPortState(context, request.bridge, port, mark), owner: request.owner };
+        return changes.length === 0 ? state : { ...state, changes };
       }
     }
     throw new Failure({

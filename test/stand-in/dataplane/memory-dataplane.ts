@@ -53,6 +53,7 @@ export class MemoryDataplane implements Dataplane {
     if (twin !== undefined) throw failure("port-failed", `port ${twin.name} has the socket already`);
     if (this.portError !== undefined) throw failure("port-failed", this.portError);
     const { name, bridge, socketPath, mtu, owner } = request;
+    const before = this.ports.get(name);
     const state: PortState = {
       name,
       bridge,
@@ -63,7 +64,8 @@ export class MemoryDataplane implements Dataplane {
       connected: false,
     };
     this.ports.set(name, state);
-    return state;
+    const changes = before === undefined ? [`port ${name} does not exist in the switch`] : [];
+    return changes.length === 0 ? state : { ...state, changes };
   }
 
   async removePort(name: string, signal: AbortSignal): Promise<boolean> {

@@ -1,0 +1,79 @@
+import type { Clock } from "../../clock/clock.ts";
+import { monitorTables, type RowChange } from "../../ovsdb/monitor.ts";
+import { stringMapShape } from "../../ovsdb/values.ts";
+import type { OvsContext } from "./context.ts";
+import { isOurs } from "./marks.ts";
+
+/** Pace at which a database that is away is tried, in milliseconds. */
+const RETRY_MS = 250;
+
+/** Columns that say what was asked of a port; what the switch itself writes is in none of them. */
+const COLUMNS = {
+  Bridge: ["name"],
+  Port: [
+    ...["name", "external_ids", "interfaces", "vlan_mode", "tag", "trunks", "cvlans"],
+    ...["protected", "qos", "other_config"],
+  ],
+  Interface: [
+    ...["name", "external_ids", "type", "options", "mtu_request", "other_config"],
+    ...["ingress_policing_rate", "ingress_policing_burst"],
+  ],
+  QoS: ["external_ids", "type", "other_config"],
+} as const;
+
+/** Ports that may not be as asked any more, by name; `all` where it could be any. */
+export type Disturbed = readonly string[] | "all";
+
+/** Whom to tell, and what not. */
+export interface PortWatch {
+  /** Whether a call of ours is changing this port now. */
+  readonly isBusy: (port: string) => boolean;
+  readonly onDisturbed: (ports: Disturbed) => void;
+}
+
+/**
+ * Tells of ports of this node that somebody else changed or removed, as soon as the database tells, until the signal
+ * fires; resolves then and never rejects. A database that is back may be another one, and a bridge that is new may be
+ * one that its ports wait for: both concern all.
+ */
+export async function watchPorts(
+  { databaseSocket, node }: Pick<OvsContext, "databaseSocket" | "node">,
+  { isBusy, onDisturbed }: PortWatch,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  let wasLost = false;
+  const onChanges = (changes: readonly RowChange[]) => {
+    // Only the answer that begins the watch has none.
+    if (changes.length === 0) {
+      if (wasLost) onDisturbed("all");
+      return;
+    }
+    const ports = disturbedPorts(changes, node);
+    const others = ports === "all" ? ports : ports.filter((port) => !isBusy(port));
+    if (others.length > 0) onDisturbed(others);
+  };
+  const watch = { path: databaseSocket, database: "Open_vSwitch", columns: COLUMNS, isSilentFirst: true };
+  while (!signal.aborted) {
+    // That it is away is told by the watch over guests.
+    await monitorTables({ ...watch, onChanges }, signal).catch(() => undefined);
+    wasLost = true;
+    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+  }
+}
+
+/** Pure: which ports of a node changes concern. What is inserted was asked for by whoever inserts it. */
+export function disturbedPorts(changes: readonly RowChange[], node: string): Disturbed {
+  const ports = new Set<string>();
+  for (const { table, old, new: row } of changes) {
+    if (table === "Bridge" && old === undefined) return "all";
+    if (table === "Bridge" || old === undefined) continue;
+    // A change holds in `old` what it changed, a removal all: our mark itself may be what is gone.
+    const marks = [row, old].map((side) => stringMapShape.safeParse(side?.["external_ids"]).data);
+    const ours = marks.find((ids) => ids !== undefined && isOurs(ids, node));
+    if (ours === undefined) continue;
+    const name = table === "QoS" ? ours.get("port") : (row?.["name"] ?? old["name"]);
+    if (typeof name === "string") ports.add(name);
+  }
+  return [...ports];
+}

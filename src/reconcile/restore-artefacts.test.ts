@@ -1,0 +1,147 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ContainerTurns } from "../attachment/container-turns.ts";
+import { parseConfig } from "../config/load.ts";
+import { writeRecord } from "../durable-file/record-file.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { newAllocationId } from "../names/allocation-id.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { rebuildAllocations } from "./rebuild-allocations.ts";
+import { unobserved } from "./reconcile-observer.ts";
+import { restoreArtefacts } from "./restore-artefacts.ts";
+
+const NOW = 10_000_000;
+
+let top: string;
+let records: Records;
+let places: { root: string; podRoot: string; deviceInfoDirectory: string };
+let repaired: string[];
+let failed: unknown[];
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "kvu-restore-"));
+  places = { root: join(top, "root"), podRoot: "/var/run/vhostuser", deviceInfoDirectory: join(top, "info") };
+  await mkdir(places.root);
+  records = await openRecords(join(top, "records"));
+  repaired = [];
+  failed = [];
+});
+afterEach(() => rm(top, { recursive: true }));
+
+async function allocated(sequence: number, device: string, createdAt = 1): Promise<AllocationRecord> {
+  const record: AllocationRecord = {
+    id: newAllocationId(),
+    pool: "sockets",
+    resource: "v/s",
+    devices: [device],
+    ownership: { owner: 107, group: 107, mode: 0o2770 },
+    createdAt,
+    sequence,
+  };
+  await records.allocations.put(record);
+  return record;
+}
+
+function restore(): Promise<void> {
+  const pool = {
+    name: "sockets",
+    resource: "v/s",
+    capacity: 9,
+    dataplane: { type: "ovs-dpdk", bridge: "b" },
+  };
+  const config = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "test");
+  const observer = {
+    ...unobserved,
+    repaired: (kind: string) => repaired.push(kind),
+    itemFailed: (error: unknown) => failed.push(error),
+  };
+  return restoreArtefacts(
+    {
+      context: { config, records, pools: new Map() },
+      places,
+      turns: new ContainerTurns(),
+      logger: silentLogger,
+      observer,
+      stop: new AbortController().signal,
+    },
+    NOW,
+  );
+}
+
+const infoFile = (device: string) => join(places.deviceInfoDirectory, "dp", `v-s-${device}-device.json`);
+const directory = ({ id, devices }: AllocationRecord) => join(places.root, id, devices[0] ?? "");
+
+describe("restoring what others removed or changed", () => {
+  it("finds nothing to do where all is as it was made", async () => {
+    for (let index = 0; index < 120; index++) await allocated(index, `sockets-00${100 + index}`);
+    await rebuildAllocations(records, places, silentLogger);
+    await restore();
+    expect([repaired, failed]).toEqual([[], []]);
+  });
+
+  it("writes device-info that is gone or says something else, of a device's newest allocation", async () => {
+    await allocated(1, "sockets-00001");
+    await allocated(2, "sockets-00001");
+    await allocated(3, "sockets-00002");
+    await rebuildAllocations(records, places, silentLogger);
+    const before = await readFile(infoFile("sockets-00001"), "utf8");
+    await rm(infoFile("sockets-00001"));
+    await rm(infoFile("sockets-00002"));
+    await writeFile(infoFile("sockets-00002"), "{}");
+    await restore();
+    expect(repaired).toEqual(["device-info", "device-info"]);
+    expect(await readFile(infoFile("sockets-00001"), "utf8")).toBe(before);
+    expect(await readFile(infoFile("sockets-00002"), "utf8")).toContain("sockets-00002/vhost.sock");
+    await restore();
+    expect(repaired).toHaveLength(2);
+  });
+
+  it("makes directories that are gone, mends those that are not as they were made, and leaves a locked one", async () => {
+    const [gone, opened, locked] = [
+      await allocated(1, "sockets-00001"),
+      await allocated(2, "sockets-00002"),
+      await allocated(3, "sockets-00003"),
+    ];
+    await rebuildAllocations(records, places, silentLogger);
+    await rm(join(places.root, gone.id), { recursive: true });
+    await chmod(directory(opened), 0o777);
+    await rm(directory(locked), { recursive: true });
+    await mkdir(directory(locked));
+    await chmod(directory(locked), 0o2550);
+    await restore();
+    expect(repaired).toEqual(["directory", "directory"]);
+    for (const one of [gone, opened]) expect((await stat(directory(one))).mode & 0o7777).toBe(0o2770);
+    expect((await stat(directory(locked))).mode & 0o7777).toBe(0o2550);
+  });
+
+  it("leaves an Allocate alone that may be under way", async () => {
+    await allocated(1, "sockets-00001", NOW - 1000);
+    await restore();
+    expect(repaired).toEqual([]);
+    expect(await readdir(places.root)).toEqual([]);
+  });
+
+  it("tells of one that cannot be restored, and goes on with the others", async () => {
+    await allocated(1, "sockets-00001");
+    await allocated(2, "sockets-00002");
+    await rebuildAllocations(records, places, silentLogger);
+    for (const device of ["sockets-00001", "sockets-00002"]) await rm(infoFile(device));
+    await mkdir(join(infoFile("sockets-00001"), "in-the-way"), { recursive: true });
+    await restore();
+    expect(failed).toHaveLength(1);
+    expect(repaired).toEqual(["device-info"]);
+  });
+
+  it("does not write over the device-info of a later release's allocation", async () => {
+    const later = await allocated(2, "sockets-00001");
+    await writeRecord(join(top, "records/allocations", `${later.id}.json`), 9, later);
+    records = await openRecords(join(top, "records"));
+    await allocated(1, "sockets-00001");
+    await restore();
+    expect(repaired).toEqual(["directory"]);
+    await expect(readFile(infoFile("sockets-00001"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});

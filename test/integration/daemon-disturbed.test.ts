@@ -1,0 +1,174 @@
+import { readFileSync } from "node:fs";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildAll } from "../../scripts/build/build-all.ts";
+import { ChurnNode } from "../churn/churn-node.ts";
+import type { LivingPod } from "../churn/living-pod.ts";
+import { ClusterNode } from "../cluster/cluster-node.ts";
+import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
+import { addNetworkNamespace } from "../lab/network-namespace.ts";
+import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+
+const LIMITED = {
+  name: "limited",
+  keys: { vlan: 9, bandwidth: { ingressRate: 80_000_000, ingressBurst: 8_000_000 } },
+};
+
+let run: LabRun;
+let ovs: OvsDpdk;
+let node: ClusterNode;
+let churn: ChurnNode;
+let pod: LivingPod;
+let port: string;
+
+beforeAll(async () => {
+  await buildAll();
+  run = await openLabRun();
+  ovs = await startSwitch(run, 0);
+  node = await ClusterNode.start(run, {
+    ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket },
+    // No pass but the first: what is repaired was seen.
+    reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
+  });
+  churn = new ChurnNode(node, (await addNetworkNamespace(run, "pod")).path, 3_600_000);
+  pod = await attached();
+  port = (await vhostPorts(ovs))[0] ?? "";
+  // Until then it might be an Allocate under way.
+  await waitUntil(() => Date.now() - pod.admittedAt > 6_000, {
+    what: "the allocation is no news",
+    limitMs: 10_000,
+  });
+});
+afterAll(() => run?.close());
+
+async function attached(): Promise<LivingPod> {
+  const one = await churn.admit([LIMITED]);
+  if (one === undefined) throw new Error("no pod");
+  for (const wanted of one.interfaces) {
+    expect(await churn.add(one, one.sandbox, wanted)).toMatchObject({ exitCode: 0 });
+  }
+  return one;
+}
+
+const log = () => readFileSync(node.daemonLog, "utf8");
+
+async function metric(series: string): Promise<number> {
+  const url = /"url":"([^"]+)"/.exec(log())?.[1];
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const line = text.split("\n").find((one) => one.startsWith(`${series} `));
+  return Number(line?.split(" ").at(-1) ?? Number.NaN);
+}
+
+const repairs = (kind: string) => metric(`vhostuser_reconcile_repairs_total{kind="${kind}"}`);
+
+/** As CHECK, which asks for every column and flow, sees it. */
+async function untilAsAttached(): Promise<void> {
+  let answer = "";
+  await waitUntil(
+    async () => {
+      const [wanted] = pod.interfaces;
+      const { stdout, exitCode } = wanted ? await churn.check(pod, wanted) : { stdout: "none", exitCode: 1 };
+      answer = stdout;
+      return exitCode === 0;
+    },
+    {
+      what: "the port is as it was attached",
+      limitMs: 10_000,
+      detail: () => `${answer}; ${log().slice(-3000)}`,
+    },
+  );
+}
+
+describe("a port that somebody else touches, with an hour to the next pass", () => {
+  it.each([
+    ["removed", async () => ovs.vsctl("del-port", port), "does not exist"],
+    ["put into another VLAN", async () => ovs.vsctl("set", "Port", port, "tag=77"), "77"],
+    ["given to nobody", async () => ovs.vsctl("clear", "Interface", port, "external_ids"), "external_ids"],
+    ["freed of its limit", async () => ovs.vsctl("clear", "Port", port, "qos"), "none"],
+    [
+      "given another limit",
+      async () => {
+        const qos = (await ovs.vsctl("get", "Port", port, "qos")).trim();
+        await ovs.vsctl("set", "QoS", qos, "other_config:cir=1");
+      },
+      "cir=1",
+    ],
+    [
+      "removed with its bridge, which comes back later",
+      async () => {
+        await ovs.vsctl("del-br", BRIDGES.a);
+        await ovs.vsctl("add-br", BRIDGES.a, "--", "set", "Bridge", BRIDGES.a, "datapath_type=netdev");
+      },
+      "does not exist",
+    ],
+  ])("%s: is restored in a moment, with the reason in the log", async (_what, disturb, reason) => {
+    const before = await repairs("port");
+    await disturb();
+    await waitUntil(async () => (await repairs("port")) > before, {
+      what: "the repair is counted",
+      limitMs: 10_000,
+      detail: () => log().slice(-3000),
+    });
+    await untilAsAttached();
+    const told = log()
+      .split("\n")
+      .findLast((line) => line.includes("restored a port"));
+    expect(told).toContain(reason);
+    expect(told).toContain(`"port":"${port}"`);
+  });
+
+  it("lost with the switch's whole database: is restored once the operator has made the bridge again", async () => {
+    await ovs.startEmpty();
+    await ovs.vsctl("add-br", BRIDGES.a, "--", "set", "Bridge", BRIDGES.a, "datapath_type=netdev");
+    await untilAsAttached();
+  });
+});
+
+describe("files that somebody else touches, with an hour to the next pass", () => {
+  it("come back, with the reason in the log", async () => {
+    const directory = join(node.deviceInfoDirectory, "dp");
+    const [name = ""] = await readdir(directory);
+    const file = join(directory, name);
+    const before = await readFile(file, "utf8");
+    for (const disturb of [() => rm(file), () => rm(file).then(() => writeFile(file, "{}"))]) {
+      await disturb();
+      await waitUntil(async () => (await readFile(file, "utf8").catch(() => "")) === before, {
+        what: "the device-info is back",
+        limitMs: 15_000,
+      });
+    }
+    const inside = await readdir(pod.hostPath);
+    await rm(pod.hostPath, { recursive: true });
+    await waitUntil(async () => (await readdir(pod.hostPath).catch(() => [])).length === inside.length, {
+      what: "the allocation's directory is back",
+      limitMs: 15_000,
+    });
+    expect(log()).toContain("restored a device's device-info");
+    expect(log()).toContain("restored the directories of an allocation");
+    expect(await repairs("device-info")).toBe(2);
+    expect(await repairs("directory")).toBe(1);
+  });
+});
+
+describe("what the daemon does itself", () => {
+  it("is not taken for somebody else's doing", async () => {
+    const calls = 'vhostuser_dataplane_call_duration_seconds_count{call="ensure-port",outcome="ok"}';
+    const [before, repaired] = [await metric(calls), await repairs("port")];
+    for (let count = 0; count < 5; count++) {
+      const other = await attached();
+      for (const wanted of other.interfaces) await churn.del(other, other.sandbox, wanted);
+      churn.forget(other);
+    }
+    // What would have been seen of it is seen before this.
+    await ovs.vsctl("del-port", port);
+    await waitUntil(async () => (await repairs("port")) > repaired, {
+      what: "the repair is counted",
+      limitMs: 10_000,
+    });
+    expect(await metric(calls)).toBe(before + 5 + 1);
+    expect(await repairs("port")).toBe(repaired + 1);
+  });
+});
