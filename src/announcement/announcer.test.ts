@@ -61,6 +61,7 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
       podName: "vm",
       podUid: "uid",
       createdAt: 0,
+      settings: {},
     }),
     ...changes,
   };

@@ -36,10 +36,9 @@ async function readKind<Body extends object>(directory: string, kind: RecordKind
     // What the daemon set aside, and what it is writing at the moment.
     if (file.endsWith(".torn")) unreadable.push(`${path}: it was torn at an earlier start`);
     if (file.startsWith(".") || !file.endsWith(".json")) continue;
-    const read = await readRecord(path, kind.version, kind.schema);
+    const read = await readRecord(path, kind);
     if (read.kind === "good") found.push(read.body);
-    if (read.kind === "torn") unreadable.push(`${path}: ${read.reason}`);
-    if (read.kind === "newer") unreadable.push(`${path}: it is of a newer release (version ${read.version})`);
+    if (read.kind === "torn" || read.kind === "foreign") unreadable.push(`${path}: ${read.reason}`);
   }
   return { found, unreadable };
 }
