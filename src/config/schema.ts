@@ -204,7 +204,7 @@ export const daemonConfigSchema = z
       .boolean()
       .default(true)
       .describe(
-        "Tell the network where a guest is when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave.",
+        "Tell the network where a guest is when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave; and have the switch that a guest left look where it went.",
       ),
     pools: z.array(poolSchema).min(1),
   })

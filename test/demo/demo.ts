@@ -4,10 +4,9 @@ import { ClusterNode } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
-import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
+import { BRIDGES, type Switches, startSwitches, vhostPorts } from "../cluster/switch.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
 import { buildGuestImage } from "../guest/image.ts";
-import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { BURST_PACKETS, TESTPMD_HUGEPAGES } from "../lab/testpmd.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
 import type { LabRun } from "../machine/lab-run.ts";
@@ -32,7 +31,7 @@ export type MeasuredFigures = Omit<DemoFigures, "left" | "steps"> & {
 
 /** The whole flow: two VMs and a DPDK pod on two nodes, traffic, a live migration, the end. */
 export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigures> {
-  const { ovs, nodes, image } = await prepare(run, tell);
+  const { switches, nodes, image } = await prepare(run, tell);
   const network = await exampleNetwork();
   const pod = (node: ClusterNode, vm: "vm1" | "vm2") =>
     new VmPod({
@@ -107,7 +106,7 @@ export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigu
     return { say: "VMs ended, ports removed, pods deleted", result: undefined };
   });
   const left = await tell.step("reclaim", async () => {
-    const found = await waitUntilNothingIsLeft(ovs, [nodes.a, nodes.b]);
+    const found = await waitUntilNothingIsLeft(switches, [nodes.a, nodes.b]);
     return { say: "the daemons saw at kubelet that nobody holds the devices any more", result: found };
   });
   return { pings: { sent: pings.sent, lost: pings.lost }, testpmd, migration, left };
@@ -128,22 +127,17 @@ async function prepare(run: LabRun, tell: Narrator) {
     if (kernel === undefined) throw new Error("the guest kernel was not unpacked");
     return { say: `kernel ${kernel.version} and an initramfs`, result: await buildGuestImage(kernel) };
   });
-  const ovs = await tell.step("switch", async () => {
-    const started = await startSwitch(run, TESTPMD_HUGEPAGES);
-    return {
-      say: `OVS-DPDK with bridges ${BRIDGES.a} and ${BRIDGES.b}, a cable between them`,
-      result: started,
-    };
-  });
-  const { databaseSocket } = ovs;
+  const switches = await tell.step("switches", async () => ({
+    result: await startSwitches(run, TESTPMD_HUGEPAGES),
+    say: "an OVS-DPDK for each of two nodes, a link between them",
+  }));
   const nodes = await tell.step("nodes", async () => {
-    const [a, b] = await Promise.all([
-      ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket }),
-      ClusterNode.start(run, { name: "b", bridge: BRIDGES.b, databaseSocket }),
-    ]);
+    const start = (name: keyof typeof BRIDGES) =>
+      ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
+    const [a, b] = await Promise.all([start("a"), start("b")]);
     return { say: "kubelet, Multus and our daemon run on nodes a and b", result: { a, b } };
   });
-  return { ovs, nodes, image };
+  return { switches, nodes, image };
 }
 
 async function attach(vm: VmPod, tell: Narrator): Promise<void> {
@@ -203,13 +197,14 @@ async function migrateUnderPing(
 }
 
 async function waitUntilNothingIsLeft(
-  ovs: OvsDpdk,
+  switches: Switches,
   nodes: readonly ClusterNode[],
 ): Promise<MeasuredFigures["left"]> {
   const look = async () => {
     const found = await Promise.all(nodes.map((node) => node.leftovers()));
+    const ports = await Promise.all(Object.values(switches).map(vhostPorts));
     return {
-      ports: (await vhostPorts(ovs)).length,
+      ports: ports.flat().length,
       directories: found.reduce((sum, { directories }) => sum + directories, 0),
       records: found.reduce((sum, { records }) => sum + records, 0),
     };

@@ -12,8 +12,12 @@ import { spreadOf } from "../spread.ts";
 /** There and back, and as many without an announcement in between: ten migrations of each. */
 const ROUND_TRIPS = 5;
 const PING_MS = 10;
-const MAC = { vm: "02:00:00:00:03:01", peer: "02:00:00:00:03:02" } as const;
-const ADDRESS = { vm: "10.3.0.1", peer: "10.3.0.2" } as const;
+const MAC = {
+  announced: "02:00:00:00:03:01",
+  silent: "02:00:00:00:03:02",
+  peer: "02:00:00:00:03:03",
+} as const;
+const ADDRESS = { announced: "10.3.0.1", silent: "10.3.0.2", peer: "10.3.0.3" } as const;
 
 type Mode = "announced" | "silent";
 
@@ -25,15 +29,15 @@ interface Missed {
   readonly silent: number;
 }
 
-/** A VM that goes to and fro between two nodes, each with a switch, and a peer on the first that pings it. */
+/** VMs that go to and fro between two switches, one in each mode, and a peer at the first that pings them. */
 export interface MigrationRig {
-  /** Migrates the VM away from the peer, so that the link lies between them, and back. */
+  /** Migrates the mode's VM away from the peer, so that the link lies between them, and back. */
   migrate(mode: Mode): Promise<{ readonly away: Missed; readonly back: Missed }>;
   /** All migrations so far. */
   readonly seen: Readonly<Record<Mode, readonly Missed[]>>;
 }
 
-/** Two nodes at each switch, one whose daemon announces guests and one whose does not, and two VMs. */
+/** Two nodes at each switch, one whose daemon announces guests and one whose does not; a VM keeps to one of both. */
 export async function openMigrationRig({ run }: BenchRun): Promise<MigrationRig> {
   const kernel = await findGuestKernel();
   if (kernel === undefined) throw new Error("no guest kernel; npm test installs it");
@@ -60,18 +64,22 @@ export async function openMigrationRig({ run }: BenchRun): Promise<MigrationRig>
     return vm;
   };
   const peer = await boot(nodes.a.silent, "peer");
-  let source = await boot(nodes.a.silent, "vm");
+  const vms = {
+    announced: await boot(nodes.a.announced, "announced"),
+    silent: await boot(nodes.a.silent, "silent"),
+  };
   const seen: Readonly<Record<Mode, Missed[]>> = { announced: [], silent: [] };
   const migrateTo = async (side: keyof typeof nodes, mode: Mode): Promise<Missed> => {
-    const target = podOn(nodes[side][mode], "vm");
+    const source = vms[mode];
+    const target = podOn(nodes[side][mode], mode);
     await target.startAsTarget();
-    await peer.guest.waitForPeer(ADDRESS.vm);
-    const pinging = await peer.guest.startPing(ADDRESS.vm, PING_MS);
+    await peer.guest.waitForPeer(ADDRESS[mode]);
+    const pinging = await peer.guest.startPing(ADDRESS[mode], PING_MS);
     const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
-    await peer.guest.waitForPeer(ADDRESS.vm);
+    await peer.guest.waitForPeer(ADDRESS[mode]);
     const { longestGapMs, longestLossMs } = await pinging.stop();
     await source.end();
-    source = target;
+    vms[mode] = target;
     const missed = {
       lost: Math.max(0, longestLossMs - downtimeMs),
       silent: Math.max(0, longestGapMs - downtimeMs),
