@@ -176,23 +176,6 @@ export class VmPod {
     await this.#require(this.#launcher, "launch").prepareMigrationTarget(this.#options.vmi);
   }
 
-  /** Everything from the pod's admission to the guest's shell. */
-  async start(): Promise<Guest> {
-    await this.allocate();
-    await this.attach();
-    await this.launch();
-    await this.define();
-    return this.boot();
-  }
-
-  /** Everything from the pod's admission to where a migration can come in. */
-  async startAsTarget(): Promise<void> {
-    await this.allocate();
-    await this.attach();
-    await this.launch();
-    await this.prepareAsTarget();
-  }
-
   /** Starts QEMU and waits until the guest's shell answers. */
   async boot(): Promise<Guest> {
     await this.libvirt.start(this.domainName);
@@ -265,13 +248,6 @@ export class VmPod {
   /** The pod is deleted; nobody tells the device plugin. */
   remove(): void {
     this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.name });
-  }
-
-  /** The VM ends and its pod is deleted. */
-  async end(): Promise<void> {
-    await this.stop();
-    await this.detach();
-    this.remove();
   }
 
   #sandbox() {

@@ -5,6 +5,7 @@ import { ClusterNode } from "../cluster/cluster-node.ts";
 import { exampleVmi, smallVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, type Switches, startSwitches, vhostPorts } from "../cluster/switch.ts";
+import { endVm, startTarget, startVm } from "../cluster/vm-life.ts";
 import { VmPod, type VmPodOptions } from "../cluster/vm-pod.ts";
 import { buildGuestImage, type GuestImage } from "../guest/image.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
@@ -42,7 +43,7 @@ beforeAll(async () => {
     network,
     image,
   });
-  await peer.start();
+  await startVm(peer);
   await peer.guest.setAddress(MAC.peer, `${PEER_ADDRESS}/24`);
 });
 afterAll(() => run?.close());
@@ -69,10 +70,10 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   const vmi = smallVmi({ name, mac: MAC.vm });
   const source = new VmPod({ run, node: nodes.a, name: `${name}-src`, vmi, network, image, ...options });
   const target = new VmPod({ run, node: nodes.b, name: `${name}-dst`, vmi, network, image, ...options });
-  await source.start();
+  await startVm(source);
   await source.guest.setAddress(MAC.vm, `${address}/24`);
   await peer.guest.waitForPeer(address);
-  await target.startAsTarget();
+  await startTarget(target);
   expect(await isAnnounced(target), "the guest is not there yet").toBe(false);
   const pinging = await peer.guest.startPing(address, 10);
   const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
@@ -95,8 +96,8 @@ describe("a VM with a vhost-user interface", () => {
     expect(await target.libvirt.state(target.domainName)).toBe("running");
     // What was lost was lost in one piece, around the switch-over; none before or after it.
     expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
-    await source.end();
-    await target.end();
+    await endVm(source);
+    await endVm(target);
     await onlyThePeerIsLeft();
   });
 
@@ -113,8 +114,8 @@ describe("a VM with a vhost-user interface", () => {
     );
     expect(await target.libvirt.state(target.domainName)).toBe("running");
     expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
-    await source.end();
-    await target.end();
+    await endVm(source);
+    await endVm(target);
     await onlyThePeerIsLeft();
   });
 
@@ -145,7 +146,7 @@ describe("a VM with a vhost-user interface", () => {
       await switches.a.vsctl("get", "Interface", vm.portName, "ofport"),
       "the port was not made anew",
     ).toBe(before);
-    await vm.end();
+    await endVm(vm);
     await onlyThePeerIsLeft();
   });
 
@@ -171,7 +172,7 @@ describe("a VM with a vhost-user interface", () => {
     expect((await switches.a.vsctl("get", "Interface", vm.portName, "status:num_of_vrings")).trim()).toBe(
       '"8"',
     );
-    await vm.end();
+    await endVm(vm);
     await onlyThePeerIsLeft();
   });
 });

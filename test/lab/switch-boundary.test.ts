@@ -4,6 +4,7 @@ import { ClusterNode } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { vlanNetwork } from "../cluster/network.ts";
 import { BRIDGES, type Switches, startSwitches } from "../cluster/switch.ts";
+import { startTarget, startVm } from "../cluster/vm-life.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
 import { buildGuestImage } from "../guest/image.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
@@ -53,7 +54,7 @@ beforeAll(async () => {
       image,
     });
   const boot = async (vm: VmPod, { macs, host }: { macs: readonly string[]; host: number }) => {
-    await vm.start();
+    await startVm(vm);
     for (const [index, mac] of macs.entries()) {
       await vm.guest.setAddress(mac, `${addressOf({ host }, index)}/24`);
     }
@@ -122,7 +123,7 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     expect(await learned("a")).toEqual(expectedAt(source.portNames));
     expect(await learned("b")).toEqual(expectedAt([UPLINK, UPLINK]));
 
-    await target.startAsTarget();
+    await startTarget(target);
     const announcements = await countAnnouncements();
     const hearing = {
       own: [await startHearing("a", 0, 0), await startHearing("b", 1, 1)],

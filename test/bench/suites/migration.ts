@@ -2,6 +2,7 @@ import { ClusterNode } from "../../cluster/cluster-node.ts";
 import { smallVmi } from "../../cluster/example-vm.ts";
 import { exampleNetwork } from "../../cluster/network.ts";
 import { BRIDGES, startSwitches } from "../../cluster/switch.ts";
+import { endVm, startTarget, startVm } from "../../cluster/vm-life.ts";
 import { VmPod } from "../../cluster/vm-pod.ts";
 import { buildGuestImage } from "../../guest/image.ts";
 import { findGuestKernel } from "../../machine/guest-kernel.ts";
@@ -59,7 +60,7 @@ export async function openMigrationRig({ run }: BenchRun): Promise<MigrationRig>
   };
   const boot = async (node: ClusterNode, name: keyof typeof MAC) => {
     const vm = podOn(node, name);
-    await vm.start();
+    await startVm(vm);
     await vm.guest.setAddress(MAC[name], `${ADDRESS[name]}/24`);
     return vm;
   };
@@ -72,13 +73,13 @@ export async function openMigrationRig({ run }: BenchRun): Promise<MigrationRig>
   const migrateTo = async (side: keyof typeof nodes, mode: Mode): Promise<Missed> => {
     const source = vms[mode];
     const target = podOn(nodes[side][mode], mode);
-    await target.startAsTarget();
+    await startTarget(target);
     await peer.guest.waitForPeer(ADDRESS[mode]);
     const pinging = await peer.guest.startPing(ADDRESS[mode], PING_MS);
     const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
     await peer.guest.waitForPeer(ADDRESS[mode]);
     const { longestGapMs, longestLossMs } = await pinging.stop();
-    await source.end();
+    await endVm(source);
     vms[mode] = target;
     const missed = {
       lost: Math.max(0, longestLossMs - downtimeMs),
