@@ -11,7 +11,7 @@ const LIMIT_MS = 2_000;
 
 /** What watching works with. */
 export interface MoveWatchOptions {
-  /** Has ovs-vswitchd's main thread turn once. */
+  /** Has ovs-vswitchd's main thread turn once. It fails once the switch is closed. */
   readonly turn: (bridge: string, signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -21,7 +21,7 @@ export interface MoveWatchOptions {
 
 /**
  * Makes a switch notice where its guests have gone. It learns the new place of a MAC from the first frame that comes
- * from there, but cached flows go on to the old one until its main thread looks what was learned. Where frames come
+ * from there, but cached flows go on to the old one until its main thread looks at what was learned. Where frames come
  * through polling threads nothing wakes that thread: it sleeps until the cached flows are next looked through, which
  * is every half a second (`max-revalidator` in ovs-vswitchd.conf.db(5)). Any message to it does.
  */
@@ -50,7 +50,7 @@ export class MoveWatch {
         if (left === 0) return;
         this.#left.set(bridge, left - 1);
         await clock.sleep(PAUSE_MS, closing);
-        await turn(bridge, AbortSignal.any([closing, AbortSignal.timeout(LIMIT_MS)]));
+        await turn(bridge, AbortSignal.timeout(LIMIT_MS));
       }
     } catch (thrown) {
       if (closing.aborted) return;
