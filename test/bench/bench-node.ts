@@ -1,4 +1,4 @@
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { DaemonConfig } from "../../src/config/schema.ts";
@@ -120,6 +120,20 @@ export class BenchNode {
   /** Seconds of a core that the daemon has used since it began. */
   daemonCpuSeconds(): Promise<number> {
     return cpuSeconds(this.#daemon?.pid ?? -1);
+  }
+
+  /** A metric of the daemon by its name with labels; NaN while it serves none. */
+  async metric(series: string): Promise<number> {
+    const url = /"url":"([^"]+)"/.exec(await readFile(this.#daemon?.log ?? "", "utf8"))?.[1];
+    if (url === undefined) return Number.NaN;
+    const text = await (await fetch(`${url}/metrics`)).text();
+    const line = text.split("\n").find((one) => one.startsWith(`${series} `));
+    return Number(line?.slice(series.length + 1) ?? Number.NaN);
+  }
+
+  /** Changes how often the running daemon looks, and how long abandoned things stay. */
+  async setReclaim(reclaim: DaemonConfig["reclaim"]): Promise<void> {
+    await writeFile(join(this.directory, "config.json"), JSON.stringify({ ...this.#config(), reclaim }));
   }
 
   /** How many allocations the daemon has records of on disk. */

@@ -2,6 +2,7 @@ import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
+import { openRecoveryRig, recoverySuite } from "./suites/recovery.ts";
 import { openSidecarRig, sidecarSuite } from "./suites/sidecar.ts";
 import { openVppRig, vppSuite } from "./suites/vpp.ts";
 
@@ -12,4 +13,5 @@ export const SUITES: readonly Suite[] = [
   benchSuite(sidecarSuite, openSidecarRig),
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),
+  benchSuite(recoverySuite, openRecoveryRig),
 ];

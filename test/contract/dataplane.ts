@@ -29,7 +29,8 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         const request = portRequest(rig, { mtu: 9000 });
         const listener = await listenOnSocket(request.socketPath);
         try {
-          const state = await dataplane.ensurePort(request, soon());
+          const { changes, ...state } = await dataplane.ensurePort(request, soon());
+          expect(changes).toEqual([expect.stringContaining("does not exist")]);
           const { settings: _, ...made } = request;
           expect(state).toEqual({ ...made, link: "down", connected: false });
           await listener.dialled();
@@ -46,7 +47,8 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         try {
           const first = await dataplane.ensurePort(request, soon());
           await listener.dialled();
-          expect(await dataplane.ensurePort(request, soon())).toMatchObject({ name: first.name });
+          const { changes, ...again } = await dataplane.ensurePort(request, soon());
+          expect([again.name, changes]).toEqual([first.name, undefined]);
           expect(await rig.portNames()).toEqual([request.name]);
           await expect(listener.hungUp(300)).rejects.toThrow("did not hang up");
         } finally {
@@ -90,6 +92,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
           expect(await dataplane.checkPort(after, soon())).not.toEqual([]);
           const state = await dataplane.ensurePort(after, soon());
           expect(state.socketPath).toBe(after.socketPath);
+          expect(state.changes).toEqual([expect.stringContaining(after.socketPath)]);
           await fresh.dialled();
           await old.hungUp();
         } finally {
@@ -119,6 +122,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
           expect(await dataplane.checkPort(changed, soon())).not.toEqual([]);
           const state = await dataplane.ensurePort(changed, soon());
           expect(state).toMatchObject({ mtu: 4000, owner: changed.owner });
+          expect(state.changes?.[0]).toContain("MTU");
           expect(await dataplane.checkPort(changed, soon())).toEqual([]);
           await expect(listener.hungUp(300)).rejects.toThrow("did not hang up");
         } finally {
