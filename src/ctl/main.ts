@@ -8,7 +8,10 @@ import { openScreen } from "./terminal/screen.ts";
 const SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 const stop = new AbortController();
-for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
+// The other commands end by themselves, and at once where a signal comes.
+if (process.argv[2] === "top") {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
+}
 // Whoever reads only the first lines (head, less) has no use for an error.
 process.stdout.on("error", () => process.exit());
 process.exitCode = await runCtl({

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { waitUntil } from "../../test/machine/wait-until.ts";
 import { nodeStatus, tracedInterface } from "../../test/stand-in/records/traced-interface.ts";
 import { silentLogger } from "../logging/logger.ts";
 import type { NodeStatus, TracedInterface } from "../node-status/shape.ts";
@@ -23,12 +24,20 @@ beforeEach(async () => {
   socketPath = join(directory, "status.sock");
   status = nodeStatus();
   interfaces = [tracedInterface()];
+  daemon = await serveDaemon();
+});
+afterEach(async () => {
+  await daemon.close();
+  await rm(directory, { recursive: true });
+});
+
+function serveDaemon(): Promise<HttpServer> {
   const json = (body: unknown) => ({
     status: 200,
     contentType: "application/json",
     body: JSON.stringify(body),
   });
-  daemon = await serveHttp({
+  return serveHttp({
     socketPath,
     logger: silentLogger,
     pages: new Map([
@@ -44,11 +53,7 @@ beforeEach(async () => {
       ],
     ]),
   });
-});
-afterEach(async () => {
-  await daemon.close();
-  await rm(directory, { recursive: true });
-});
+}
 
 async function ctl(...args: readonly string[]) {
   let stdout = "";
@@ -58,6 +63,7 @@ async function ctl(...args: readonly string[]) {
     screen: {
       columns: 80,
       colour: false,
+      interactive: false,
       write: (text) => {
         stdout += text;
       },
@@ -168,6 +174,36 @@ describe("exit codes and JSON", () => {
     expect(code).toBe(0);
     expect(stdout.trimEnd().split("\n")).toHaveLength(1);
     expect(JSON.parse(stdout)).toMatchObject({ node: "worker-1", interfaces: [{ port: "vhu0123456789ab" }] });
+  });
+});
+
+describe("top that goes on", () => {
+  it("says that the daemon is away, shows the next table when it is back, and ends with the signal", async () => {
+    const stop = new AbortController();
+    const tables: string[] = [];
+    const screen = {
+      columns: 80,
+      colour: false,
+      interactive: true,
+      write: (text: string) => void tables.push(text),
+    };
+    const seen = (part: string, after = 0) =>
+      waitUntil(() => tables.slice(after).some((text) => text.includes(part)), {
+        what: part,
+        limitMs: 5_000,
+      });
+    const running = runCtl({
+      ...{ args: ["top", "-n", "0.1", "--socket", socketPath], screen, complain: () => undefined, node: "n" },
+      ...{ version: "0.1.0", signal: stop.signal },
+      host: { proc: "/proc", sys: "/sys", kernel: "6.1.0", uid: 0, run: async () => "" },
+    });
+    await seen("\u001b[H\u001b[2Jnode worker-1");
+    await daemon.close();
+    await seen("the daemon does not run");
+    daemon = await serveDaemon();
+    await seen("node worker-1", tables.length);
+    stop.abort();
+    expect(await running).toBe(0);
   });
 });
 

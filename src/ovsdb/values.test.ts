@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import {
   mapValue,
+  numberMapShape,
   optionalShape,
   setShape,
   setValue,
@@ -61,6 +62,33 @@ describe("values of RFC 7047", () => {
       expect(stringMapShape.safeParse(value).success).toBe(false);
     },
   );
+
+  it("reads a map of integers", () => {
+    const map = numberMapShape.parse([
+      "map",
+      [
+        ["__proto__", 1],
+        ["rx_packets", 2 ** 40],
+      ],
+    ]);
+    expect([...map]).toEqual([
+      ["__proto__", 1],
+      ["rx_packets", 2 ** 40],
+    ]);
+    expect(numberMapShape.parse(["map", []]).size).toBe(0);
+  });
+
+  it.each([
+    ["map"],
+    [["map", [["a"]]]],
+    [["map", [["a", "1"]]]],
+    [["map", [[1, 1]]]],
+    [["set", []]],
+    [null],
+    [{}],
+  ])("refuses %j as a map of integers", (value) => {
+    expect(numberMapShape.safeParse(value).success).toBe(false);
+  });
 
   it("writes what it reads", () => {
     expect(stringMapShape.parse(mapValue({ a: "b" })).get("a")).toBe("b");

@@ -326,7 +326,7 @@ describe("doctor as a whole", () => {
   });
 
   it("prints 80 columns, each finding with its cure", () => {
-    const text = renderExamined({ columns: 80, colour: false, write: () => undefined }, [
+    const text = renderExamined({ columns: 80, colour: false, interactive: false, write: () => undefined }, [
       { name: "root", findings: [{ verdict: "ok", what: "/r" }] },
       {
         name: "configuration",

@@ -4,7 +4,7 @@ import type { NodeStatus } from "../../node-status/shape.ts";
 import { findProblems } from "./problems.ts";
 import { renderStatus } from "./render-status.ts";
 
-const screen = { columns: 80, colour: false, write: () => undefined };
+const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };
 const render = (status: NodeStatus, on = screen) => renderStatus(on, status, findProblems(status));
 const [one] = nodeStatus().interfaces;
 if (one === undefined) throw new Error("the example has an interface");

@@ -2,6 +2,8 @@
 export interface Screen {
   readonly columns: number;
   readonly colour: boolean;
+  /** Whether somebody sits before it, so that one table may take the place of the last. */
+  readonly interactive: boolean;
   write(text: string): void;
 }
 
@@ -30,6 +32,7 @@ export function openScreen(stream: Terminal, env: Readonly<Record<string, string
   const columns = isTerminal ? (stream.columns ?? USUAL_COLUMNS) : USUAL_COLUMNS;
   return {
     columns: Math.max(MIN_COLUMNS, columns),
+    interactive: isTerminal && env["TERM"] !== "dumb",
     colour: isTerminal && !env["NO_COLOR"] && env["TERM"] !== "dumb",
     write: (text) => void stream.write(text),
   };

@@ -40,6 +40,16 @@ describe("what people read", () => {
     expect(openScreen({ isTTY, columns: 120, write: () => true }, env).colour).toBe(colour);
   });
 
+  it("is replaced on a terminal that can, in colour or not", () => {
+    const on = (isTTY: boolean, env: Readonly<Record<string, string>>) =>
+      openScreen({ isTTY, write: () => true }, env).interactive;
+    expect([on(true, { NO_COLOR: "1" }), on(true, { TERM: "dumb" }), on(false, {})]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
+
   it("is as wide as the terminal, and 80 columns without one", () => {
     expect(openScreen({ isTTY: true, columns: 120, write: () => true }, {}).columns).toBe(120);
     expect(openScreen({ columns: 120, write: () => true }, {}).columns).toBe(80);

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Failure } from "../../failure/failure.ts";
-import { nodeStatusShape } from "../../node-status/shape.ts";
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import { type NodeStatus, nodeStatusShape } from "../../node-status/shape.ts";
 import type { CommandContext } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";
@@ -19,26 +19,37 @@ export interface TopOptions {
 const USUAL_INTERVAL = 5;
 const CLEAR = "\u001b[H\u001b[2J";
 
-/** `vhostuserctl top`: goes on until it is told to stop; on a terminal each table takes the place of the last. */
+/** `vhostuserctl top`: goes on until it is told to stop, also over a restart of the daemon. */
 export async function runTop(context: CommandContext, options: TopOptions): Promise<ExitCode> {
-  const { screen, signal, json } = context;
+  const { signal } = context;
   const pauseMs = intervalOf(options.interval) * 1000;
   const socket = await context.socket();
   const rates = new Rates();
   // The first reading alone has no rates.
   for (let reading = 0; !signal.aborted; reading += 1) {
-    const status = await askDaemon(socket, "/v1/node", nodeStatusShape);
-    const interfaces = rates.take(status);
     const isLast = options.once && reading > 0;
-    if (!options.once || isLast) {
-      const { at, node } = status;
-      if (json) screen.write(`${JSON.stringify({ at, node, interfaces })}\n`);
-      else screen.write(`${screen.colour ? CLEAR : ""}${renderTop(screen, node, interfaces)}\n`);
+    try {
+      const status = await askDaemon(socket, "/v1/node", nodeStatusShape);
+      const interfaces = rates.take(status);
+      if (!options.once || isLast) show(context, status, interfaces);
+    } catch (error) {
+      if (options.once || reading === 0) throw error;
+      if (!context.json) context.screen.write(`${describeThrown(error)}\n`);
     }
     if (isLast) break;
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   }
   return EXIT.healthy;
+}
+
+/** On a terminal each table takes the place of the last. */
+function show(
+  { screen, json }: CommandContext,
+  { at, node }: NodeStatus,
+  interfaces: readonly InterfaceRates[],
+): void {
+  if (json) screen.write(`${JSON.stringify({ at, node, interfaces })}\n`);
+  else screen.write(`${screen.interactive ? CLEAR : ""}${renderTop(screen, node, interfaces)}\n`);
 }
 
 /** A table of rates, for people. */

@@ -84,7 +84,7 @@ describe("top", () => {
       return { ...rest, interfaces: interfaces.map((one) => ({ ...one, pod })) };
     };
     rates.take(of(0, 0));
-    const screen = { columns: 80, colour: false, write: () => undefined };
+    const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };
     expect(renderTop(screen, "worker-1", rates.take(of(5_000, 74_400_000)))).toBe(
       `node worker-1: packets, bits and drops per second, as the guest sees them
 

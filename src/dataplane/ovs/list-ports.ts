@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
 import { requireCommitted } from "../../ovsdb/transaction.ts";
 import { mapValue } from "../../ovsdb/values.ts";
@@ -52,11 +53,28 @@ export async function readOwnPorts<Row extends InterfaceRow>(
   const bridgeOf = new Map(
     bridgeTable.read(results[0]).flatMap((bridge) => bridge.ports.map((port) => [port, bridge.name])),
   );
-  const rows = [results[2], results[3]].flatMap((result) => table.read(result));
-  const interfaces = new Map(rows.map((row) => [row._uuid, row]));
+  const interfaces = new Map<string, Row>();
+  for (const result of [results[2], results[3]]) {
+    for await (const row of readInTurns(table, result)) interfaces.set(row._uuid, row);
+  }
   return portTable.read(results[1]).map((port) => ({
     bridge: bridgeOf.get(port._uuid) ?? "",
     port,
     interface: interfaces.get(port.interfaces[0] ?? ""),
   }));
+}
+
+/** Rows between two turns of the event loop: with counters, a row takes up to 0.1 ms. */
+const AT_ONCE = 50;
+
+/** Rows as they are read, so that a thousand ports hold nobody up. */
+async function* readInTurns<Row extends InterfaceRow>(
+  table: InterfaceReader<Row>,
+  result: OperationResult | undefined,
+): AsyncGenerator<Row> {
+  const rows = result?.rows ?? [];
+  for (let from = 0; from < rows.length; from += AT_ONCE) {
+    if (from > 0) await nextTurn();
+    yield* table.read({ rows: rows.slice(from, from + AT_ONCE), count: 0 });
+  }
 }
