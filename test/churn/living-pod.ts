@@ -27,4 +27,6 @@ export interface LivingPod {
   /** Milliseconds since the epoch. */
   readonly admittedAt: number;
   sandbox: PodSandbox;
+  /** It has filled a directory of its own, which the daemon may have locked for a while; CHECK says so. */
+  hasHoarded?: boolean;
 }

@@ -83,12 +83,14 @@ async function fillRoot(
   dice: Dice,
   fill: (directory: string) => Promise<void>,
 ): Promise<void> {
-  const [first, ...others] = churn.pods.flatMap(({ hostPath, sandbox }) =>
-    [...sandbox.attached.keys()].map((name) => join(hostPath, name)),
+  const [first, ...others] = churn.pods.flatMap((pod) =>
+    [...pod.sandbox.attached.keys()].map((name) => ({ pod, directory: join(pod.hostPath, name) })),
   );
   if (first === undefined) return;
+  const { pod, directory } = dice.pick([first, ...others]);
+  pod.hasHoarded = true;
   try {
-    await fill(dice.pick([first, ...others]));
+    await fill(directory);
   } catch (error) {
     // Full, or the daemon has taken the directory away: the pod ended, or it was locked out.
     if (!["ENOSPC", "ENOENT", "EACCES"].includes(systemCode(error) ?? "")) throw error;
