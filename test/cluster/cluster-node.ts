@@ -80,7 +80,12 @@ export class ClusterNode {
       podResourcesSocket: this.kubelet.paths.podResourcesSocket,
       deviceInfo: { devicePlugin: join(devinfo, "dp"), cni: join(devinfo, "cni") },
       cacheDirectory: join(this.directory, "multus"),
-      runtimeEnv: { PATH: "/usr/bin:/bin", KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket },
+      // With the IPAM plugins: whatever executable comes next is asked to give back what is left of others.
+      runtimeEnv: {
+        PATH: "/usr/bin:/bin",
+        CNI_PATH: "/usr/lib/cni",
+        KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket,
+      },
     });
   }
 

@@ -2,28 +2,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { describeThrown } from "../../src/failure/failure.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
 import type { NetworkVariant } from "../churn/network-variants.ts";
-import { SOCKETS } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
 import type { GuestImage } from "../guest/image.ts";
 import type { LabRun } from "../machine/lab-run.ts";
-import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import { guestNetwork, guestVariant } from "./guest-networks.ts";
 import type { Site } from "./site.ts";
 
-/** The guests' own network: GC of the churn's networks, with the churn's pods alone, is none of its business. */
-const VARIANT: NetworkVariant = { name: "guest", keys: { vlan: 7 }, tag: 7 };
-const NETWORK: SelectedNetwork = {
-  namespace: "tests",
-  name: `vhostuser-${VARIANT.name}`,
-  resourceName: SOCKETS,
-  config: {
-    cniVersion: "1.1.0",
-    name: VARIANT.name,
-    type: "kube-vhostuser",
-    ...VARIANT.keys,
-    capabilities: { deviceID: true, CNIDeviceInfoFile: true, mac: true },
-  },
-};
 /** Emulated, on a busy machine. */
 const BOOT_LIMIT_MS = 240_000;
 const PING_LIMIT_MS = 120_000;
@@ -49,6 +34,7 @@ export class SoakGuest {
   readonly address: string;
   readonly #options: SoakGuestOptions;
   readonly #mac: string;
+  readonly #variant: NetworkVariant;
   #pods = 0;
   #site: Site | undefined;
   #pod: VmPod | undefined;
@@ -60,6 +46,7 @@ export class SoakGuest {
     this.#options = options;
     this.name = `vm${options.number}`;
     this.address = `10.1.0.${options.number}`;
+    this.#variant = guestVariant(options.number);
     this.#mac = `02:00:00:00:02:${String(options.number).padStart(2, "0")}`;
   }
 
@@ -78,7 +65,7 @@ export class SoakGuest {
       name: pod.name,
       uid: pod.uid,
       hostPath: pod.allocationDirectory,
-      interfaces: [{ name, device, network: VARIANT }],
+      interfaces: [{ name, device, network: this.#variant }],
       admittedAt: this.#admittedAt,
       sandbox: { containerId: pod.containerId, attached: new Map([[name, {}]]) },
     };
@@ -196,7 +183,7 @@ export class SoakGuest {
     const { run, image } = this.#options;
     const name = `${this.name}-${this.#pods++}`;
     const vmi = smallVmi({ name: this.name, mac: this.#mac });
-    return new VmPod({ run, node: site.node, name, vmi, network: NETWORK, image });
+    return new VmPod({ run, node: site.node, name, vmi, network: guestNetwork(this.#variant), image });
   }
 
   async #makeReady(pod: VmPod): Promise<void> {
