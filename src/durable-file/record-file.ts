@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { describeThrown, systemCode } from "../failure/failure.ts";
-import type { DirectorySync } from "./directory-sync.ts";
-import { replaceFile } from "./replace-file.ts";
+import { type ReplaceOptions, replaceFile } from "./replace-file.ts";
 
 const envelopeSchema = z.object({ version: z.number().int().positive(), sum: z.string(), body: z.unknown() });
 
@@ -32,16 +31,17 @@ export type RecordRead<Body> =
 
 /**
  * Writes a record with its version and a checksum.
- * @param durable of its directory, where it must survive a power cut; a crash of all of userspace it always survives
+ * @param options `durable` of its directory, where it must survive a power cut; a crash of all of userspace it always
+ *   survives
  */
 export async function writeRecord(
   path: string,
   version: number,
   body: object,
-  durable?: DirectorySync,
+  options: Pick<ReplaceOptions, "durable" | "leftBehind"> = {},
 ): Promise<void> {
   const text = JSON.stringify({ version, sum: checksum(body), body }, undefined, 1);
-  await replaceFile(path, `${text}\n`, { mode: 0o600, durable });
+  await replaceFile(path, `${text}\n`, { ...options, mode: 0o600 });
 }
 
 /** Reads a record that {@link writeRecord} wrote in any release; throws only when the file cannot be read at all. */

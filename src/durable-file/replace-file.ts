@@ -16,6 +16,11 @@ export interface ReplaceOptions {
   readonly mode: number;
   /** Of the file's directory, where it must survive a power cut and not only a crash of ours. */
   readonly durable?: DirectorySync | undefined;
+  /**
+   * Told of the temporary file that stays because the disk became read-only after it was written: to be removed by
+   * whoever outlives that.
+   */
+  readonly leftBehind?: ((temporary: string) => void) | undefined;
 }
 
 /**
@@ -36,7 +41,7 @@ export async function replaceFile(path: string, text: string, options: ReplaceOp
     await rename(temporary, path);
   } catch (error) {
     await file?.close().catch(() => undefined);
-    await rm(temporary, { force: true });
+    await rm(temporary, { force: true }).catch(() => options.leftBehind?.(temporary));
     throw error;
   }
   await options.durable?.sync();

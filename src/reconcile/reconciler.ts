@@ -213,6 +213,10 @@ export class Reconciler {
       this.#unknown = await removeUnknownDirectories(ofPorts, this.#unknown, nowMs, pass);
     });
     await this.#stage("what ports left behind", () => removeStrays(pass));
+    await this.#stage("what failed writes left behind", async () => {
+      await pass.context.records.allocations.sweep();
+      await pass.context.records.ports.sweep();
+    });
     passed();
   }
 

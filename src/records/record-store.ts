@@ -53,6 +53,8 @@ export class RecordStore<Body extends object> {
   /** Changes of one record reach the disk in the order in which they were asked for. */
   readonly #changes = new OneAtATime();
   readonly #listeners = new Set<RecordListener<Body>>();
+  /** Temporary files of writes in whose middle the disk became read-only. */
+  readonly #leftBehind = new Set<string>();
   readonly #foreign: ReadonlyMap<string, UnreadableRecord<Body>>;
   readonly unreadable: readonly UnreadableRecord<Body>[];
 
@@ -140,7 +142,10 @@ export class RecordStore<Body extends object> {
       const body = change(before);
       if (body === undefined) return before;
       this.#refuseForeign(name);
-      await writeRecord(this.#path(name), this.#kind.written, body, this.#durable);
+      await writeRecord(this.#path(name), this.#kind.written, body, {
+        durable: this.#durable,
+        leftBehind: (temporary) => this.#leftBehind.add(temporary),
+      });
       this.#set(name, body);
       return body;
     });
@@ -178,6 +183,14 @@ export class RecordStore<Body extends object> {
       where: there.file,
       fix: "let the release run again that wrote it; docs/upgrade.md says more",
     });
+  }
+
+  /** Removes what failed writes had to leave; throws while the disk does not let go of it. */
+  async sweep(): Promise<void> {
+    for (const temporary of this.#leftBehind) {
+      await removeFile(temporary);
+      this.#leftBehind.delete(temporary);
+    }
   }
 
   #set(name: string, after: Body | undefined): void {
