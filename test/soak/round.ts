@@ -28,8 +28,8 @@ export class RoundFailure extends Error {
 }
 
 /**
- * One round: pods come and go and a guest moves while things go wrong, then peace, in which the world must become what the model says;
- * then all pods of the churn end, and nothing may be left of them.
+ * One round: pods come and go and a guest moves while things go wrong, then peace, in which the world must become what
+ * the model says; then all pods of the churn end, and nothing may be left of them.
  * @throws RoundFailure
  */
 export async function runRound(world: SoakWorld, seed: number): Promise<RoundReport> {
@@ -107,8 +107,9 @@ function guestActs(
   const own = new Dice(dice.below(2 ** 32));
   return async () => {
     if (guest === undefined) return;
+    steps.push(`${guest.name} ${action.name}`);
     const outcome = await action.run(guest, sites, own);
-    steps.push([guest.name, action.name, outcome].filter((word) => word !== undefined).join(" "));
+    if (outcome !== undefined) steps.push(`${guest.name}: ${outcome}`);
   };
 }
 
@@ -128,11 +129,10 @@ async function storm(
   for (const { name, run } of disturbances(world, seed, dice)) {
     const pause = dice.below(1_500);
     works.push(
-      delay(pause)
-        .then(run)
-        .then(() => {
-          steps.push(name);
-        }),
+      delay(pause).then(() => {
+        steps.push(name);
+        return run();
+      }),
     );
   }
   works.push(...others.map((work) => work()));
