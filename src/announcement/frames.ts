@@ -1,4 +1,5 @@
 import { isIPv4 } from "node:net";
+import { ipv4Bytes, ipv6Bytes } from "../names/ip-address.ts";
 
 const EVERYBODY = Buffer.alloc(6, 0xff);
 /** Ethernet address of ff02::1 (RFC 2464 section 7). */
@@ -95,19 +96,4 @@ function words16(...values: readonly number[]): Buffer {
 
 function macBytes(text: string): Buffer {
   return Buffer.from(text.replaceAll(":", ""), "hex");
-}
-
-function ipv4Bytes(text: string): Buffer {
-  return Buffer.from(text.split(".").map(Number));
-}
-
-/** The address in any form that RFC 4291 section 2.2 allows; a zone is of the node, not of the address. */
-function ipv6Bytes(text: string): Buffer {
-  const [address = ""] = text.split("%");
-  const plain = address.replace(/[\d.]+\.\d+$/, (v4) =>
-    ipv4Bytes(v4).toString("hex").replace(/^.{4}/, "$&:"),
-  );
-  const [head = [], tail = []] = plain.split("::").map((part) => part.split(":").filter(Boolean));
-  const zeros = new Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
-  return Buffer.from([...head, ...zeros, ...tail].map((word) => word.padStart(4, "0")).join(""), "hex");
 }

@@ -30,6 +30,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "ipam-failed": 112,
   "ipam-missing": 113,
   "cni-outdated": 114,
+  "vrf-missing": 115,
 };
 
 /** Code for "something else", as the reference library has it. */

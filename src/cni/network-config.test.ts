@@ -124,6 +124,36 @@ describe("what a network configuration asks of its port", () => {
     expect(withAddresses({}, ips)).toEqual({});
   });
 
+  it("a routed port: its table, and IPAM's addresses with their gateways", () => {
+    const ipam = { type: "host-local" };
+    expect(settings({ mode: "l2", ipam })).toEqual({});
+    expect(settings({ mode: "l3", ipam })).toEqual({ routed: { vrf: 0, hosts: [] } });
+    const routed = settings({ mode: "l3", vrf: 7, createVrf: true, ipam });
+    const ips = [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }, { address: "fd00::5/64" }];
+    expect(withAddresses(routed, ips)).toEqual({
+      routed: {
+        vrf: 7,
+        createVrf: true,
+        hosts: [{ address: "10.0.0.5", gateway: "10.0.0.1" }, { address: "fd00::5" }],
+      },
+    });
+  });
+
+  it.each([
+    [{ mode: "l3" }, "mode"],
+    [{ mode: "l3", ipam: { type: "" } }, "mode"],
+    [{ vrf: 7 }, "vrf"],
+    [{ mode: "l2", createVrf: true }, "createVrf"],
+    [{ mode: "l3", ipam: { type: "x" }, bridge: "blue" }, "bridge"],
+    [{ mode: "l3", ipam: { type: "x" }, vlan: 5 }, "vlan"],
+    [{ mode: "l3", ipam: { type: "x" }, protected: true }, "protected"],
+    [{ mode: "l3", ipam: { type: "x" }, vrf: 2 ** 32 - 1 }, "vrf"],
+    [{ mode: "l4" }, "mode"],
+  ])("a routed port: not by keys that contradict each other, %j", (keys, key) => {
+    const { code, msg } = refusal(() => settings(keys));
+    expect([code, msg]).toEqual([7, expect.stringContaining(`${key}: `)]);
+  });
+
   it("is always what the switch's side of the contract takes", () => {
     const keys = {
       vlan: 5,

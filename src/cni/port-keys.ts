@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { VLAN_MODES } from "../port-settings/port-settings.ts";
+import { VLAN_MODES, VRF_MAX } from "../port-settings/port-settings.ts";
 
 const vlanId = z.number().int().min(0).max(4094);
 
@@ -60,6 +60,9 @@ export const portKeys = {
   ifaceId: idText.optional(),
   portSecurity: z.boolean().optional(),
   createBridge: z.boolean().optional(),
+  mode: z.enum(["l2", "l3"]).optional(),
+  vrf: z.number().int().min(0).max(VRF_MAX).optional(),
+  createVrf: z.boolean().optional(),
   socketServer: z.enum(["guest", "switch"]).optional(),
 };
 

@@ -1,6 +1,6 @@
 import { Failure } from "../failure/failure.ts";
-import type { PortSettings, Rate, VlanSettings } from "../port-settings/port-settings.ts";
-import type { NetworkConfig } from "./network-config.ts";
+import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../port-settings/port-settings.ts";
+import { ipamType, type NetworkConfig } from "./network-config.ts";
 import { type Bandwidth, expandVlans } from "./port-keys.ts";
 
 /**
@@ -14,6 +14,7 @@ export function portSettingsOf(
 ): PortSettings {
   const vlan = vlanOf(config);
   const externalIds = externalIdsOf(config, args);
+  const routed = routedOf(config);
   const { txRetriesMax, rxqAffinity, createBridge } = config;
   return {
     ...(vlan === undefined ? {} : { vlan }),
@@ -24,17 +25,52 @@ export function portSettingsOf(
     ...(externalIds === undefined ? {} : { externalIds }),
     ...(config.portSecurity === true ? { security: { addresses: [] } } : {}),
     ...(createBridge === true ? { createBridge } : {}),
+    ...(routed === undefined ? {} : { routed }),
   };
 }
 
-/** The same with the addresses that IPAM gave, which is what port security lets through. */
+/** The same with the addresses that IPAM gave: those that port security lets through, or that are routed to the port. */
 export function withAddresses(
   settings: PortSettings,
-  ips: readonly { readonly address: string }[],
+  ips: readonly { readonly address: string; readonly gateway?: string | undefined }[],
 ): PortSettings {
-  if (settings.security === undefined) return settings;
-  const addresses = ips.map(({ address }) => address.replace(/\/.*$/, ""));
-  return { ...settings, security: { addresses } };
+  const { security, routed } = settings;
+  const hosts = ips.map(({ address, gateway }) => ({
+    address: address.replace(/\/.*$/, ""),
+    ...(gateway === undefined ? {} : { gateway }),
+  }));
+  return {
+    ...settings,
+    ...(security === undefined ? {} : { security: { addresses: hosts.map(({ address }) => address) } }),
+    ...(routed === undefined ? {} : { routed: { ...routed, hosts } }),
+  };
+}
+
+/** Keys that are about bridges, and those that are about routed ports. */
+const BRIDGE_KEYS = [
+  "bridge",
+  "createBridge",
+  "vlan",
+  "vlanMode",
+  "trunk",
+  "customerVlans",
+  "qinqEthertype",
+  "protected",
+] as const;
+const ROUTED_KEYS = ["vrf", "createVrf"] as const;
+
+/** The addresses come later, when IPAM has given them. */
+function routedOf(config: NetworkConfig): RoutedSettings | undefined {
+  if (config.mode !== "l3") {
+    const [key] = ROUTED_KEYS.filter((name) => config[name] !== undefined);
+    if (key !== undefined) throw contradiction(key, config[key], 'needs mode "l3"');
+    return undefined;
+  }
+  const [key] = BRIDGE_KEYS.filter((name) => config[name] !== undefined);
+  if (key !== undefined) throw contradiction(key, config[key], 'cannot stand beside mode "l3"');
+  if (ipamType(config) === undefined) throw contradiction("mode", config.mode, "needs ipam");
+  const { vrf = 0, createVrf } = config;
+  return { vrf, ...(createVrf === true ? { createVrf } : {}), hosts: [] };
 }
 
 /** Which keys a mode needs beside itself, and which it can have; it must have no others. */

@@ -32,7 +32,7 @@ export interface PortRequest {
 /** What a port is, read back from the switch. */
 export interface PortState {
   readonly name: string;
-  /** Bridge that holds it. */
+  /** Bridge that holds it; empty where none does, as with a routed port. */
   readonly bridge: string;
   readonly socketPath: string;
   readonly mtu?: number;

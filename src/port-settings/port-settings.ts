@@ -3,6 +3,9 @@ import { z } from "zod";
 /** VLAN identifiers as IEEE 802.1Q counts them; 0 means untagged, 4095 is reserved. */
 const vlanId = z.number().int().min(0).max(4094);
 
+/** Highest number of a routing table; the one above stands for "any". */
+export const VRF_MAX = 0xffff_fffe;
+
 /** Modes of a port by their names in Open vSwitch (ovs-vswitchd.conf.db(5), Port.vlan_mode). */
 export const VLAN_MODES = ["access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"] as const;
 
@@ -22,6 +25,15 @@ const vlanSchema = z.strictObject({
 const rateSchema = z.strictObject({
   rate: z.number().int().positive(),
   burst: z.number().int().nonnegative(),
+});
+
+const routedSchema = z.strictObject({
+  /** Number of the routing table. */
+  vrf: z.number().int().min(0).max(VRF_MAX),
+  /** Make a missing table instead of failing; it is never deleted. */
+  createVrf: z.boolean().optional(),
+  /** What IPAM gave, without prefix lengths. */
+  hosts: z.array(z.strictObject({ address: z.string(), gateway: z.string().optional() })),
 });
 
 /**
@@ -48,8 +60,11 @@ export const portSettingsSchema = z.strictObject({
   socketServer: z.enum(["guest", "switch"]).optional(),
   /** Make a missing bridge instead of failing; it is never deleted. */
   createBridge: z.boolean().optional(),
+  /** No bridge: the switch routes these addresses to the guest, and answers for their gateways. */
+  routed: routedSchema.optional(),
 });
 
 export type PortSettings = z.infer<typeof portSettingsSchema>;
 export type VlanSettings = z.infer<typeof vlanSchema>;
 export type Rate = z.infer<typeof rateSchema>;
+export type RoutedSettings = z.infer<typeof routedSchema>;

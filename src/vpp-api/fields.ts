@@ -39,6 +39,17 @@ export const u64: Field<bigint> = {
   read: (from) => from.take(8).readBigUInt64BE(),
 };
 
+export const f64: Field<number> = {
+  wire: ["f64"],
+  size: 8,
+  write(value) {
+    const bytes = Buffer.alloc(8);
+    bytes.writeDoubleBE(value);
+    return bytes;
+  },
+  read: (from) => from.take(8).readDoubleBE(),
+};
+
 export const bool: Field<boolean> = {
   wire: ["bool"],
   size: 1,

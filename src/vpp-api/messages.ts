@@ -1,13 +1,10 @@
 import { call, dump, shape, without } from "./call.ts";
 import { array, bool, counted, group, i32, longText, octets, text, u8, u16, u32, u64 } from "./fields.ts";
+import { done, index, made } from "./message-parts.ts";
 
-// The messages that we use, field by field in VPP's own names (its *.api files). The checksums are the same in all
+// The messages that we use, those about IP in routing-messages.ts, field by field in VPP's own names (its *.api files). The checksums are the same in all
 // releases from 22.06 to 26.06; a test compares all of it with the descriptions of a build where one is at hand.
 
-const RETVAL = "e8d4e804";
-const done = (request: string) => shape(`${request}_reply`, RETVAL, { retval: i32 });
-const index = { sw_if_index: u32 };
-const made = (request: string) => shape(`${request}_reply`, "5383d31f", { retval: i32, ...index });
 const action = group({ type: u8, dscp: u8 });
 
 const vhost = {
@@ -227,6 +224,12 @@ const applied = { name: text(64), ...index, apply: bool };
 export const policeInput = call(shape("policer_input", "233f0ef5", applied), done("policer_input"));
 /** Limits what goes out by an interface. */
 export const policeOutput = call(shape("policer_output", "233f0ef5", applied), done("policer_output"));
+
+/** Executes a line of VPP's command line; the answer is what it prints. */
+export const executeLine = call(
+  shape("cli_inband", "f8377302", { cmd: longText }),
+  shape("cli_inband_reply", "05879051", { retval: i32, reply: longText }),
+);
 
 export const wantInterfaceEvents = call(
   shape("want_interface_events", "476f5a08", { enable_disable: u32, pid: u32 }),

@@ -67,8 +67,7 @@ export async function checkAll(lane: ChurnNode, shared: SharedSwitch): Promise<v
           const { exitCode, stdout } = await lane.check(pod, wanted);
           if (exitCode === 0) return true;
           const isExcused = pod.hasHoarded === true || shared.isRecovering || stdout.includes('"code":11,');
-          if (!isExcused)
-            throw new Error(`CHECK of ${pod.name} ${wanted.name}: ${stdout}`);
+          if (!isExcused) throw new Error(`CHECK of ${pod.name} ${wanted.name}: ${stdout}`);
           return false;
         },
         { what: `CHECK of ${pod.name} ${wanted.name} is answered`, limitMs: CONVERGE_LIMIT_MS, everyMs: 100 },

@@ -35,6 +35,8 @@ export interface ClusterNodeOptions {
   readonly announce?: boolean;
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
+  /** Where the runtime looks for further CNI plugins, such as those for IPAM. */
+  readonly cniPath?: string;
 }
 
 /**
@@ -83,7 +85,7 @@ export class ClusterNode {
       // With the IPAM plugins: whatever executable comes next is asked to give back what is left of others.
       runtimeEnv: {
         PATH: "/usr/bin:/bin",
-        CNI_PATH: "/usr/lib/cni",
+        CNI_PATH: options.cniPath ?? "/usr/lib/cni",
         KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket,
       },
     });

@@ -114,6 +114,45 @@ export function settingsContract(
     );
   });
 
+  describe("a routed port", () => {
+    const hosts = [
+      { address: "10.9.0.5", gateway: "10.9.0.1" },
+      { address: "fd09::5", gateway: "fd09::1" },
+    ];
+    const settings: PortSettings = { routed: { vrf: 9, createVrf: true, hosts } };
+    const other: PortSettings = { routed: { vrf: 0, hosts: hosts.slice(0, 1) } };
+
+    it("is made, becomes a bridge's in place and back, and leaves nothing, where the switch has such", async () => {
+      const { rig, dataplane } = get();
+      const request = portRequest(rig, { settings });
+      if (lacking(settings).length > 0) {
+        const failure = await failureOf(dataplane.ensurePort(request, soon()));
+        expect(failure.code).toBe("setting-unsupported");
+        expect(await rig.portNames()).toEqual([]);
+        return;
+      }
+      const listener = await listenOnSocket(request.socketPath);
+      try {
+        expect((await dataplane.ensurePort(request, soon())).bridge).toBe("");
+        await listener.dialled();
+        let before = request;
+        for (const next of [other, {}, settings]) {
+          const after = portRequest(rig, { settings: next });
+          expect(await dataplane.checkPort(before, soon())).toEqual([]);
+          expect(await dataplane.checkPort(after, soon())).not.toEqual([]);
+          await dataplane.ensurePort(after, soon());
+          before = after;
+        }
+        expect(await dataplane.checkPort(before, soon())).toEqual([]);
+        await expect(listener.hungUp(300)).rejects.toThrow("did not hang up");
+      } finally {
+        await listener.close();
+      }
+      await dataplane.removePort(request.name, soon());
+      expect(await rig.belongings()).toEqual([]);
+    });
+  });
+
   describe("a bridge that is made on request", () => {
     const settings: PortSettings = { createBridge: true };
 

@@ -68,7 +68,7 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
       await ovs.vsctl("add-port", bridges[0], name, "--", "set", "Interface", name, type, path);
     },
     portNames,
-    lacks: [],
+    lacks: ["routed"],
     belongings: async () => lines(await ovs.vsctl("--bare", "--columns=_uuid", "list", "QoS")),
     removeBehindOurBack: async (port) => {
       await ovs.vsctl("del-port", port);

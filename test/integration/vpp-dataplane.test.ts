@@ -59,10 +59,31 @@ describe(`a dataplane on ${vppName}`, () => {
       },
     });
 
-  it.each(["toServer", "toClient"] as const)(
-    "leaves nothing of a new port where the connection is cut, and the repeated call makes it (bytes %s)",
-    async (direction) => {
-      const request = rich();
+  /** A routed one, which shares a loopback with others. */
+  const routed = (): PortRequest =>
+    portRequest(rig, {
+      settings: {
+        routed: {
+          vrf: 9,
+          createVrf: true,
+          hosts: [
+            { address: "10.9.0.5", gateway: "10.9.0.1" },
+            { address: "fd09::5", gateway: "fd09::1" },
+          ],
+        },
+      },
+    });
+  const KINDS = { rich, routed };
+
+  it.each([
+    ["rich", "toServer"],
+    ["rich", "toClient"],
+    ["routed", "toServer"],
+    ["routed", "toClient"],
+  ] as const)(
+    "leaves nothing of a new port (%s) where the connection is cut, and the repeated call makes it (bytes %s)",
+    async (kind, direction) => {
+      const request = KINDS[kind]();
       await dataplane.probe("blue", soon()); // the table of messages is not what is to be cut
       proxy.arm();
       await dataplane.ensurePort(request, soon());
@@ -87,18 +108,21 @@ describe(`a dataplane on ${vppName}`, () => {
     },
   );
 
-  it("lets a removal that is cut be repeated until it is done", async () => {
-    const request = rich();
-    for (let cut = 0; cut < CUTS; cut += 1) {
-      await dataplane.ensurePort(request, soon());
-      proxy.arm({ direction: "toServer", afterBytes: cut * 40 });
-      await dataplane.removePort(request.name, soon()).catch(() => undefined);
-      proxy.arm();
-      await dataplane.removePort(request.name, soon());
-      expect(await rig.portNames()).toEqual([]);
-      expect(await rig.belongings()).toEqual([]);
-    }
-  });
+  it.each(["rich", "routed"] as const)(
+    "lets a removal that is cut be repeated until it is done (%s)",
+    async (kind) => {
+      const request = KINDS[kind]();
+      for (let cut = 0; cut < CUTS; cut += 1) {
+        await dataplane.ensurePort(request, soon());
+        proxy.arm({ direction: "toServer", afterBytes: cut * 40 });
+        await dataplane.removePort(request.name, soon()).catch(() => undefined);
+        proxy.arm();
+        await dataplane.removePort(request.name, soon());
+        expect(await rig.portNames()).toEqual([]);
+        expect(await rig.belongings()).toEqual([]);
+      }
+    },
+  );
 
   it("makes all ports again when VPP has forgotten them, and says that it has connected anew", async () => {
     const requests = Array.from({ length: PORTS }, (_, index) =>

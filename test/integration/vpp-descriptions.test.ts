@@ -5,7 +5,8 @@ import { z } from "zod";
 import type { Call, Shape } from "../../src/vpp-api/call.ts";
 import type { Layout } from "../../src/vpp-api/fields.ts";
 import * as messages from "../../src/vpp-api/messages.ts";
-import { answers, type Definition, requests } from "../stand-in/vpp/wire-format.ts";
+import * as routing from "../../src/vpp-api/routing-messages.ts";
+import { answers, type Definition, parseFields, requests } from "../stand-in/vpp/wire-format.ts";
 
 /** What a description says of a message: its checksum, and its fields as `<name> <kind>`. */
 interface Described {
@@ -27,6 +28,7 @@ const typeSchema = z
   .transform((parts) => ({ name: z.string().parse(parts[0]), rest: parts.slice(1) }));
 const descriptionSchema = z.object({
   types: z.array(typeSchema),
+  unions: z.array(typeSchema).default([]),
   enums: z.array(typeSchema),
   enumflags: z.array(typeSchema).default([]),
   aliases: z.record(z.string(), z.object({ type: z.string(), length: z.number().optional() })),
@@ -67,25 +69,41 @@ function kindOf(type: string, description: Description): string {
   }
   const choice = [...description.enums, ...description.enumflags].find((one) => one.name === name);
   if (choice !== undefined) return z.object({ enumtype: z.string() }).parse(choice.rest.at(-1)).enumtype;
+  const union = description.unions.find((one) => one.name === name);
+  if (union !== undefined) {
+    const members = z.array(fieldSchema).parse(union.rest.filter(Array.isArray));
+    const bytes = members.map(([of]) => Number(/^u8\[(\d+)\]$/.exec(kindOf(of, description))?.[1]));
+    return `u8[${Math.max(...bytes)}]`;
+  }
   const parts = description.types.find((one) => one.name === name);
   if (parts === undefined) return type;
   const fields = z.array(fieldSchema).parse(parts.rest.filter(Array.isArray));
-  return fields.map(([of]) => kindOf(of, description)).join(" ");
+  return fields
+    .map(([of, , length, countedBy]) => {
+      const kind = kindOf(of, description);
+      if (typeof countedBy === "string") return `(${kind})[]`;
+      return typeof length === "number" ? `${kind}[${length}]` : kind;
+    })
+    .join(" ");
 }
 
 /** The same of the stand-in's definitions, which were written apart from ours. */
 function readStandIn(): ReadonlyMap<string, Described> {
   const kind = (word: string): string => {
-    const list = /^details\{(.*)\}$/.exec(word)?.[1];
-    if (list !== undefined)
-      return `(${list
-        .split(",")
-        .map((one) => kind(one.trim().split(" ")[0] ?? ""))
-        .join(" ")})[]`;
+    const [, group, inside] = /^(details|ways|part)\{(.*)\}$/.exec(word) ?? [];
+    if (inside !== undefined) {
+      const kinds = parseFields(inside)
+        .map((one) => kind(one.kind))
+        .join(" ");
+      if (group === "part") return kinds;
+      return group === "ways" ? `u8 (${kinds})[]` : `(${kinds})[]`;
+    }
     return word
       .replace(/^flag$/, "bool")
       .replace(/^chars$/, "string[]")
       .replace(/^text(\d+)$/, "string[$1]")
+      .replace(/^double$/, "f64")
+      .replace(/^labels(\d+)$/, "u8 u32 u8 u8[$1]")
       .replace(/^raw2$/, "u8 u8")
       .replace(/^raw(\d+)$/, "u8[$1]")
       .replace(/^u32x4$/, "u32[4]");
@@ -107,7 +125,7 @@ function describeOurs({ crc, layout }: Shape<Layout>): Described {
 }
 
 const isShape = (value: object): value is Shape<Layout> => "layout" in value;
-const ours = Object.values(messages).flatMap((value): Shape<Layout>[] => {
+const ours = Object.values({ ...messages, ...routing }).flatMap((value): Shape<Layout>[] => {
   if (typeof value !== "object") return [];
   if (isShape(value)) return [value];
   return (value as Call<Layout, Layout>).variants.flatMap(({ ask, answer }) => [ask, answer]);

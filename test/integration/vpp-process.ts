@@ -18,7 +18,8 @@ export interface VppProcess {
   readonly violations: string[];
 }
 
-const PLUGINS = ["vhost_plugin.so", "policer_plugin.so"];
+/** The last one answers pings to addresses of VPP itself. */
+const PLUGINS = ["vhost_plugin.so", "policer_plugin.so", "ping_plugin.so"];
 
 /**
  * Starts the VPP of `binary` without DPDK, hugepages or root's directories, and gives it an end with the run.

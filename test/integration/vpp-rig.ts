@@ -6,7 +6,14 @@ import { readView, type View } from "../../src/dataplane/vpp/view.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { connectVpp, type VppConnection } from "../../src/vpp-api/connection.ts";
-import { addBridgeDomain, addPolicer, createVhostUser, deleteVhostUser } from "../../src/vpp-api/messages.ts";
+import {
+  ANY_INDEX,
+  addBridgeDomain,
+  addPolicer,
+  createVhostUser,
+  deleteVhostUser,
+} from "../../src/vpp-api/messages.ts";
+import { deleteLoopback, dumpNeighbors } from "../../src/vpp-api/routing-messages.ts";
 import { type SwitchUnderTest, soon } from "../contract/switch-under-test.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import type { VppProcess } from "./vpp-process.ts";
@@ -20,6 +27,10 @@ export interface VppRig extends SwitchUnderTest {
   /** What is configured, with a connection that is closed afterwards. */
   withVpp<Value>(look: (connection: VppConnection, view: View) => Promise<Value>): Promise<Value>;
 }
+
+/** Loopbacks with gateways, and those that a test made itself. */
+const loopbacksOf = ({ interfaces }: View) =>
+  [...interfaces.values()].filter(({ interface_name }) => interface_name.startsWith("loop"));
 
 /** One bridge domain known by its tag, one by its number. */
 const BRIDGES = ["blue", "20"] as const;
@@ -113,7 +124,18 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
         await connection.request(createVhostUser, values, soon());
       }),
     portNames: () => withVpp(async (_, view) => view.ports.map(({ name }) => name).sort()),
-    belongings: () => withVpp(async (_, view) => view.policers.map(({ details }) => details.name).sort()),
+    belongings: () =>
+      withVpp(async (connection, view) => {
+        const neighbors = await Promise.all(
+          [0, 1].map((af) => connection.dump(dumpNeighbors, { sw_if_index: ANY_INDEX, af }, soon())),
+        );
+        return [
+          ...view.policers.map(({ details }) => details.name),
+          ...loopbacksOf(view).map(({ interface_name }) => interface_name),
+          ...[...view.unnumbered].map(([index, of]) => `${index} uses ${of}`),
+          ...neighbors.flat().map(({ neighbor }) => `neighbour of ${neighbor.sw_if_index}`),
+        ].sort();
+      }),
     removeBehindOurBack: (port) =>
       withVpp(async (connection, view) => {
         const { index } = view.ports.find(({ name }) => name === port) ?? {};
@@ -130,6 +152,9 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
           ),
           ...view.policers.map(({ details }) =>
             connection.request(addPolicer, { ...details, is_add: false }, soon()),
+          ),
+          ...loopbacksOf(view).map(({ sw_if_index }) =>
+            connection.request(deleteLoopback, { sw_if_index }, soon()),
           ),
           ...view.bridges
             .filter((bridge) => !BRIDGES.some((name) => name === bridgeName(bridge)))

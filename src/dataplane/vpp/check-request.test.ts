@@ -41,9 +41,29 @@ describe("a request for a port of VPP", () => {
     { vlan: { mode: "dot1q-tunnel", tag: 5, customerVlans: [6], tunnelEthertype: "802.1ad" } },
     { fromGuest: { rate: 1, burst: 0 }, toGuest: { rate: MBIT, burst: MBIT, excess: { rate: 1, burst: 0 } } },
     { isolated: true, socketServer: "switch", createBridge: true },
+    { routed: { vrf: 0, hosts: [{ address: "10.0.0.5", gateway: "10.0.0.1" }] } },
+    { routed: { vrf: 7, hosts: [{ address: "fd00::5", gateway: "fd00::1" }] }, socketServer: "switch" },
   ])("is taken with what VPP can do (%#)", (settings) => {
     expect(codeOf(request(settings))).toBeUndefined();
   });
+
+  it.each([
+    ["no address", []],
+    ["no gateway", [{ address: "10.0.0.5" }]],
+    ["a gateway of the other family", [{ address: "10.0.0.5", gateway: "fd00::1" }]],
+    ["a gateway that is the guest", [{ address: "fd00::5", gateway: "fd00:0::5" }]],
+    ["a gateway of one link", [{ address: "fd00::5", gateway: "fe80::1" }]],
+  ])("is refused for a routed port with %s", (_, hosts) => {
+    expect(codeOf(request({ routed: { vrf: 0, hosts } }))).toBe("invalid-network-config");
+  });
+
+  it.each([{ vlan: { mode: "access", tag: 5 } }, { isolated: true }, { createBridge: true }])(
+    "is refused for a routed port that is to be a bridge's too: %j",
+    (settings) => {
+      const routed = { vrf: 0, hosts: [{ address: "10.0.0.5", gateway: "10.0.0.1" }] };
+      expect(codeOf(request({ routed, ...settings }))).toBe("invalid-network-config");
+    },
+  );
 
   it.each([
     ["transmitRetries", { transmitRetries: 1 }],

@@ -1,8 +1,10 @@
+import { isIP } from "node:net";
 import { Failure, type FailureOptions } from "../../failure/failure.ts";
 import type { PortSettings, VlanSettings } from "../../port-settings/port-settings.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { burstBits } from "./policers.ts";
+import { addressKey, addressOf } from "./routing.ts";
 import { planVlans } from "./vlan-plan.ts";
 
 const MTU_MIN = 68;
@@ -51,9 +53,34 @@ function* problems({ settings, mtu, bridge }: PortRequest): Generator<Problem> {
       yield [setting, `${what}, so that no full one would pass`];
     }
   }
+  yield* routedProblems(settings);
   if (createBridge === true && !BRIDGE_NAME.test(bridge)) {
     const allowed = "1 to 63 letters, digits, '_', '.' or '-' are allowed";
     yield ["createBridge", `${JSON.stringify(bridge)} cannot name a bridge domain: ${allowed}`];
+  }
+}
+
+/** What a bridge does for its members has no meaning for a routed port. */
+const OF_BRIDGES = ["vlan", "isolated", "createBridge"] as const;
+
+function* routedProblems(settings: PortSettings): Generator<Problem> {
+  const { routed } = settings;
+  if (routed === undefined) return;
+  for (const setting of OF_BRIDGES) {
+    if (settings[setting] !== undefined) yield [setting, "a routed port is in no bridge"];
+  }
+  if (routed.hosts.length === 0) yield ["routed", "a routed port needs an address from IPAM"];
+  const addresses = new Set(routed.hosts.map(({ address }) => addressKey(addressOf(address))));
+  for (const { address, gateway } of routed.hosts) {
+    if (gateway === undefined) {
+      yield ["routed", `IPAM gave no gateway for ${address}, which VPP is to answer for`];
+    } else if (isIP(gateway) !== isIP(address)) {
+      yield ["routed", `gateway ${gateway} of ${address} is of the other address family`];
+    } else if (addresses.has(addressKey(addressOf(gateway)))) {
+      yield ["routed", `gateway ${gateway} is the guest's own address`];
+    } else if (/^(?:fe[89ab]|ff)/i.test(gateway) || gateway.startsWith("169.254.")) {
+      yield ["routed", `gateway ${gateway} is of one link only; VPP shares it among the ports of a network`];
+    }
   }
 }
 

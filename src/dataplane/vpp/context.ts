@@ -1,4 +1,5 @@
 import type { Logger } from "../../logging/logger.ts";
+import type { OneAtATime } from "../../turns/one-at-a-time.ts";
 import type { VppClient } from "../../vpp-api/client.ts";
 import type { PortOwner } from "../port.ts";
 import type { SharedViews } from "./shared-views.ts";
@@ -12,6 +13,8 @@ export interface VppContext {
   readonly node: string;
   /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
   readonly ownersOf: (port: string) => readonly PortOwner[];
+  /** Turns at the loopbacks with the gateways of routed ports, which many ports share. */
+  readonly gateways: OneAtATime;
   /** Where sysfs is mounted. */
   readonly sysfs: string;
   readonly logger: Logger;

@@ -1,6 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
 import type { PortRequest } from "../port.ts";
-import { findBridge } from "./bridges.ts";
 import { MTU_MAX } from "./check-request.ts";
 import type { VppContext } from "./context.ts";
 import { isOfNode, isSameAttachment, markOf } from "./mark.ts";
@@ -23,7 +22,7 @@ export function portDifferences(
   view: View,
   port: VppPort,
   request: PortRequest,
-  bridge: number,
+  bridge: number | undefined,
 ): Differences {
   const { vhost, mark } = port;
   const name = `port ${port.name}`;
@@ -35,6 +34,9 @@ export function portDifferences(
   if (vhost.is_server !== isServer(request)) {
     remake.push(`${name} has the ${vhost.is_server ? "server" : "client"}'s side of the socket`);
   }
+  if (bridge !== undefined && view.unnumbered.has(port.index)) {
+    details.push(`${name} is routed, asked was bridge ${request.bridge}`);
+  }
   const mtu = request.mtu ?? MTU_MAX;
   if (mtuOf(port) !== mtu) details.push(`${name} has MTU ${mtuOf(port)}, asked was ${mtu}`);
   if (mark?.details !== markOf(port.name, request.owner).details) {
@@ -42,21 +44,6 @@ export function portDifferences(
   }
   const wiring = wiringDifferences(view, port, request.owner.node, wiringOf(request, bridge));
   return { remake, wiring, details };
-}
-
-/** Pure: all that is not as asked, for {@link Dataplane.checkPort}. */
-export function allDifferences(view: View, request: PortRequest): readonly string[] {
-  const name = `port ${request.name}`;
-  const port = view.ports.find((candidate) => candidate.name === request.name);
-  if (port === undefined) return [`${name} does not exist in the switch`];
-  if (!isSameAttachment(port.mark, request.owner)) {
-    const whose = isOfNode(port.mark, request.owner.node) ? "another container" : "somebody else";
-    return [`${name} belongs to ${whose}`];
-  }
-  const bridge = findBridge(view, request.bridge);
-  if (bridge instanceof Failure) return [bridge.message];
-  const { remake, wiring, details } = portDifferences(view, port, request, bridge.bd_id);
-  return [...remake, ...wiring, ...details];
 }
 
 /** Whether VPP is to make the socket. */

@@ -18,7 +18,10 @@ import { isOfNode, isSameAttachment, markOf, printMark } from "./mark.ts";
 import { ownerOf, readPortState } from "./port-state.ts";
 import { deletePort } from "./remove-port.ts";
 import { orders, requireDone } from "./require-done.ts";
+import { clearRouting, routePort, settleGateways } from "./route-port.ts";
+import { routingOf } from "./routing.ts";
 import { portOf, type View, type VppPort } from "./view.ts";
+import { requireVrf } from "./vrf.ts";
 import { deletePolicer, type WiredPort, wirePort } from "./wire-port.ts";
 import { policersOn, wiringOf } from "./wiring.ts";
 
@@ -44,7 +47,8 @@ export async function ensurePort(
       const port = await step(context, connection, view, request, progress, signal);
       if (port !== undefined) {
         const mark = markOf(port.name, request.owner);
-        const state = { ...readPortState(context, request.bridge, port, mark), owner: request.owner };
+        const bridge = request.settings.routed === undefined ? request.bridge : "";
+        const state = { ...readPortState(context, bridge, port, mark), owner: request.owner };
         return changes.length === 0 ? state : { ...state, changes };
       }
     }
@@ -69,12 +73,14 @@ async function step(
   progress: { created: boolean },
   signal: AbortSignal,
 ): Promise<VppPort | undefined> {
-  const bridge = findBridge(view, request.bridge);
+  const { routed, createBridge: mayCreate } = request.settings;
+  const bridge = routed === undefined ? findBridge(view, request.bridge) : undefined;
   if (bridge instanceof Failure) {
-    if (bridge.code !== "bridge-missing" || request.settings.createBridge !== true) throw bridge;
+    if (bridge.code !== "bridge-missing" || mayCreate !== true) throw bridge;
     await createBridge(connection, view, request.bridge, signal);
     return undefined;
   }
+  if (routed !== undefined) await requireVrf(connection, routed, request.name, signal);
   const port = view.ports.find(({ name }) => name === request.name);
   if (port !== undefined) {
     const holder = port.mark === undefined ? undefined : ownerOf(context, port, port.mark);
@@ -92,28 +98,36 @@ async function step(
     await removeOlder(context, connection, rival, request, signal);
     return undefined;
   }
-  const wiring = wiringOf(request, bridge.bd_id);
+  const wiring = wiringOf(request, bridge?.bd_id);
+  const routing = routingOf(request);
   if (port === undefined) {
     const index = await create(connection, request, progress, signal);
     if (index === undefined) return undefined;
     const made = { node: context.node, name: request.name, index, subInterfaces: [] };
     await removeStale(connection, view, made, signal);
+    const wire = () => wirePort(connection, made, wiring, signal);
     await Promise.all([
       setDetails(connection, made, request, signal),
-      wirePort(connection, made, wiring, signal),
+      routing === undefined
+        ? wire()
+        : routePort(context, connection, made, routing, { isNew: true }, signal).then(wire),
     ]);
     return readBack(connection, index, request, signal);
   }
-  const differences = portDifferences(view, port, request, bridge.bd_id);
+  const differences = portDifferences(view, port, request, bridge?.bd_id);
   if (differences.remake.length > 0) {
     await deletePort(context, connection, view, port, signal);
     return undefined;
   }
   const wired = { node: context.node, name: port.name, index: port.index, subInterfaces: port.subInterfaces };
+  if (routing === undefined && view.unnumbered.has(port.index)) {
+    await clearRouting(context, connection, wired, signal);
+  }
   await Promise.all([
     differences.details.length === 0 ? undefined : setDetails(connection, wired, request, signal),
     differences.wiring.length === 0 ? undefined : wirePort(connection, wired, wiring, signal),
   ]);
+  if (routing !== undefined) await routePort(context, connection, wired, routing, { isNew: false }, signal);
   return readBack(connection, port.index, request, signal);
 }
 
@@ -235,6 +249,8 @@ async function undo(context: VppContext, request: PortRequest, failure: unknown)
     const view = await context.views.read(connection, signal);
     const made = view.ports.find(({ name, mark }) => name === port && isSameAttachment(mark, request.owner));
     if (made !== undefined) await deletePort(context, connection, view, made, signal);
+    // One that was made for this port was not used yet.
+    if (request.settings.routed !== undefined) await settleGateways(context, connection, signal);
     context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");
   } catch (thrown) {
     context.logger.warn(

@@ -1,8 +1,10 @@
 import type { VppConnection } from "../../vpp-api/connection.ts";
 import { deleteVhostUser } from "../../vpp-api/messages.ts";
 import type { VppContext } from "./context.ts";
+import { isGateway } from "./gateways.ts";
 import { isOfNode } from "./mark.ts";
 import { orders } from "./require-done.ts";
+import { settleGateways, unroutePort } from "./route-port.ts";
 import type { View, VppPort } from "./view.ts";
 import { deletePolicer, removePolicers } from "./wire-port.ts";
 import { policersOn } from "./wiring.ts";
@@ -18,6 +20,8 @@ export async function removePort(context: VppContext, name: string, signal: Abor
     await deletePort(context, connection, view, port, signal);
     return true;
   }
+  const gateways = [...view.interfaces.values()].filter((row) => isGateway(row, context.node));
+  if (gateways.length > 0) await settleGateways(context, connection, signal);
   await Promise.all(
     policersOn(view, context.node, name).map(({ details }) =>
       deletePolicer(connection, details.name, signal),
@@ -27,7 +31,8 @@ export async function removePort(context: VppContext, name: string, signal: Abor
 }
 
 /**
- * Deletes a port of ours with its sub-interfaces and policers. The policers come off first: VPP does not take them
+ * Deletes a port of ours with its sub-interfaces and policers, and with the routes to its guest, which VPP would keep.
+ * The policers come off first: VPP does not take them
  * off an interface that it deletes, and the next one of this number would be limited.
  */
 export async function deletePort(
@@ -38,9 +43,12 @@ export async function deletePort(
   signal: AbortSignal,
 ): Promise<void> {
   const stale = policersOn(view, context.node, name).filter((policer) => policer.index !== index);
+  const isRouted = view.unnumbered.has(index);
+  if (isRouted) await unroutePort(connection, index, signal);
   await Promise.all([
     removePolicers(connection, { node: context.node, name, index, subInterfaces }, signal),
     ...stale.map(({ details }) => deletePolicer(connection, details.name, signal)),
     orders(connection, `port ${name}`, signal)(deleteVhostUser, { sw_if_index: index }),
   ]);
+  if (isRouted) await settleGateways(context, connection, signal);
 }

@@ -7,6 +7,7 @@ import {
   dumpPolicers,
   dumpVhostUser,
 } from "../../vpp-api/messages.ts";
+import { dumpUnnumbered } from "../../vpp-api/routing-messages.ts";
 import { type Mark, parseMark } from "./mark.ts";
 import { type PolicerPlace, parsePolicerName } from "./policers.ts";
 
@@ -45,15 +46,18 @@ export interface View {
   readonly bridges: readonly BridgeDomain[];
   readonly members: ReadonlyMap<number, Membership>;
   readonly policers: readonly VppPolicer[];
+  /** Interfaces that use the addresses of another one, which is the value. */
+  readonly unnumbered: ReadonlyMap<number, number>;
 }
 
 /** Reads all of it in one go; other clients of VPP may change something between its parts. */
 export async function readView(connection: VppConnection, signal: AbortSignal): Promise<View> {
   const all = { sw_if_index: ANY_INDEX };
-  const [interfaces, vhosts, bridges, policers] = await Promise.all([
+  const [interfaces, vhosts, bridges, unnumbered, policers] = await Promise.all([
     connection.dump(dumpInterfaces, { ...all, name_filter_valid: false, name_filter: "" }, signal),
     connection.dump(dumpVhostUser, all, signal),
     connection.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, ...all }, signal),
+    connection.dump(dumpUnnumbered, all, signal),
     connection.knows(dumpPolicers)
       ? connection.dump(dumpPolicers, { match_name_valid: false, match_name: "" }, signal)
       : [],
@@ -75,6 +79,7 @@ export async function readView(connection: VppConnection, signal: AbortSignal): 
         sw_if_details.map(({ sw_if_index, shg }) => [sw_if_index, { bridge: bd_id, group: shg }] as const),
       ),
     ),
+    unnumbered: new Map(unnumbered.map((row) => [row.sw_if_index, row.ip_sw_if_index])),
     policers: policers.flatMap((details) => {
       const place = parsePolicerName(details.name);
       return place === undefined ? [] : { ...place, details };

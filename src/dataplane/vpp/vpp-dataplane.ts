@@ -4,8 +4,8 @@ import { OneAtATime } from "../../turns/one-at-a-time.ts";
 import { createVppClient } from "../../vpp-api/client.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { PortOwner } from "../port.ts";
+import { checkPort } from "./check-port.ts";
 import type { VppContext } from "./context.ts";
-import { allDifferences } from "./differences.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { listPorts } from "./list-ports.ts";
 import { numaNode } from "./numa-node.ts";
@@ -38,7 +38,15 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
   const { apiSocket, node, logger, ownersOf, onConnected } = options;
   const client = createVppClient({ path: apiSocket, onConnected: () => onConnected?.() });
   const views = new SharedViews();
-  const context: VppContext = { client, views, node, ownersOf, sysfs: options.sysfs ?? "/sys", logger };
+  const context: VppContext = {
+    client,
+    views,
+    node,
+    ownersOf,
+    gateways: new OneAtATime(),
+    sysfs: options.sysfs ?? "/sys",
+    logger,
+  };
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
     ports.run({ key: name, what, signal }, task, (running) => {
@@ -50,8 +58,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       inTurn("a call that makes it", request.name, signal, () => ensurePort(context, request, signal)),
     removePort: (name, signal) =>
       inTurn("a call that removes it", name, signal, () => removePort(context, name, signal)),
-    checkPort: async (request, signal) =>
-      allDifferences(await views.read(await client.connection(signal), signal), request),
+    checkPort: (request, signal) => checkPort(context, request, signal),
     numaNode: (bridge, signal) => numaNode(context, bridge, signal),
     listPorts: (signal) => listPorts(context, signal),
     // Its counters and queues are in its statistics segment, which is shared memory and not in its binary API.

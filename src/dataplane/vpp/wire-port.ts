@@ -53,10 +53,12 @@ export async function wirePort(
 ): Promise<void> {
   const order = orders(connection, `port ${port.name}`, signal);
   const members = await makeMembers(connection, port, wiring, order, signal);
-  const { whole, vlans } = wiring.vlans;
+  const { bridge, group, vlans } = wiring;
+  const join = (member: number, how: Member) =>
+    bridge === undefined ? [] : joinBridge(order, member, how, { bridge, group });
   await Promise.all([
-    ...(whole === undefined ? [] : joinBridge(order, port.index, whole, wiring)),
-    ...[...vlans].flatMap(([vlan, how]) => joinBridge(order, members.get(vlan) ?? port.index, how, wiring)),
+    ...(vlans.whole === undefined ? [] : join(port.index, vlans.whole)),
+    ...[...vlans.vlans].flatMap(([vlan, how]) => join(members.get(vlan) ?? port.index, how)),
     ...[...wiring.policers].flatMap(([direction, policer]) => {
       const name = policerName(port.node, port.name, port.index, direction);
       const police = direction === "in" ? policeInput : policeOutput;
@@ -144,7 +146,7 @@ function joinBridge(
   order: Order,
   sw_if_index: number,
   { rewrite }: Member,
-  { bridge, group }: Wiring,
+  { bridge, group }: { readonly bridge: number; readonly group: number },
 ): Promise<unknown>[] {
   const join = { rx_sw_if_index: sw_if_index, bd_id: bridge, port_type: 0, shg: group, enable: true };
   const joined = order(setBridge, join);

@@ -11,19 +11,20 @@ const REWRITE_NONE = 0;
 export const REWRITE_ADD = 1;
 export const REWRITE_ONE_BY_ONE = 5;
 export const ADMIN_UP = 1;
+const NO_MEMBERS: VlanPlan = { whole: undefined, vlans: new Map() };
 
 /** How a port is tied to the rest of the switch. */
 export interface Wiring {
-  /** Number of its bridge domain. */
-  readonly bridge: number;
+  /** Number of its bridge domain; none for a routed port. */
+  readonly bridge: number | undefined;
   readonly group: number;
   readonly vlans: VlanPlan;
   readonly policers: ReadonlyMap<Direction, Policer>;
 }
 
 /** The wiring that a request asks for. */
-export function wiringOf({ settings, name }: PortRequest, bridge: number): Wiring {
-  const vlans = planVlans(settings.vlan);
+export function wiringOf({ settings, name }: PortRequest, bridge: number | undefined): Wiring {
+  const vlans = bridge === undefined ? NO_MEMBERS : planVlans(settings.vlan);
   if (vlans === undefined) throw new TypeError(`the settings of port ${name} are checked before`);
   const group = settings.isolated === true ? ISOLATED : 0;
   return { bridge, group, vlans, policers: policersOf(settings) };
@@ -88,7 +89,8 @@ function memberDifferences(
   if (is !== undefined && asked !== undefined && is.group !== group) {
     found.push(`${what} has split-horizon group ${is.group}, asked was ${group}`);
   }
-  if (asked !== undefined && (row.flags & ADMIN_UP) === 0) found.push(`${what} is not up`);
+  if ((asked !== undefined || bridge === undefined) && (row.flags & ADMIN_UP) === 0)
+    found.push(`${what} is not up`);
   const rewrite = describeRewrite(rewriteOf(row));
   const wantedRewrite = describeRewrite(asked?.rewrite);
   if (rewrite !== wantedRewrite) found.push(`${what} ${rewrite}, asked was that it ${wantedRewrite}`);

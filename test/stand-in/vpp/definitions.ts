@@ -3,7 +3,9 @@
  * VPP put on the wire, apart from src/vpp-api, so that an error there does not show here too.
  *
  * Kinds of fields: u8 u16 u32 i32 u64 flag, text64 (64 bytes, ended and filled up by NULs), raw6 (6 bytes),
- * u32x4 (4 of them), chars (length in u32, then as many bytes), details{...} (count in u32, then as many).
+ * u32x4 (4 of them), chars (length in u32, then as many bytes), double (8 bytes), labels16 (16 labels of 7 bytes),
+ * details{...} (count in u32, then as many), ways{...} (the same with the count in u8), part{...} (fields of their own,
+ * which are read as if they were the message's).
  */
 export const REQUESTS = `
 control_ping                  51077d14
@@ -28,6 +30,23 @@ policer_add_del               2b31dd38 flag is_add, text64 name, u32 cir, u32 ei
 policer_dump                  35f1ae0f flag match_name_valid, text64 match_name
 policer_input                 233f0ef5 text64 name, u32 sw_if_index, flag apply
 policer_output                233f0ef5 text64 name, u32 sw_if_index, flag apply
+ip_table_add_del              0ffdaec0 flag is_add, part{u32 table_id, flag is_ip6, text64 name} table
+ip_table_dump                 51077d14
+sw_interface_set_table        df42a577 u32 sw_if_index, flag is_ipv6, u32 vrf_id
+sw_interface_get_table        2d033de4 u32 sw_if_index, flag is_ipv6
+create_loopback               42bb5d22 raw6 mac_address
+delete_loopback               f9e6675e u32 sw_if_index
+sw_interface_add_del_address  5463d73b u32 sw_if_index, flag is_add, flag del_all, part{u8 af, raw16 un, u8 len} prefix
+ip_address_dump               2d033de4 u32 sw_if_index, flag is_ipv6
+sw_interface_set_unnumbered   154a6439 u32 sw_if_index, u32 unnumbered_sw_if_index, flag is_add
+ip_unnumbered_dump            f9e6675e u32 sw_if_index
+sw_interface_ip6_enable_disable         ae6cfcfb u32 sw_if_index, flag enable
+sw_interface_ip6_get_link_local_address f9e6675e u32 sw_if_index
+ip_neighbor_add_del           0607c257 flag is_add, part{u32 sw_if_index, u8 flags, raw6 mac_address, u8 af, raw16 un} neighbor
+ip_neighbor_dump              d817a484 u32 sw_if_index, u8 af
+ip_route_add_del              b8ecfe0d flag is_add, flag is_multipath, part{u32 table_id, u32 stats_index, part{u8 af, raw16 un, u8 len} prefix, ways{u32 sw_if_index, u32 table_id, u32 rpf_id, u8 weight, u8 preference, u32 type, u32 flags, u32 proto, part{raw16 address, u32 via_label, u32 obj_id, u32 classify_table_index} nh, u8 n_labels, labels16 label_stack} paths} route
+ip_route_lookup               710d6471 u32 table_id, u8 exact, part{u8 af, raw16 un, u8 len} prefix
+cli_inband                    f8377302 chars cmd
 `;
 
 /** Answers, details and events; an answer that is missing here has a retval only. */
@@ -42,6 +61,17 @@ sw_interface_vhost_user_details  0cee1e53 u32 sw_if_index, text64 interface_name
 sw_interface_details             6c221fc7 u32 sw_if_index, u32 sup_sw_if_index, raw6 l2_address, u32 flags, u32 type, u32 link_duplex, u32 link_speed, u16 link_mtu, u32x4 mtu, u32 sub_id, u8 sub_number_of_tags, u16 sub_outer_vlan_id, u16 sub_inner_vlan_id, u32 sub_if_flags, u32 vtr_op, u32 vtr_push_dot1q, u32 vtr_tag1, u32 vtr_tag2, u16 outer_tag, raw6 b_dmac, raw6 b_smac, u16 b_vlanid, u32 i_sid, text64 interface_name, text64 interface_dev_type, text64 tag
 bridge_domain_details            0fa506fd u32 bd_id, flag flood, flag uu_flood, flag forward, flag learn, flag arp_term, flag arp_ufwd, u8 mac_age, text64 bd_tag, u32 bvi_sw_if_index, u32 uu_fwd_sw_if_index, details{u32 context, u32 sw_if_index, u8 shg} sw_if_details
 policer_details                  72d0e248 text64 name, u32 cir, u32 eir, u64 cb, u64 eb, u8 rate_type, u8 round_type, u8 type, raw2 conform_action, raw2 exceed_action, raw2 violate_action, flag single_rate, flag color_aware, u32 scale, u32 cir_tokens_per_period, u32 pir_tokens_per_period, u32 current_limit, u32 current_bucket, u32 extended_limit, u32 extended_bucket, u64 last_update_time
+ip_table_details                 c79fca0f part{u32 table_id, flag is_ip6, text64 name} table
+sw_interface_get_table_reply     a6eb0109 i32 retval, u32 vrf_id
+create_loopback_reply            5383d31f i32 retval, u32 sw_if_index
+ip_address_details               ee29b797 u32 sw_if_index, part{u8 af, raw16 un, u8 len} prefix
+ip_unnumbered_details            cc59bd42 u32 sw_if_index, u32 ip_sw_if_index
+sw_interface_ip6_get_link_local_address_reply d16b7130 i32 retval, raw16 ip
+ip_neighbor_add_del_reply        1992deab i32 retval, u32 stats_index
+ip_neighbor_details              e29d79f0 double age, part{u32 sw_if_index, u8 flags, raw6 mac_address, u8 af, raw16 un} neighbor
+ip_route_add_del_reply           1992deab i32 retval, u32 stats_index
+ip_route_lookup_reply            5d8febcb i32 retval, part{u32 table_id, u32 stats_index, part{u8 af, raw16 un, u8 len} prefix, ways{u32 sw_if_index, u32 table_id, u32 rpf_id, u8 weight, u8 preference, u32 type, u32 flags, u32 proto, part{raw16 address, u32 via_label, u32 obj_id, u32 classify_table_index} nh, u8 n_labels, labels16 label_stack} paths} route
+cli_inband_reply                 05879051 i32 retval, chars reply
 sw_interface_event               2d3d95a7 u32 pid, u32 sw_if_index, u32 flags, flag deleted
 `;
 

@@ -1,18 +1,9 @@
+import { done, type Handler } from "./outcome.ts";
+import { ROUTING_HANDLERS } from "./routing-handlers.ts";
 import type { Interface, SwitchState } from "./state.ts";
 import type { Fields } from "./wire-format.ts";
 
-/** What a request leads to: messages under the request's context, and interfaces whose change is an event. */
-export interface Outcome {
-  readonly says: readonly (readonly [name: string, fields: Fields])[];
-  readonly changed?: readonly { readonly index: number; readonly deleted: boolean }[];
-}
-
-type Handler = (state: SwitchState, ask: Fields) => Outcome;
-
 const ALL = 0xffff_ffff;
-const done = (name: string, retval: number, more: Fields = {}): Outcome => ({
-  says: [[`${name}_reply`, { retval, ...more }]],
-});
 
 /** Handlers of a request about one interface that has to be there. */
 function onInterface(name: string, act: (found: Interface, ask: Fields) => number): [string, Handler] {
@@ -148,6 +139,7 @@ export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
   ],
   ["policer_input", (state, ask) => done("policer_input", state.police("in", ask))],
   ["policer_output", (state, ask) => done("policer_output", state.police("out", ask))],
+  ...ROUTING_HANDLERS,
 ]);
 
 /** if_status_flags of an interface. */
@@ -178,6 +170,7 @@ function details(state: SwitchState, one: Interface): Fields {
     type: isSub ? 1 : 0,
     link_mtu: above?.vhost === undefined ? 0 : 9000,
     mtu: one.mtu,
+    l2_address: one.mac,
     sub_id: one.vlan,
     sub_number_of_tags: isSub ? 1 : 0,
     sub_outer_vlan_id: one.vlan,

@@ -1,3 +1,4 @@
+import { RoutingState } from "./routing-state.ts";
 import { VhostSocket } from "./vhost-socket.ts";
 import type { Fields } from "./wire-format.ts";
 
@@ -18,6 +19,7 @@ export interface Interface {
   member: { readonly bridge: number; readonly group: number } | undefined;
   rewrite: readonly [op: number, dot1q: number, tag1: number, tag2: number];
   filtered: boolean;
+  readonly mac: Buffer;
 }
 
 const NO_REWRITE = [0, 0, 0, 0] as const;
@@ -30,6 +32,7 @@ export class SwitchState {
   readonly policers = new Map<string, Fields>();
   /** Interfaces that a policer is applied to, as `<direction> <index>`, with its name. */
   readonly applied = new Map<string, string>();
+  readonly routing = new RoutingState(this.interfaces);
   /** Numbers of vhost-user interfaces and of all that are free again, the last one first. */
   readonly #freeIndices: number[] = [];
   readonly #freeInstances: number[] = [];
@@ -37,6 +40,8 @@ export class SwitchState {
   readonly #policed: Record<string, number> = {};
   #indices = 0;
   #instances = 0;
+  readonly #freeLoopbacks: number[] = [];
+  #loopbacks = 0;
 
   constructor() {
     this.#add({ name: "local0" });
@@ -65,6 +70,20 @@ export class SwitchState {
     const gone = [...this.interfaces.values()].filter((one) => one.parent === parent.index);
     for (const one of gone.reverse()) this.#remove(one.index);
     return gone.map((one) => one.index);
+  }
+
+  createLoopback(mac: Buffer): number {
+    const instance = this.#freeLoopbacks.pop() ?? this.#loopbacks++;
+    const isGiven = !mac.equals(Buffer.alloc(6));
+    return this.#add({ name: `loop${instance}`, ...(isGiven ? { mac } : {}) }).index;
+  }
+
+  deleteLoopback(index: number): number {
+    const name = this.interfaces.get(index)?.name ?? "";
+    if (!name.startsWith("loop")) return -2;
+    this.#remove(index);
+    this.#freeLoopbacks.push(Number(name.slice("loop".length)));
+    return 0;
   }
 
   createVlan(parent: number, vlan: number): readonly [retval: number, index: number] {
@@ -186,6 +205,7 @@ export class SwitchState {
       member: undefined,
       rewrite: NO_REWRITE,
       filtered: false,
+      mac: Buffer.from([2, 0xfe, 0, 0, index >> 8, index & 0xff]),
       ...one,
     };
     this.interfaces.set(index, made);
@@ -193,6 +213,7 @@ export class SwitchState {
   }
 
   #remove(index: number): void {
+    this.routing.forget(index);
     this.interfaces.delete(index);
     this.#freeIndices.push(index);
     for (const direction of ["in", "out"]) this.applied.delete(`${direction} ${index}`);

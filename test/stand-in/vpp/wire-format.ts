@@ -3,6 +3,9 @@ import { ANSWERS, REQUESTS, RETVAL_CHECKSUM } from "./definitions.ts";
 /** Fields of a message by name. */
 export type Fields = Readonly<Record<string, unknown>>;
 
+/** A label of MPLS: u8, u32, u8, u8. */
+const LABEL_BYTES = 7;
+
 interface FieldDefinition {
   readonly kind: string;
   readonly name: string;
@@ -38,18 +41,40 @@ export function readFields(definition: Definition, bytes: Buffer): Fields {
     at += size;
     return bytes.subarray(at - size, at);
   };
-  const values = definition.fields.map(({ kind, name }) => [name, readField(kind, name, next)]);
+  const values = readAll(definition.fields, next);
   if (at !== bytes.length) throw new Error(`${definition.name} has ${bytes.length - at} bytes too many`);
-  return Object.fromEntries(values) as Fields;
+  return values;
+}
+
+function readAll(fields: readonly FieldDefinition[], next: (size: number) => Buffer): Fields {
+  return Object.fromEntries(
+    fields.flatMap(({ kind, name }) => {
+      const part = insideOf("part", kind);
+      if (part !== undefined) return Object.entries(readAll(part, next));
+      return [[name, readField(kind, name, next)]];
+    }),
+  );
+}
+
+/** The fields in the braces of a kind. */
+function insideOf(word: string, kind: string): FieldDefinition[] | undefined {
+  return kind.startsWith(`${word}{`) ? parseFields(kind.slice(word.length + 1, -1)) : undefined;
 }
 
 /** The bytes of a message's fields; what is not given is zero. */
-export function printFields({ fields }: Definition, values: Fields): Buffer {
-  return Buffer.concat(fields.map(({ kind, name }) => printField(kind, values[name])));
+export function printFields({ fields }: Pick<Definition, "fields">, values: Fields): Buffer {
+  return Buffer.concat(
+    fields.map(({ kind, name }) => {
+      const part = insideOf("part", kind);
+      return part === undefined ? printField(kind, values[name]) : printFields({ fields: part }, values);
+    }),
+  );
 }
 
 function readField(kind: string, name: string, next: (size: number) => Buffer): unknown {
   const [, word = "", count = ""] = /^([a-z]+)(\d*)/.exec(kind) ?? [];
+  const ways = insideOf("ways", kind);
+  if (ways !== undefined) return Array.from({ length: next(1).readUInt8() }, () => readAll(ways, next));
   switch (word) {
     case "u":
     case "i": {
@@ -74,6 +99,8 @@ function readField(kind: string, name: string, next: (size: number) => Buffer): 
     }
     case "raw":
       return Buffer.from(next(Number(count)));
+    case "labels":
+      return Buffer.from(next(Number(count) * LABEL_BYTES));
     case "chars":
       return next(next(4).readUInt32BE()).toString("utf8");
     default:
@@ -82,11 +109,15 @@ function readField(kind: string, name: string, next: (size: number) => Buffer): 
 }
 
 function printField(kind: string, value: unknown): Buffer {
-  const list = /^details\{(.*)\}$/.exec(kind)?.[1];
+  const [details, ways] = [insideOf("details", kind), insideOf("ways", kind)];
+  const list = details ?? ways;
   if (list !== undefined) {
     const items = Array.isArray(value) ? (value as Fields[]) : [];
-    const one = { name: "", checksum: "", fields: parseFields(list) };
-    return Buffer.concat([uint(items.length, 4), ...items.map((item) => printFields(one, item))]);
+    const one = { name: "", checksum: "", fields: list };
+    return Buffer.concat([
+      uint(items.length, ways === undefined ? 4 : 1),
+      ...items.map((item) => printFields(one, item)),
+    ]);
   }
   const [, word = "", count = ""] = /^([a-z]+)(\d*)/.exec(kind) ?? [];
   switch (word) {
@@ -111,6 +142,14 @@ function printField(kind: string, value: unknown): Buffer {
       bytes.write(String(value ?? ""), 0, Number(count) - 1);
       return bytes;
     }
+    case "chars": {
+      const bytes = Buffer.from(String(value ?? ""));
+      return Buffer.concat([uint(bytes.length, 4), bytes]);
+    }
+    case "labels":
+      return Buffer.alloc(Number(count) * LABEL_BYTES);
+    case "double":
+      return Buffer.alloc(8);
     case "raw":
       return Buffer.isBuffer(value) ? value : Buffer.alloc(Number(count));
     default:
@@ -135,12 +174,25 @@ function parse(text: string): ReadonlyMap<string, Definition> {
 }
 
 /** Commas inside braces do not part fields. */
-function parseFields(text: string): FieldDefinition[] {
-  const parts = text.match(/(?:\{[^}]*\}|[^,{])+/g) ?? [];
-  return parts.map((part) => {
-    const cut = part.trim().lastIndexOf(" ");
-    return { kind: part.trim().slice(0, cut), name: part.trim().slice(cut + 1) };
-  });
+export function parseFields(text: string): FieldDefinition[] {
+  const parts: string[] = [];
+  let depth = 0;
+  let part = "";
+  for (const letter of text) {
+    if (letter === "{") depth += 1;
+    if (letter === "}") depth -= 1;
+    if (letter === "," && depth === 0) {
+      parts.push(part);
+      part = "";
+    } else part += letter;
+  }
+  return [...parts, part]
+    .map((one) => one.trim())
+    .filter((one) => one !== "")
+    .map((one) => ({
+      kind: one.slice(0, one.lastIndexOf(" ")),
+      name: one.slice(one.lastIndexOf(" ") + 1),
+    }));
 }
 
 function retvalOnly(name: string): Definition {

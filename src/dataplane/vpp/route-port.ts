@@ -1,0 +1,254 @@
+import { Failure } from "../../failure/failure.ts";
+import type { Asked } from "../../vpp-api/call.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { dumpInterfaces } from "../../vpp-api/messages.ts";
+import {
+  addNeighbor,
+  addRoute,
+  enableIp6,
+  getTable,
+  setTable,
+  setUnnumbered,
+} from "../../vpp-api/routing-messages.ts";
+import type { VppContext } from "./context.ts";
+import { ensureGateway, readGateways, removeUnusedGateways } from "./gateways.ts";
+import { isOfNode, parseMark } from "./mark.ts";
+import { type Order, orders } from "./require-done.ts";
+import {
+  type Path,
+  type RoutedState,
+  readRoutedState,
+  readStaticNeighbors,
+  routingDifferences,
+  STATIC,
+  wantsIp6,
+} from "./routed-state.ts";
+import { type Address, addressKey, hostPrefix, printAddress, type Routing } from "./routing.ts";
+
+/** Flag of ip_neighbor: no route of its own; VPP gives it none where no network of the interface's covers it. */
+const WITHOUT_ROUTE = 2;
+/** fib_path_type of a path that goes out by an interface. */
+const NORMAL = 0;
+const NO_LABELS = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
+
+/** A port of ours, by what VPP knows it by. */
+export interface RoutedPort {
+  readonly name: string;
+  readonly index: number;
+}
+
+/**
+ * Makes a port's routing as asked where it differs: its table, the loopback whose addresses it uses, and for each
+ * address of the guest a route to it by this interface and its MAC.
+ * @throws Failure port-conflict where an address is somebody else's already, dataplane-unfit
+ */
+export async function routePort(
+  context: VppContext,
+  connection: VppConnection,
+  port: RoutedPort,
+  routing: Routing,
+  { isNew }: { readonly isNew: boolean },
+  signal: AbortSignal,
+): Promise<void> {
+  const read = () =>
+    Promise.all([
+      readRoutedState(connection, port.index, routing, signal),
+      readGateways(connection, context.node, signal),
+    ]);
+  const differs = ([state, gateways]: Awaited<ReturnType<typeof read>>) =>
+    routingDifferences(port.name, port.index, state, gateways, routing).length > 0;
+  // A route that outlived an interface of this number looks as if it were right, and leads nowhere.
+  if (!isNew && !differs(await read())) return;
+  await inGatewayTurn(context, `port ${port.name}`, signal, async () => {
+    const [state, gateways] = await read();
+    await refuseTaken(context, connection, port, routing, state, signal);
+    const owner = { node: context.node, port: port.name };
+    const gateway = await ensureGateway(connection, gateways, routing, owner, signal);
+    await apply(connection, port, routing, state, gateway, signal);
+    if (state.gateway !== undefined) await removeUnusedGateways(connection, context.node, signal);
+  });
+}
+
+/** Takes the routes to a port's guest back; all else goes with the interface. */
+export async function unroutePort(
+  connection: VppConnection,
+  index: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const [v4, v6, neighbors] = await Promise.all([
+    connection.request(getTable, { sw_if_index: index, is_ipv6: false }, signal),
+    connection.request(getTable, { sw_if_index: index, is_ipv6: true }, signal),
+    readStaticNeighbors(connection, index, signal),
+  ]);
+  const tables = [v4.vrf_id, v6.vrf_id] as const;
+  await Promise.all(
+    [...neighbors.values()].map((host) => removeRoute(connection, index, tables, host, signal)),
+  );
+}
+
+/** Deletes our loopbacks that no port uses any more, and tells how many. */
+export function settleGateways(
+  context: VppContext,
+  connection: VppConnection,
+  signal: AbortSignal,
+): Promise<number> {
+  return inGatewayTurn(context, "removal of unused gateways", signal, () =>
+    removeUnusedGateways(connection, context.node, signal),
+  );
+}
+
+/** Makes a routed port one that can be a bridge's again; its guest stays connected. */
+export async function clearRouting(
+  context: VppContext,
+  connection: VppConnection,
+  { name, index }: RoutedPort,
+  signal: AbortSignal,
+): Promise<void> {
+  await inGatewayTurn(context, `port ${name}`, signal, async () => {
+    const state = await readRoutedState(connection, index, { hosts: [], vrf: 0 }, signal);
+    const order = orders(connection, `port ${name}`, signal);
+    await Promise.all([
+      ...undo(connection, index, state, order, signal),
+      ...(state.hasIp6 ? [order(enableIp6, { sw_if_index: index, enable: false })] : []),
+      ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: 0 })),
+    ]);
+    await removeUnusedGateways(connection, context.node, signal);
+  });
+}
+
+/** Undoes what there is and makes it anew, in one write: VPP does not move an interface that uses another's addresses. */
+async function apply(
+  connection: VppConnection,
+  { name, index }: RoutedPort,
+  routing: Routing,
+  state: RoutedState,
+  gateway: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const order = orders(connection, `port ${name}`, signal);
+  const { vrf, hosts, mac } = routing;
+  const wanted = wantsIp6(routing);
+  await Promise.all([
+    ...undo(connection, index, state, order, signal),
+    ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
+    order(setUnnumbered, { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: true }),
+    ...(state.hasIp6 === wanted ? [] : [order(enableIp6, { sw_if_index: index, enable: wanted })]),
+    ...hosts.flatMap((host) => [
+      order(addNeighbor, { is_add: true, neighbor: neighborOf(index, host, mac) }),
+      // One that outlived its interface is not looked at again by adding it again.
+      removeRoute(connection, index, [vrf, vrf], host, signal),
+      order(addRoute, { is_add: true, is_multipath: false, route: routeTo(host, vrf, index) }),
+    ]),
+  ]);
+}
+
+/** Takes away what stands for addresses: the routes to the guest, its MAC, and the use of the gateways. */
+function undo(
+  connection: VppConnection,
+  index: number,
+  { neighbors, gateway, tables }: RoutedState,
+  order: Order,
+  signal: AbortSignal,
+): readonly Promise<unknown>[] {
+  const taken = [...neighbors.values()].flatMap((host) => {
+    const values = { is_add: false, neighbor: neighborOf(index, host, host.mac_address) };
+    return [
+      removeRoute(connection, index, tables, host, signal),
+      connection.request(addNeighbor, values, signal),
+    ];
+  });
+  if (gateway === undefined) return taken;
+  const use = { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: false };
+  return [...taken, order(setUnnumbered, use)];
+}
+
+function neighborOf(
+  sw_if_index: number,
+  { af, un }: Address,
+  mac_address: Buffer,
+): Asked<typeof addNeighbor>["neighbor"] {
+  return { sw_if_index, flags: STATIC | WITHOUT_ROUTE, mac_address, af, un };
+}
+
+/** Only the way by this interface; one that is not there is fine. */
+async function removeRoute(
+  connection: VppConnection,
+  index: number,
+  tables: RoutedState["tables"],
+  host: Address,
+  signal: AbortSignal,
+): Promise<void> {
+  const route = routeTo(host, tables[host.af === 0 ? 0 : 1], index);
+  await connection.request(addRoute, { is_add: false, is_multipath: true, route }, signal);
+}
+
+/** Without a next hop the host is on the link itself, and so its own neighbour. */
+function routeTo(host: Address, table_id: number, sw_if_index: number): Asked<typeof addRoute>["route"] {
+  const nh = { address: Buffer.alloc(16), via_label: 0, obj_id: 0, classify_table_index: 0 };
+  const path = { sw_if_index, table_id: 0, rpf_id: 0, weight: 1, preference: 0, type: NORMAL, flags: 0 };
+  return {
+    table_id,
+    stats_index: 0,
+    prefix: hostPrefix({ af: host.af, un: host.un }),
+    paths: [{ ...path, proto: host.af, nh, n_labels: 0, label_stack: NO_LABELS }],
+  };
+}
+
+async function refuseTaken(
+  context: VppContext,
+  connection: VppConnection,
+  port: RoutedPort,
+  routing: Routing,
+  { routes }: RoutedState,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const host of routing.hosts) {
+    for (const path of routes.get(addressKey(host)) ?? []) {
+      const holder = await holderOf(context, connection, port, host, path, signal);
+      if (holder === undefined) continue;
+      throw new Failure({
+        code: "port-conflict",
+        what: `address ${printAddress(host)} of VRF ${routing.vrf} is routed to ${holder} already`,
+        where: `port ${port.name}`,
+        fix: "let no two networks of one VRF give the same addresses",
+      });
+    }
+  }
+}
+
+/** Who has an address; undefined where it is this port, or what an interface that is gone has left. */
+async function holderOf(
+  { node }: VppContext,
+  connection: VppConnection,
+  port: RoutedPort,
+  host: Address,
+  { type, sw_if_index }: Path,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (type !== NORMAL) return "VPP itself";
+  if (sw_if_index === port.index) return undefined;
+  const ask = { sw_if_index, name_filter_valid: false, name_filter: "" };
+  const [row] = await connection.dump(dumpInterfaces, ask, signal);
+  if (row === undefined) return undefined;
+  const mark = parseMark(row.tag);
+  if (mark === undefined || !isOfNode(mark, node)) return `interface ${row.interface_name}`;
+  // The number may be of a port that is newer than the route.
+  const neighbors = await readStaticNeighbors(connection, sw_if_index, signal);
+  return neighbors.has(addressKey(host)) ? `port ${mark.name}` : undefined;
+}
+
+function inGatewayTurn<Value>(
+  context: VppContext,
+  what: string,
+  signal: AbortSignal,
+  task: () => Promise<Value>,
+): Promise<Value> {
+  return context.gateways.run({ key: "gateways", what, signal }, task, (running) => {
+    if (signal.reason instanceof Failure) throw signal.reason;
+    throw new Failure({
+      code: "dataplane-timeout",
+      what: `time was up before the turn of ${what} at the gateways came: ${running} is at them`,
+      cause: signal.reason,
+    });
+  });
+}

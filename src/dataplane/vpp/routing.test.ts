@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { addressKey, addressOf, printAddress } from "./routing.ts";
+
+describe("an address in VPP's form", () => {
+  it.each([
+    "10.9.0.1",
+    "fd09::5",
+    "::",
+    "::1",
+    "fd00::",
+    "1:2:3:4:5:6:7:8",
+    "fe80::1:0:0:7",
+    "2001:db8::1:0",
+  ])("is told as it is written: %s", (text) => {
+    const told = printAddress(addressOf(text));
+    expect(addressKey(addressOf(told))).toBe(addressKey(addressOf(text)));
+    expect(told.length).toBeLessThanOrEqual(text.length);
+  });
+
+  it("is the same however it is written, and IPv4's is no IPv6's", () => {
+    const key = (text: string) => addressKey(addressOf(text));
+    expect(key("fd09:0:0::5")).toBe(key("FD09::0005"));
+    expect(key("0.0.0.0")).not.toBe(key("::"));
+  });
+});
