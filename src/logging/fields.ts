@@ -32,6 +32,7 @@ export const LOG_FIELDS = {
   signal: "signal that a process got",
   reason: "why, in words",
   code: "code of a failure or of the system, where there is no err",
+  version: "release of a program that is spoken to",
   err: "an error, with code, stack and causes",
 } as const satisfies Readonly<Record<string, string>>;
 

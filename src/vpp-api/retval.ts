@@ -8,13 +8,15 @@ const NAMES: ReadonlyMap<number, string> = new Map([
   [-11, "system call failed: the socket cannot be made"],
   [-12, "system call failed: the socket cannot be bound"],
   [-13, "system call failed: the socket cannot listen"],
+  [-54, "no matching interface"],
   [-55, "invalid VLAN"],
   [-56, "VLAN exists already"],
   [-73, "invalid argument"],
+  [-74, "unexpected interface state"],
   [-79, "interface exists already"],
   [-81, "value exists already"],
   [-105, "address in use"],
-  [-114, "address found for the interface, or tables differ"],
+  [-114, "address found for interface"],
   [-119, "bridge domain exists already"],
   [-120, "bridge domain has interfaces"],
   [-121, "bridge domain cannot be changed"],
@@ -22,6 +24,8 @@ const NAMES: ReadonlyMap<number, string> = new Map([
   [-127, "duplicate interface address"],
 ]);
 
+/** VPP's answer to who asks for events a second time, which it sends already. */
+export const EVENTS_WANTED = -31;
 /** VPP's answer when a vhost-user interface has the socket already. */
 export const INTERFACE_EXISTS = -79;
 /** VPP's answer when the bridge domain exists already. */

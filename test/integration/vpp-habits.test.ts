@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routing.ts";
 import { connectVpp, type VppConnection } from "../../src/vpp-api/connection.ts";
 import { frame } from "../../src/vpp-api/frame.ts";
 import {
@@ -26,6 +27,21 @@ import {
   tagInterface,
   wantInterfaceEvents,
 } from "../../src/vpp-api/messages.ts";
+import {
+  addAddress,
+  addNeighbor,
+  addRoute,
+  addTable,
+  createLoopback,
+  deleteLoopback,
+  dumpNeighbors,
+  dumpUnnumbered,
+  enableIp6,
+  findRoute,
+  getLinkLocal,
+  setTable,
+  setUnnumbered,
+} from "../../src/vpp-api/routing-messages.ts";
 import { soon } from "../contract/switch-under-test.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { VppRig } from "./vpp-rig.ts";
@@ -215,6 +231,7 @@ describe(`habits of ${vppName}`, () => {
     const heard: unknown[] = [];
     vpp.on(interfaceEvent, ({ sw_if_index, flags, deleted }) => heard.push([sw_if_index, flags, deleted]));
     await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon());
+    expect((await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon())).retval).toBe(-31);
     const { sw_if_index } = await make("a");
     await waitUntil(() => heard.length === 1, { what: "the new interface is told", limitMs: 5000 });
     await vpp.request(setInterfaceFlags, { sw_if_index, flags: 1 }, soon());
@@ -225,6 +242,91 @@ describe(`habits of ${vppName}`, () => {
     expect(heard[1]).toEqual([sw_if_index, 1, false]);
     expect(heard.at(-1)).toEqual([sw_if_index, 0, true]);
     await vpp.request(wantInterfaceEvents, { enable_disable: 0, pid: 1 }, soon());
+  });
+
+  it("keeps the route to a host whose interface is deleted, and all else goes with it", async () => {
+    const { sw_if_index } = await make("a");
+    const host = addressOf("10.77.0.5");
+    const nh = { address: Buffer.alloc(16), via_label: 0, obj_id: 0, classify_table_index: 0 };
+    const way = { table_id: 0, rpf_id: 0, weight: 1, preference: 0, type: 0, flags: 0, proto: 0, nh };
+    const label_stack = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
+    const route = (is_add: boolean, to = sw_if_index) =>
+      vpp.request(
+        addRoute,
+        {
+          is_add,
+          is_multipath: !is_add,
+          route: {
+            table_id: 0,
+            stats_index: 0,
+            prefix: hostPrefix(host),
+            paths: [{ sw_if_index: to, ...way, n_labels: 0, label_stack }],
+          },
+        },
+        soon(),
+      );
+    const find = async (exact = host) =>
+      vpp.request(findRoute, { table_id: 0, exact: 1, prefix: hostPrefix(exact) }, soon());
+    const neighbor = { sw_if_index, flags: 3, mac_address: Buffer.alloc(6, 2), ...host };
+    expect((await route(true, NOBODY)).retval).toBe(-54);
+    expect((await find()).retval).toBe(-6);
+    expect((await route(true)).retval).toBe(0);
+    expect((await vpp.request(addNeighbor, { is_add: true, neighbor }, soon())).retval).toBe(0);
+    expect(await vpp.dump(dumpNeighbors, { sw_if_index, af: 0 }, soon())).toMatchObject([{ neighbor }]);
+    await vpp.request(deleteVhostUser, { sw_if_index }, soon());
+    expect(await vpp.dump(dumpNeighbors, { sw_if_index: ANY_INDEX, af: 0 }, soon())).toEqual([]);
+    expect((await vpp.request(addNeighbor, { is_add: false, neighbor }, soon())).retval).toBe(-2);
+    expect((await find()).route.paths).toMatchObject([{ sw_if_index, type: 0 }]);
+    expect((await route(false)).retval).toBe(-54);
+    expect((await make("b")).sw_if_index).toBe(sw_if_index);
+    for (const _ of [1, 2]) expect((await route(false)).retval).toBe(0);
+    expect((await find()).retval).toBe(-6);
+  });
+
+  it("lets an interface use another's addresses in the same table only, and not move while it does", async () => {
+    const { sw_if_index } = await make("a");
+    const asked = { mac_address: Buffer.from("026b76010203", "hex") };
+    const loopback = (await vpp.request(createLoopback, asked, soon())).sw_if_index;
+    expect(await interfaces(loopback)).toMatchObject([{ l2_address: asked.mac_address }]);
+    const table = async (index: number, vrf_id: number) =>
+      (await vpp.request(setTable, { sw_if_index: index, is_ipv6: false, vrf_id }, soon())).retval;
+    const use = async (of: number, is_add = true, index = sw_if_index) =>
+      (await vpp.request(setUnnumbered, { sw_if_index: of, unnumbered_sw_if_index: index, is_add }, soon()))
+        .retval;
+    const give = async (index: number, text = "10.78.0.1", is_add = true) =>
+      (
+        await vpp.request(
+          addAddress,
+          { sw_if_index: index, is_add, del_all: false, prefix: hostPrefix(addressOf(text)) },
+          soon(),
+        )
+      ).retval;
+    expect(await table(loopback, 4711)).toBe(-3);
+    await vpp.request(addTable, { is_add: true, table: { table_id: 12, is_ip6: false, name: "" } }, soon());
+    expect(await table(loopback, 12)).toBe(0);
+    expect([await give(loopback), await give(loopback), await give(sw_if_index)]).toEqual([0, -105, 0]);
+    expect(await give(sw_if_index, "10.78.0.1", false)).toBe(0);
+    expect(await give(sw_if_index, "10.78.0.1", false)).toBe(-60);
+    expect([await give(sw_if_index, "fd78::1"), await give(loopback, "fd78::1")]).toEqual([0, -127]);
+    expect(await give(sw_if_index, "fd78::1", false)).toBe(0);
+    expect(await table(loopback, 0)).toBe(-114);
+    expect([await use(loopback), await use(NOBODY), await use(loopback, true, NOBODY)]).toEqual([
+      -74, -10, -2,
+    ]);
+    expect(await table(sw_if_index, 12)).toBe(0);
+    expect([await use(loopback), await use(loopback)]).toEqual([0, 0]);
+    expect(await table(sw_if_index, 0)).toBe(-114);
+    const linkLocal = async () => (await vpp.request(getLinkLocal, { sw_if_index }, soon())).retval;
+    expect(await linkLocal()).toBe(-62);
+    expect((await vpp.request(enableIp6, { sw_if_index, enable: true }, soon())).retval).toBe(0);
+    expect(await linkLocal()).toBe(0);
+    await vpp.request(deleteVhostUser, { sw_if_index }, soon());
+    expect(await vpp.dump(dumpUnnumbered, { sw_if_index: ANY_INDEX }, soon())).toEqual([]);
+    const remove = async (index: number) =>
+      (await vpp.request(deleteLoopback, { sw_if_index: index }, soon())).retval;
+    expect([await remove(loopback), await remove(loopback)]).toEqual([0, -2]);
+    const gone = { table_id: 12, exact: 1, prefix: hostPrefix(addressOf("10.78.0.1")) };
+    expect((await vpp.request(findRoute, gone, soon())).retval).toBe(-6);
   });
 
   it("says why it cannot connect, and makes the socket itself where it is asked to", async () => {

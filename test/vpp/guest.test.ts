@@ -1,9 +1,12 @@
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
+import { executeLine } from "../../src/vpp-api/messages.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
+import { soon } from "../contract/switch-under-test.ts";
 import { buildGuestImage } from "../guest/image.ts";
 import { startRealVpp } from "../integration/vpp-process.ts";
 import { startVppRig, type VppRig } from "../integration/vpp-rig.ts";
@@ -62,6 +65,29 @@ describe("guests of libvirt and QEMU in VPP", () => {
     ] as const) {
       expect((await vm.guest.ping(address, 50)).lost).toBeLessThanOrEqual(NEARLY_NONE);
     }
+  });
+
+  const announced = async () =>
+    (await readFile(node.daemonLog, "utf8")).split("announced a guest to the network").length - 1;
+
+  it("are announced by the daemon when they come back, on each other's ports too", async () => {
+    const before = await announced();
+    const counted = await vms.two.guest.startCount(MAC.two, MAC.one);
+    await vpp.killSwitch();
+    await vpp.startSwitch();
+    await waitUntil(async () => (await announced()) >= before + 2, {
+      what: "both guests are announced",
+      limitMs: 30_000,
+    });
+    // The first of its RARP requests at least; the guests themselves are silent.
+    const { frames } = await counted.stop();
+    console.log(`guest two heard ${frames} frames of guest one after a restart of VPP`);
+    expect(frames).toBeGreaterThan(0);
+    const streams = await vpp.withVpp(async (connection) => {
+      const { reply } = await connection.request(executeLine, { cmd: "show packet-generator" }, soon());
+      return reply.trim();
+    });
+    expect(streams).toBe("no streams currently defined");
   });
 
   it("reach each other again after each kill of VPP, without anybody's help", async () => {

@@ -8,7 +8,7 @@ import { readGateways } from "./gateways.ts";
 import { isOfNode, isSameAttachment } from "./mark.ts";
 import { readRoutedState, routingDifferences } from "./routed-state.ts";
 import { routingOf } from "./routing.ts";
-import type { VppPort } from "./view.ts";
+import type { View, VppPort } from "./view.ts";
 import { whyVrfMissing } from "./vrf.ts";
 
 /** {@link Dataplane.checkPort}. */
@@ -18,7 +18,17 @@ export async function checkPort(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const connection = await context.client.connection(signal);
-  const view = await context.views.read(connection, signal);
+  return allDifferences(context, connection, await context.views.read(connection, signal), request, signal);
+}
+
+/** All that is not as asked, one sentence each. @param view what was read of VPP; routes are read here */
+export async function allDifferences(
+  context: VppContext,
+  connection: VppConnection,
+  view: View,
+  request: PortRequest,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   const name = `port ${request.name}`;
   const port = view.ports.find((candidate) => candidate.name === request.name);
   if (port === undefined) return [`${name} does not exist in the switch`];

@@ -11,9 +11,10 @@ import {
 import { INTERFACE_EXISTS } from "../../vpp-api/retval.ts";
 import type { PortRequest, PortState } from "../port.ts";
 import { createBridge, findBridge } from "./bridges.ts";
+import { allDifferences } from "./check-port.ts";
 import { checkRequest, MTU_MAX } from "./check-request.ts";
 import type { VppContext } from "./context.ts";
-import { allDifferences, isServer, portDifferences, refuseForeign } from "./differences.ts";
+import { isServer, portDifferences, refuseForeign } from "./differences.ts";
 import { isOfNode, isSameAttachment, markOf, printMark } from "./mark.ts";
 import { ownerOf, readPortState } from "./port-state.ts";
 import { deletePort } from "./remove-port.ts";
@@ -43,7 +44,7 @@ export async function ensurePort(
   try {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const view = await context.views.read(connection, signal);
-      if (attempt === 1) changes = allDifferences(view, request);
+      if (attempt === 1) changes = await allDifferences(context, connection, view, request, signal);
       const port = await step(context, connection, view, request, progress, signal);
       if (port !== undefined) {
         const mark = markOf(port.name, request.owner);

@@ -6,7 +6,7 @@ import { type Mark, markOf } from "./mark.ts";
 import type { VppPort } from "./view.ts";
 
 /** if_status_flags of sw_interface_details: both rings of the guest are ready. */
-const LINK_UP = 2;
+export const LINK_UP = 2;
 /** What connect(2) fails with while the guest's side is not there yet; VPP tries again every three seconds. */
 const NOBODY_THERE = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN", "EINPROGRESS"]);
 

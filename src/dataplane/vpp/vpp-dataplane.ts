@@ -1,12 +1,18 @@
+import { systemClock } from "../../clock/clock.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { OneAtATime } from "../../turns/one-at-a-time.ts";
 import { createVppClient } from "../../vpp-api/client.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { showVersion } from "../../vpp-api/messages.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { PortOwner } from "../port.ts";
+import { GuestAnnouncer } from "./announce.ts";
 import { checkPort } from "./check-port.ts";
 import type { VppContext } from "./context.ts";
 import { ensurePort } from "./ensure-port.ts";
+import { FrameInjector } from "./frame-injector.ts";
+import { LinkStates } from "./link-states.ts";
 import { listPorts } from "./list-ports.ts";
 import { numaNode } from "./numa-node.ts";
 import { probe } from "./probe.ts";
@@ -14,6 +20,7 @@ import { removePort } from "./remove-port.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { SharedViews } from "./shared-views.ts";
 import { version } from "./version.ts";
+import { watchLinks } from "./watch-links.ts";
 
 /** Where the switch is and who asks. */
 export interface VppDataplaneOptions {
@@ -35,8 +42,12 @@ export interface VppDataplaneOptions {
  * VPP comes back. Calls for the same port run one after the other.
  */
 export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
-  const { apiSocket, node, logger, ownersOf, onConnected } = options;
-  const client = createVppClient({ path: apiSocket, onConnected: () => onConnected?.() });
+  const { apiSocket, node, logger, ownersOf } = options;
+  const onConnected = (connection: VppConnection) => {
+    void logVersion(connection, logger);
+    options.onConnected?.();
+  };
+  const client = createVppClient({ path: apiSocket, onConnected });
   const views = new SharedViews();
   const context: VppContext = {
     client,
@@ -47,6 +58,10 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     sysfs: options.sysfs ?? "/sys",
     logger,
   };
+  const links = new LinkStates(node);
+  const injector = new FrameInjector();
+  const announcer = new GuestAnnouncer(context, links, injector);
+  const closing = new AbortController();
   const ports = new OneAtATime();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
     ports.run({ key: name, what, signal }, task, (running) => {
@@ -64,17 +79,31 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     // Its counters and queues are in its statistics segment, which is shared memory and not in its binary API.
     inspectPorts: (signal) => listPorts(context, signal),
     version: (signal) => version(context, signal),
-    removeStrays: (signal) => removeStrays(context, signal),
+    removeStrays: async (signal) =>
+      (await removeStrays(context, signal)) +
+      (await injector.removeStrays(await client.connection(signal), signal)),
     // Nothing is held back: a port's rules are on it before it is up.
     portsSettled: async () => undefined,
-    // Neither is built for VPP yet: its guests announce themselves.
-    watchLinks: async () => undefined,
-    announce: async () => false,
+    watchLinks: (onLink, signal) =>
+      watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
+    announce: ({ name }, frames, signal) => announcer.announce(name, frames, signal),
     // Its forwarding threads learn and forward from the same table.
     expectMove: () => undefined,
-    close: async () => client.close(),
+    close: async () => {
+      closing.abort();
+      client.close();
+    },
   };
 }
+
+/** Who helps with a node wants to know which VPP it is; nothing else depends on it. */
+async function logVersion(connection: VppConnection, logger: Logger): Promise<void> {
+  const signal = AbortSignal.any([connection.lost, AbortSignal.timeout(VERSION_MS)]);
+  const answer = await connection.request(showVersion, {}, signal).catch(() => undefined);
+  logger.info({ version: answer?.version ?? "not told" }, "connected to VPP");
+}
+
+const VERSION_MS = 2_000;
 
 function waitedTooLong(name: string, running: string, signal: AbortSignal): Failure {
   if (signal.reason instanceof Failure) return signal.reason;

@@ -139,6 +139,7 @@ export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
   ],
   ["policer_input", (state, ask) => done("policer_input", state.police("in", ask))],
   ["policer_output", (state, ask) => done("policer_output", state.police("out", ask))],
+  ["cli_inband", ({ generator }, { cmd }) => done("cli_inband", ...generator.execute(String(cmd)))],
   ...ROUTING_HANDLERS,
 ]);
 

@@ -86,7 +86,7 @@ export class RoutingState {
       return 0;
     }
     if (!this.#interfaces.has(of)) return -10;
-    if ([false, true].some((is6) => this.tableOf(of, is6) !== this.tableOf(index, is6))) return -114;
+    if ([false, true].some((is6) => this.tableOf(of, is6) !== this.tableOf(index, is6))) return -74;
     this.unnumbered.set(index, of);
     return 0;
   }
@@ -113,7 +113,7 @@ export class RoutingState {
     const asked = paths as readonly Fields[];
     const key = routeKey(table_id, af, un, len);
     const there = this.#routes.get(key) ?? [];
-    if (is_add === true && asked.some((path) => !this.#interfaces.has(Number(path.sw_if_index)))) return -54;
+    if (asked.some((path) => !this.#interfaces.has(Number(path.sw_if_index)))) return -54;
     const others = there.filter((path) => asked.every((one) => one.sw_if_index !== path.sw_if_index));
     const kept = is_multipath === true ? others : [];
     const now = is_add === true ? [...kept, ...asked.map((path) => ({ ...path, address: un }))] : kept;

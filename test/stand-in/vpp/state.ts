@@ -1,3 +1,4 @@
+import { PacketGenerator } from "./packet-generator.ts";
 import { RoutingState } from "./routing-state.ts";
 import { VhostSocket } from "./vhost-socket.ts";
 import type { Fields } from "./wire-format.ts";
@@ -32,6 +33,7 @@ export class SwitchState {
   readonly policers = new Map<string, Fields>();
   /** Interfaces that a policer is applied to, as `<direction> <index>`, with its name. */
   readonly applied = new Map<string, string>();
+  readonly generator = new PacketGenerator(this.interfaces);
   readonly routing = new RoutingState(this.interfaces);
   /** Numbers of vhost-user interfaces and of all that are free again, the last one first. */
   readonly #freeIndices: number[] = [];

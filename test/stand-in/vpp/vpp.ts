@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { flagsOf, HANDLERS } from "./handlers.ts";
+import { done } from "./outcome.ts";
 import { type Interface, SwitchState } from "./state.ts";
 import { answers, type Definition, printFields, readFields, requests } from "./wire-format.ts";
 
@@ -9,6 +10,7 @@ const HEADER_BYTES = 16;
 const HELLO_ID = 15;
 const WELCOME_ID = 16;
 const HELLO_BYTES = 70;
+const REFUSED_LINE = done("cli_inband", -1, { reply: "unknown input `packet-generator'\n" });
 
 /** What the stand-in is to be like. */
 export interface VppStandInOptions {
@@ -28,6 +30,8 @@ export interface VppStandInOptions {
 export class VppStandIn {
   /** What clients did that they must not do, one sentence each. */
   readonly violations: string[] = [];
+  /** Whether its command line refuses what is written. */
+  refusesLines = false;
   readonly #options: VppStandInOptions;
   #state = new SwitchState();
   #server: Server | undefined;
@@ -71,6 +75,16 @@ export class VppStandIn {
     if (found === undefined) throw new Error(`no interface has the socket ${path}`);
     found.guest = up;
     this.#tell(found.index, false);
+  }
+
+  /** Frames that the packet generator sent, by the sockets of the interfaces that they came in by. */
+  get sent(): readonly { readonly socket: string; readonly frame: string }[] {
+    return this.#state.generator.sent;
+  }
+
+  /** Names of its streams. */
+  get streams(): readonly string[] {
+    return this.#state.generator.streams;
   }
 
   /** The members of a bridge domain, with what VPP does not tell of them over its API. */
@@ -133,9 +147,15 @@ export class VppStandIn {
     if (context === 0) throw new Error(`${definition.name} has no context`);
     const ask = readFields(definition, message.subarray(10));
     if (definition.name === "want_interface_events") {
-      client.eventPid = ask.enable_disable === 1 ? Number(ask.pid) : undefined;
+      const isWanted = ask.enable_disable === 1;
+      if (isWanted === (client.eventPid !== undefined)) {
+        this.#say(socket, "want_interface_events_reply", context, { retval: -31 });
+        return;
+      }
+      client.eventPid = isWanted ? Number(ask.pid) : undefined;
     }
-    const { says, changed = [] } = handler(this.#state, ask);
+    const isRefused = definition.name === "cli_inband" && this.refusesLines;
+    const { says, changed = [] } = isRefused ? REFUSED_LINE : handler(this.#state, ask);
     for (const { index: touched, deleted } of changed) this.#tell(touched, deleted);
     for (const [name, fields] of says) {
       const answer = name.startsWith("control_ping") ? { ...fields, client_index: index } : fields;

@@ -1,0 +1,116 @@
+import { type Clock, systemClock } from "../../clock/clock.ts";
+import { Failure } from "../../failure/failure.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { executeLine } from "../../vpp-api/messages.ts";
+
+/**
+ * Number of the interface that VPP's packet generator makes for itself with a first stream; frames do not pass it.
+ * It stays: VPP's tables of such interfaces are not in order any more once one is deleted.
+ */
+const GENERATOR = 26_486;
+/** Streams of ours by their names. */
+const STREAM = /^kvu-\d+-\d+$/;
+const SHOW = "show packet-generator";
+/** VPP sends a frame in its next round; one that is stuck is given up, and its stream deleted. */
+const LOOKS = 40;
+const LOOK_MS = 5;
+const UNDO_MS = 2_000;
+
+/**
+ * Has VPP take frames as if they had come in by an interface, with all that it does to such: VLANs, policers, learning
+ * and flooding. VPP has no message for that; its packet generator, which every build has, is spoken to by the command
+ * line. Each frame is a stream of one packet, which is deleted when it has passed.
+ */
+export class FrameInjector {
+  readonly #clock: Clock;
+  readonly #active = new Set<string>();
+  #calls = 0;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * @param name VPP's name of the interface
+   * @throws Failure dataplane-unfit where VPP cannot do it, dataplane-unavailable, dataplane-timeout
+   */
+  async inject(
+    connection: VppConnection,
+    name: string,
+    frames: readonly Uint8Array[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    this.#calls += 1;
+    const streams = frames.map((frame, at) => ({ name: `kvu-${this.#calls}-${at}`, frame }));
+    for (const stream of streams) this.#active.add(stream.name);
+    const all = (line: (stream: (typeof streams)[number]) => string) =>
+      Promise.all(streams.map((stream) => execute(connection, line(stream), signal)));
+    try {
+      await all((stream) => newStream(stream.name, name, stream.frame));
+      await all((stream) => `packet-generator enable-stream ${stream.name}`);
+      for (let look = 0; look < LOOKS; look += 1) {
+        const waiting = await enabledStreams(connection, signal);
+        if (!streams.some((stream) => waiting.has(stream.name))) return;
+        await this.#clock.sleep(LOOK_MS, signal);
+      }
+      throw new Failure({
+        code: "dataplane-timeout",
+        what: `VPP's packet generator did not send ${frames.length} frames`,
+        where: `interface ${name}`,
+        fix: "read VPP's log (vppctl show logging)",
+      });
+    } finally {
+      await removeStreams(
+        connection,
+        streams.map((stream) => stream.name),
+      );
+      for (const stream of streams) this.#active.delete(stream.name);
+    }
+  }
+
+  /** Deletes streams of ours that a daemon that ended in between has left, and tells how many. */
+  async removeStrays(connection: VppConnection, signal: AbortSignal): Promise<number> {
+    if (!connection.knows(executeLine)) return 0;
+    const { retval, reply } = await connection.request(executeLine, { cmd: SHOW }, signal);
+    // One that has no packet generator has no streams either.
+    const named = retval < 0 ? [] : [...parseStreams(reply).keys()];
+    const strays = named.filter((name) => STREAM.test(name) && !this.#active.has(name));
+    await removeStreams(connection, strays);
+    return strays.length;
+  }
+}
+
+function newStream(stream: string, name: string, frame: Uint8Array): string {
+  const size = `size ${frame.length}-${frame.length}`;
+  const data = `data { hex 0x${Buffer.from(frame).toString("hex")} }`;
+  return `packet-generator new { name ${stream} limit 1 source pg${GENERATOR} interface ${name} node ethernet-input ${size} ${data} }`;
+}
+
+/** One that is not there is fine. */
+async function removeStreams(connection: VppConnection, names: readonly string[]): Promise<void> {
+  if (connection.lost.aborted) return;
+  const signal = AbortSignal.timeout(UNDO_MS);
+  const lines = names.map((name) => ({ cmd: `packet-generator delete ${name}` }));
+  await Promise.allSettled(lines.map((line) => connection.request(executeLine, line, signal)));
+}
+
+async function enabledStreams(connection: VppConnection, signal: AbortSignal): Promise<ReadonlySet<string>> {
+  const streams = parseStreams(await execute(connection, SHOW, signal));
+  return new Set([...streams].filter(([, isEnabled]) => isEnabled).map(([name]) => name));
+}
+
+/** Whether each stream that there is runs, by its name: the first two columns of the table that VPP prints. */
+function parseStreams(table: string): ReadonlyMap<string, boolean> {
+  const rows = [...table.matchAll(/^(\S+)\s+(Yes|No)\s/gm)];
+  return new Map(rows.map(([, name = "", isEnabled]) => [name, isEnabled === "Yes"]));
+}
+
+async function execute(connection: VppConnection, cmd: string, signal: AbortSignal): Promise<string> {
+  const { retval, reply } = await connection.request(executeLine, { cmd }, signal);
+  if (retval >= 0) return reply;
+  throw new Failure({
+    code: "dataplane-unfit",
+    what: `VPP's packet generator refused: ${reply.trim().split("\n")[0]}`,
+    where: cmd.split(" ").slice(0, 3).join(" "),
+  });
+}

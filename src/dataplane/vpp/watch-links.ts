@@ -1,0 +1,93 @@
+import type { Clock } from "../../clock/clock.ts";
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import type { VppConnection } from "../../vpp-api/connection.ts";
+import { ANY_INDEX, dumpInterfaces, interfaceEvent, wantInterfaceEvents } from "../../vpp-api/messages.ts";
+import { EVENTS_WANTED } from "../../vpp-api/retval.ts";
+import type { LinkChange } from "../dataplane.ts";
+import type { VppContext } from "./context.ts";
+import type { LinkEvent, LinkStates } from "./link-states.ts";
+import { requireDone } from "./require-done.ts";
+
+/** Pace at which a VPP that is away is asked, in milliseconds. */
+const RETRY_MS = 250;
+const LIMIT_MS = 5_000;
+
+/**
+ * {@link Dataplane.watchLinks}: VPP tells of every change of an interface as it happens.
+ * @param states kept up to date
+ */
+export async function watchLinks(
+  { client, logger }: Pick<VppContext, "client" | "logger">,
+  states: LinkStates,
+  onLink: (change: LinkChange) => void,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  let isAway = false;
+  const onSeen = () => {
+    isAway = false;
+  };
+  const tell = (changes: readonly LinkChange[]) => {
+    if (!signal.aborted) for (const change of changes) onLink(change);
+  };
+  while (!signal.aborted) {
+    try {
+      await follow(await client.connection(signal), states, tell, onSeen, signal);
+    } catch (thrown) {
+      if (!isAway && !signal.aborted) {
+        logger.warn({ reason: describeThrown(thrown) }, "guests that come or go are not seen for now");
+      }
+      isAway = true;
+    }
+    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+  }
+}
+
+/** @throws Failure when the connection is lost, or the signal fires */
+async function follow(
+  connection: VppConnection,
+  states: LinkStates,
+  tell: (changes: readonly LinkChange[]) => void,
+  onSeen: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const over = AbortSignal.any([signal, connection.lost]);
+  const limited = () => AbortSignal.any([over, AbortSignal.timeout(LIMIT_MS)]);
+  const rows = (sw_if_index: number) =>
+    connection.dump(dumpInterfaces, { sw_if_index, name_filter_valid: false, name_filter: "" }, limited());
+  const { promise: broken, reject } = Promise.withResolvers<never>();
+  broken.catch(() => undefined);
+  const take = async (event: LinkEvent) => {
+    const changes = states.take(event);
+    if (typeof changes !== "function") tell(changes);
+    else {
+      const [row] = await rows(event.sw_if_index);
+      tell(changes(row));
+    }
+  };
+  connection.on(interfaceEvent, (event) => {
+    if (!over.aborted) take(event).catch(reject);
+  });
+  const asked = await connection.request(
+    wantInterfaceEvents,
+    { enable_disable: 1, pid: process.pid },
+    limited(),
+  );
+  if (asked.retval !== EVENTS_WANTED) requireDone(asked.retval, "want_interface_events");
+  tell(states.look(await rows(ANY_INDEX)));
+  onSeen();
+  await Promise.race([broken, whenFired(over)]);
+}
+
+function whenFired(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const fire = () =>
+      reject(
+        signal.reason instanceof Failure
+          ? signal.reason
+          : new Failure({ code: "dataplane-unavailable", what: "VPP is not watched any more" }),
+      );
+    if (signal.aborted) fire();
+    else signal.addEventListener("abort", fire, { once: true });
+  });
+}
