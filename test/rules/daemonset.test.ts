@@ -35,11 +35,14 @@ describe("deploy/daemonset.yaml", () => {
 
   it("mounts every directory that the configuration's defaults name", () => {
     const config = parseConfig(read("deploy/config.yaml"), "deploy/config.yaml", "node-1");
+    const ofVpp = JSON.stringify({
+      pools: [{ name: "v", resource: "vhostuser/v", capacity: 1, dataplane: { type: "vpp", bridge: "1" } }],
+    });
     const mounted: string[] = daemon.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
     const used = [config.root, config.recordsDirectory, config.cniSocket, config.deviceInfoDirectory].concat(
       config.kubelet.devicePlugins,
       config.kubelet.podResources,
-      config.pools.map(({ dataplane }) =>
+      [...config.pools, ...parseConfig(ofVpp, "vpp.yaml", "node-1").pools].map(({ dataplane }) =>
         dataplane.type === "vpp" ? dataplane.apiSocket : dataplane.database,
       ),
     );
