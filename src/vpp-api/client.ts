@@ -80,7 +80,9 @@ class Client implements VppClient {
       void this.#connectLater();
     };
     connecting.then((connection) => {
-      connection.lost.addEventListener("abort", forget);
+      // Lost already where what came behind VPP's greeting was unsound.
+      if (connection.lost.aborted) forget();
+      else connection.lost.addEventListener("abort", forget);
       this.#onConnected?.(connection);
     }, forget);
     return connecting;

@@ -290,6 +290,20 @@ describe("a peer that is not VPP, or not a sound one", () => {
     expect((await failureOf(connectVpp({ path }, soon()))).code).toBe("dataplane-protocol");
   });
 
+  it("is dialled again where it was lost with its greeting", async () => {
+    const welcome = frame(Buffer.from("00100000000000000001000000000000000a0000", "hex"));
+    greeting = [Buffer.concat([welcome, frame(Buffer.of(0))])];
+    const client = createVppClient({ path });
+    try {
+      await client.connection(soon()).catch(() => undefined);
+      greeting = [welcome];
+      const isUp = async () => !(await client.connection(soon())).lost.aborted;
+      await expect.poll(isUp, { timeout: 5000 }).toBe(true);
+    } finally {
+      client.close();
+    }
+  });
+
   it("ends every call with a Failure, whatever it says before it hangs up", async () => {
     // A sound greeting with control_ping as 7 and its reply as 8.
     const entry = (id: number, name: string) => {

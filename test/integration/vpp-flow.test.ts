@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
 import { ANY_INDEX, dumpInterfaces, setBridge, setInterfaceFlags } from "../../src/vpp-api/messages.ts";
+import { setUnnumbered } from "../../src/vpp-api/routing-messages.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
@@ -13,6 +14,7 @@ import { soon } from "../contract/switch-under-test.ts";
 import { addNetworkNamespace, type NetworkNamespace } from "../lab/network-namespace.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { IpamPlugin } from "../stand-in/cni/ipam-plugin.ts";
 import { cniDeviceInfoFile } from "../stand-in/multus/device-info-files.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 import { toDelegate } from "../stand-in/multus/network.ts";
@@ -29,7 +31,9 @@ let vpp: VppRig;
 let ovs: OvsDpdk;
 let node: ClusterNode;
 let netns: NetworkNamespace;
-let networks: Record<"vpp" | "ovs", SelectedNetwork>;
+let networks: Record<"vpp" | "ovs" | "routed", SelectedNetwork>;
+let ipam: IpamPlugin;
+let ipamDirectory: string;
 let pods = 0;
 const living = new Set<FlowPod>();
 
@@ -37,7 +41,10 @@ beforeAll(async () => {
   await buildAll();
   vpp = await startVpp();
   ovs = await startSwitch(vpp.run, 0);
+  ipamDirectory = join(vpp.run.directory, "ipam-bin");
+  ipam = await IpamPlugin.install({ binDir: ipamDirectory, directory: join(vpp.run.directory, "ipam") });
   node = await ClusterNode.start(vpp.run, {
+    cniPath: ipamDirectory,
     name: "a",
     bridge: "blue",
     databaseSocket: ovs.databaseSocket,
@@ -57,7 +64,13 @@ beforeAll(async () => {
   await node.kubelet.waitForAllocatable(OVS_SOCKETS, 2, 20_000);
   netns = await addNetworkNamespace(vpp.run, "pod");
   const network = { ...(await exampleNetwork()), interface: "net1" };
-  networks = { vpp: network, ovs: { ...network, resourceName: OVS_SOCKETS } };
+  const { bridge: _, ...keys } = JSON.parse(String(network.config));
+  const routed = { ...keys, mode: "l3", vrf: 7, createVrf: true, ipam: { type: ipam.type } };
+  networks = {
+    vpp: network,
+    ovs: { ...network, resourceName: OVS_SOCKETS },
+    routed: { ...network, config: JSON.stringify(routed) },
+  };
 });
 afterAll(() => vpp?.close());
 beforeEach(async () => {
@@ -109,13 +122,24 @@ async function check(
     delegate,
     sandbox.containerId,
   );
-  const env = pluginEnvironment({ verb: "ADD", sandbox, delegate, cniPath: "/opt/cni/bin" });
+  const env = pluginEnvironment({ verb: "ADD", sandbox, delegate, cniPath: ipamDirectory });
   await runPlugin({
     executable: join(import.meta.dirname, "../../dist/cni/kube-vhostuser"),
     env: { PATH: "/usr/bin:/bin", ...env, CNI_COMMAND: "CHECK", KUBE_VHOSTUSER_CNI_SOCKET: node.cniSocket },
     stdin: pluginStdin({ delegate, plugin, deviceInfoFile, prevResult }),
   });
 }
+
+/** The last of a port's parts may be a moment behind the others. */
+const untilCheckPasses = (pod: FlowPod, network: SelectedNetwork) =>
+  waitUntil(
+    () =>
+      check(pod, network).then(
+        () => true,
+        () => false,
+      ),
+    { what: "CHECK is content", limitMs: 10_000 },
+  );
 
 /** Ports of ours, and whether each is up and in the bridge. */
 const ourPorts = () =>
@@ -203,6 +227,44 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     );
     for (const pod of started) await end(pod);
     expect(await ourPorts()).toEqual([]);
+  });
+
+  it("attach routed pods, mend what of them is missing, and make them anew with their table", async () => {
+    const pods = [await start(networks.routed), await start(networks.routed)];
+    for (const pod of pods) await check(pod, networks.routed);
+    const before = await vpp.belongings();
+    expect(before).toEqual([
+      expect.stringMatching(/^\d+ uses \d+$/),
+      expect.stringMatching(/^\d+ uses \d+$/),
+      "loop0",
+      expect.stringMatching(/^neighbour of /),
+      expect.stringMatching(/^neighbour of /),
+    ]);
+    const [first] = pods;
+    if (first === undefined) return;
+    await vpp.withVpp(async (connection, { unnumbered }) => {
+      for (const [index, of] of unnumbered) {
+        const use = { sw_if_index: of, unnumbered_sw_if_index: index, is_add: false };
+        await connection.request(setUnnumbered, use, soon());
+      }
+    });
+    await expect(check(first, networks.routed)).rejects.toThrow(/does not answer for gateway 10\.9\.0\.254/);
+    await vpp.killSwitch();
+    await vpp.startSwitch();
+    await waitUntil(async () => (await vpp.belongings()).length === before.length, {
+      what: "all of the routed ports is back",
+      limitMs: 20_000,
+      detail: () => JSON.stringify(before),
+    });
+    await untilCheckPasses(first, networks.routed);
+    for (const pod of pods) await end(pod);
+    expect([await ourPorts(), await vpp.belongings(), await ipam.held()]).toEqual([[], [], []]);
+  });
+
+  it("refuse a routed pod on Open vSwitch, and give its address back", async () => {
+    const onOvs = { ...networks.routed, resourceName: OVS_SOCKETS };
+    await expect(start(onOvs)).rejects.toThrow(/Open vSwitch has no routed ports/);
+    expect([await vhostPorts(ovs), await ipam.held()]).toEqual([[], []]);
   });
 
   it("restore living pods' ports alone, where a pod ended while VPP was away", async () => {

@@ -32,18 +32,25 @@ export class GuestAnnouncer {
     if (sw_if_index === undefined) return false;
     const connection = await client.connection(signal);
     if (this.#unfit.has(connection) || !connection.knows(executeLine)) return false;
-    const [[row], routed] = await Promise.all([
-      connection.dump(dumpInterfaces, { sw_if_index, name_filter_valid: false, name_filter: "" }, signal),
+    const read = async () => {
+      const ask = { sw_if_index, name_filter_valid: false, name_filter: "" };
+      const [row] = await connection.dump(dumpInterfaces, ask, signal);
+      const mark = row === undefined ? undefined : parseMark(row.tag);
+      const isThere = mark?.name === name && isOfNode(mark, node) && ((row?.flags ?? 0) & LINK_UP) !== 0;
+      return isThere ? row : undefined;
+    };
+    const [row, routed] = await Promise.all([
+      read(),
       connection.dump(dumpUnnumbered, { sw_if_index }, signal),
     ]);
-    const mark = row === undefined ? undefined : parseMark(row.tag);
-    if (row === undefined || mark?.name !== name || !isOfNode(mark, node)) return false;
-    if ((row.flags & LINK_UP) === 0 || routed.length > 0) return false;
+    if (row === undefined || routed.length > 0) return false;
     try {
       await this.#injector.inject(connection, row.interface_name, frames, signal);
       return true;
     } catch (thrown) {
       if (!(thrown instanceof Failure) || thrown.code !== "dataplane-unfit") throw thrown;
+      // Refused for the interface, which went meanwhile, and not for want of a packet generator.
+      if ((await read()) === undefined) return false;
       this.#unfit.add(connection);
       logger.warn(
         { reason: describeThrown(thrown) },
