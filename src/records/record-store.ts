@@ -214,6 +214,9 @@ interface FoundFile<Body extends object> {
 async function readOne<Body extends object>(path: string, kind: RecordKind<Body>): Promise<FoundFile<Body>> {
   const file = basename(path);
   if (file.endsWith(TORN)) {
+    const whole = await readRecord(path, kind);
+    // The first releases set those aside, too, that were whole and said what they did not know.
+    if (whole.kind === "good") return settleName(path, whole.body, kind);
     return { unreadable: await unreadableRecord(path, "it was torn at an earlier start") };
   }
   if (file.startsWith(".") || !file.endsWith(SUFFIX)) return {};

@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -40,6 +40,18 @@ describe("records of an earlier release", () => {
     expect(await readdir(join(directory, "ports"))).toEqual(["c0ffee@pod37a8eec1ce1.json"]);
     await ports.remove("c0ffee@pod37a8eec1ce1");
     expect((await openRecords(directory)).ports.list()).toEqual([]);
+  });
+
+  it("that an earlier release took for torn, because of what it did not know, are back", async () => {
+    await cp(join(FIXTURES, "0.1.0"), directory, { recursive: true });
+    const file = join(directory, "ports/c0ffee@pod37a8eec1ce1.json");
+    await rename(file, `${file}.torn`);
+    expect((await openRecords(directory)).ports.list()).toHaveLength(1);
+    expect(await readdir(join(directory, "ports"))).toEqual(["c0ffee@pod37a8eec1ce1.json"]);
+    // One whose place is taken by now is told of.
+    await cp(file, `${file}.torn`);
+    const { ports } = await openRecords(directory);
+    expect([ports.list().length, ports.unreadable.length]).toEqual([1, 1]);
   });
 
   it("do not take the place of one that is there under this release's name", async () => {
