@@ -225,6 +225,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     logger,
   });
   undo.defer(() => status.close());
+  logger.info({ url: status.url }, "serving the node's status");
   undo.defer(() => plugins.close());
   // Kubelet would be told of devices and lose them again.
   signal.throwIfAborted();

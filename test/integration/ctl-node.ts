@@ -12,15 +12,22 @@ export interface CtlRun {
   readonly stderr: string;
 }
 
-/** Runs vhostuserctl on a node, as kubectl exec does: no terminal. */
+/** Runs vhostuserctl on a node, as root there and without a terminal. */
 export function runCtlOn(node: ClusterNode, ...args: readonly string[]): Promise<CtlRun> {
+  return runCommand([process.execPath, PROGRAM, ...args, "--config", node.configFile]);
+}
+
+/** The same with no more than the daemon's container has, as kubectl exec gives. */
+export function runCtlInContainer(node: ClusterNode, ...args: readonly string[]): Promise<CtlRun> {
+  const capabilities = "-all,+chown,+dac_override,+fowner,+fsetid";
+  const prefix = ["setpriv", `--bounding-set=${capabilities}`, "--inh-caps=-all", "--no-new-privs", "--"];
+  return runCommand([...prefix, process.execPath, PROGRAM, ...args, "--config", node.configFile]);
+}
+
+function runCommand([command = "", ...args]: readonly string[]): Promise<CtlRun> {
   return new Promise((done) => {
-    execFile(
-      process.execPath,
-      [PROGRAM, ...args, "--config", node.configFile],
-      { timeout: 60_000, maxBuffer: 16 * 1024 * 1024 },
-      (error, stdout, stderr) =>
-        done({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr }),
+    execFile(command, args, { timeout: 60_000, maxBuffer: 16 * 1024 * 1024 }, (error, stdout, stderr) =>
+      done({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr }),
     );
   });
 }

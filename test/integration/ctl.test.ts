@@ -57,16 +57,16 @@ interface Traced {
 }
 
 /** Where the chain breaks and what was found there, after the program that people use has said the same. */
-async function brokenAt(): Promise<{
+async function brokenAt(pod = "tests/app"): Promise<{
   readonly link: string;
   readonly verdict: string;
   readonly what: string;
 }> {
-  const [traced] = await jsonOf<readonly Traced[]>(node, "trace", "tests/app");
+  const [traced] = await jsonOf<readonly Traced[]>(node, "trace", pod);
   const link = traced?.chain.at(-1);
   if (traced?.broken === null || traced === undefined || link === undefined)
     throw new Error("it is not broken");
-  const { code, stdout } = await runCtlOn(node, "trace", "tests/app");
+  const { code, stdout } = await runCtlOn(node, "trace", pod);
   expect(code).toBe(1);
   expect(stdout).toContain(`The chain breaks at ${traced.broken}.`);
   expect(stdout).toMatch(/^ {2}cause: \S/m);
@@ -255,6 +255,25 @@ describe("vhostuserctl on a node with a living pod", () => {
     expect(await brokenAt()).toMatchObject({
       link: "record",
       what: expect.stringContaining("sockets-00000"),
+    });
+  });
+
+  it("tells an allocation whose record is lost, and a pod that kubelet does not know any more", async () => {
+    const other = new DpdkPod({ run, node, name: "other", network: await exampleNetwork(), mac: PEER });
+    await other.attach();
+    const { interfaces } = await status();
+    const { allocation, device } = interfaces.find(({ pod: { name } }) => name === "other") ?? {};
+    await node.stopDaemon();
+    await rm(join(node.recordsDirectory, "allocations", `${allocation}.json`));
+    await node.startDaemon();
+    expect(await brokenAt("other")).toMatchObject({
+      link: "allocation",
+      what: expect.stringContaining(`${device}`),
+    });
+    node.kubelet.removePod({ namespace: "tests", name: "other" });
+    expect(await brokenAt("other")).toMatchObject({
+      link: "pod",
+      what: expect.stringContaining("does not list"),
     });
   });
 });

@@ -29,7 +29,8 @@ export interface Terminal {
 /** A screen on a stream: colour on a terminal alone, and never with NO_COLOR (https://no-color.org) or TERM=dumb. */
 export function openScreen(stream: Terminal, env: Readonly<Record<string, string | undefined>>): Screen {
   const isTerminal = stream.isTTY === true;
-  const columns = isTerminal ? (stream.columns ?? USUAL_COLUMNS) : USUAL_COLUMNS;
+  // A terminal that does not know its width says 0, as one of kubectl exec may.
+  const columns = isTerminal ? stream.columns || USUAL_COLUMNS : USUAL_COLUMNS;
   return {
     columns: Math.max(MIN_COLUMNS, columns),
     interactive: isTerminal && env["TERM"] !== "dumb",

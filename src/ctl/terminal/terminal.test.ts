@@ -53,6 +53,7 @@ describe("what people read", () => {
   it("is as wide as the terminal, and 80 columns without one", () => {
     expect(openScreen({ isTTY: true, columns: 120, write: () => true }, {}).columns).toBe(120);
     expect(openScreen({ columns: 120, write: () => true }, {}).columns).toBe(80);
-    expect(openScreen({ isTTY: true, columns: 0, write: () => true }, {}).columns).toBe(40);
+    expect(openScreen({ isTTY: true, columns: 0, write: () => true }, {}).columns).toBe(80);
+    expect(openScreen({ isTTY: true, columns: 20, write: () => true }, {}).columns).toBe(40);
   });
 });
