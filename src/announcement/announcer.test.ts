@@ -55,6 +55,7 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
       switchSocketPath: "/vhu/vhost.sock",
       podSocketPath: "/vhu/vhost.sock",
       mac: MAC,
+      settings: {},
       network: "net",
       netns: "/proc/1/ns/net",
       podNamespace: "default",
