@@ -119,9 +119,9 @@ function end(name: string): void {
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
-  const limit = Date.now() + 10_000;
+  const limit = Date.now() + 15_000;
   while (!condition()) {
-    if (Date.now() > limit) throw new Error(`not within 10 s: ${what}`);
+    if (Date.now() > limit) throw new Error(`not within 15 s: ${what}`);
     await delay(5);
   }
 }

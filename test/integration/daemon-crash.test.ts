@@ -45,7 +45,7 @@ const newContainerId = () => randomBytes(32).toString("hex");
 
 /** As the workload controller does: a pod that kubelet refuses is replaced by another one. */
 async function admit(): Promise<CrashPod> {
-  for (let attempt = 0; attempt < 20; attempt++) {
+  for (let attempt = 0; attempt < 300; attempt++) {
     const name = `pod-${pods++}`;
     const admission = await node.kubelet.admitPod({
       namespace: "tests",
