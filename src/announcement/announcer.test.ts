@@ -62,7 +62,6 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
       podName: "vm",
       podUid: "uid",
       createdAt: 0,
-      settings: {},
     }),
     ...changes,
   };
