@@ -53,7 +53,7 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
       .map(({ id, devices }) =>
         problem(
           `allocation ${id} (${devices.join(", ")}) has no directory`,
-          "restart the daemon: it makes the directories of all records when it starts. A pod that had the old one mounted has to be deleted",
+          "the daemon makes it anew while it runs, and its log tells why if it cannot. A pod that had the old one mounted has to be deleted",
         ),
       ),
   ];

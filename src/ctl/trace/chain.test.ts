@@ -88,6 +88,7 @@ describe("the chain of an interface", () => {
     ],
     ["port", { ...without("port"), portUnknown: "no answer" }, "broken", /nobody tells.*no answer/],
     ["port", without("port"), "broken", /does not exist in the switch/],
+    ["port", { ...without("port"), differences: ["it is another's"] }, "broken", /it is another's/],
     ["port", tracedInterface(port({ error: "no memory" })), "broken", /failed: no memory/],
     ["port", tracedInterface({ differences: ["tag is 7", "MTU is 9"] }), "broken", /tag is 7; MTU is 9/],
     [

@@ -5,7 +5,7 @@ import { broken, type Finding, ok } from "./link.ts";
 /** The directory of an allocation is root's, or its pod could swap what is in it. */
 const ALLOCATION = { owner: 0, group: 0, mode: 0o755 };
 const MENDED =
-  "the daemon makes it anew at its next pass (reclaim.intervalSeconds, 30 s); its log tells why if it cannot";
+  "the daemon makes it anew, at its next pass (reclaim.intervalSeconds, 30 s) at the latest; its log tells why if it cannot";
 
 /** Whether the interface's directory is there, with owner and mode. */
 export function checkDirectory({ places, ownership }: TracedInterface): Finding {

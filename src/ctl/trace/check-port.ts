@@ -18,11 +18,12 @@ export function checkPort(one: TracedInterface): Finding {
       "vhostuserctl doctor checks the switch",
     );
   }
+  const [first] = differences;
   if (port === undefined) {
     return broken(
-      `port ${portName} does not exist in the switch`,
-      "somebody deleted it (ovs-vsctl del-port, a database made anew), or VPP has just restarted",
-      "the daemon makes it anew at its next pass (reclaim.intervalSeconds, 30 s); its log tells why if it cannot",
+      first ?? `port ${portName} does not exist in the switch`,
+      "somebody deleted it (ovs-vsctl del-port, a database made anew) or took its name, or VPP has just restarted",
+      "the daemon makes it anew in a moment; where it does not come back, its log tells why. A port of somebody else has to go first",
     );
   }
   if (port.error !== undefined) {
@@ -32,12 +33,11 @@ export function checkPort(one: TracedInterface): Finding {
       "the switch's log (ovs-vswitchd.log) tells more; hugepages and memory of the NUMA node are the usual reason",
     );
   }
-  const [first] = differences;
   if (first !== undefined) {
     return broken(
       differences.join("; "),
       "somebody changed the port behind the daemon's back",
-      "the daemon mends it at its next pass (reclaim.intervalSeconds, 30 s); a value that comes back is set by another controller",
+      "the daemon mends it in a moment; a value that comes back is set by another controller, and the daemon's log tells why it could not",
     );
   }
   return ok(`${port.name} on bridge ${port.bridge}${port.mtu === undefined ? "" : `, MTU ${port.mtu}`}`);

@@ -47,7 +47,7 @@ export function checkDeviceInfo({ deviceInfo }: TracedInterface): Finding {
       : broken(
           what,
           "somebody removed or changed what the daemon wrote at Allocate, and Multus reads it when it attaches",
-          "restart the daemon on this node: it writes the files of all allocations when it starts",
+          "the daemon writes it anew in a moment; its log tells why if it cannot, for example because something else lies there",
         );
   }
   return ok(deviceInfo.attachment === undefined ? "of the device" : "of the device and of the attachment");
