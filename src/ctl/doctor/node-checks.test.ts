@@ -11,7 +11,6 @@ import { serveHttp } from "../../observe/http-server.ts";
 import type { AllocationRecord } from "../../records/allocation-record.ts";
 import { openRecords } from "../../records/records.ts";
 import { daemonCheck } from "./check-daemon.ts";
-import { hugepagesCheck, userCheck, versionsCheck } from "./check-host.ts";
 import { leftoversCheck } from "./check-leftovers.ts";
 import { permissionsCheck } from "./check-permissions.ts";
 import { recordsCheck } from "./check-records.ts";
@@ -19,9 +18,7 @@ import { rootCheck } from "./check-root.ts";
 import { selinuxCheck } from "./check-selinux.ts";
 import { cniCheck, kubeletCheck } from "./check-sockets.ts";
 import { switchCheck } from "./check-switches.ts";
-import { examine } from "./examine.ts";
 import type { CheckedHost, CheckedNode, Finding, NodeCheck } from "./node-check.ts";
-import { renderExamined } from "./run-doctor.ts";
 
 const ID = "0123456789abcdef";
 const LABEL = "system_u:object_r:container_file_t:s0";
@@ -93,39 +90,6 @@ async function allocate(changes: Partial<AllocationRecord> = {}): Promise<void> 
   await chmod(path, 0o2770);
   await chmod(join(directory, "root", ID), 0o755);
 }
-
-describe("doctor looks at the machine", () => {
-  async function pages(size: string, total: number, free: number): Promise<void> {
-    const path = join(directory, "sys/kernel/mm/hugepages", `hugepages-${size}`);
-    await mkdir(path, { recursive: true });
-    await writeFile(join(path, "nr_hugepages"), `${total}\n`);
-    await writeFile(join(path, "free_hugepages"), `${free}\n`);
-  }
-
-  it("hugepages: some are free, none is, none is reserved, nobody can tell", async () => {
-    expect(ills(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
-    await pages("2048kB", 0, 0);
-    expect(ills(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
-    await pages("1048576kB", 8, 0);
-    expect(ills(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
-    await pages("2048kB", 512, 100);
-    expect(ills(await hugepagesCheck.check(host))).toEqual([]);
-  });
-
-  it.each([
-    ["6.1.0-28-amd64", []],
-    ["5.10.0", []],
-    ["5.9.16", ["problem: Linux 5.9.16"]],
-    ["4.18.0-553.el8.x86_64", ["problem: Linux 4.18.0-553.el8.x86_64"]],
-  ])("versions: Linux %s", async (kernel, found) => {
-    expect(ills(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
-  });
-
-  it("user: others than root see little", async () => {
-    expect(ills(await userCheck.check(host))).toEqual([]);
-    expect(ills(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
-  });
-});
 
 describe("doctor looks at the node", () => {
   const mountInfo = (flags: string) =>
@@ -303,42 +267,5 @@ describe("doctor looks at the node", () => {
     expect(ills(await check(leftoversCheck))).toEqual([
       expect.stringContaining("skipped: ports of pool sockets"),
     ]);
-  });
-});
-
-describe("doctor as a whole", () => {
-  it("says what it could not look at without a configuration, and checks the machine all the same", async () => {
-    const file = join(directory, "nothing.yaml");
-    const examined = await examine(
-      { ...host, places: { node: "n", config: file } },
-      AbortSignal.timeout(5_000),
-    );
-    const verdicts = examined.map(
-      ({ name, findings }) => `${name} ${findings.map((one) => one.verdict).join()}`,
-    );
-    expect(verdicts.slice(0, 5)).toEqual([
-      "user ok",
-      "versions ok,ok",
-      "hugepages skipped",
-      "configuration problem",
-      "root skipped",
-    ]);
-  });
-
-  it("prints 80 columns, each finding with its cure", () => {
-    const text = renderExamined({ columns: 80, colour: false, interactive: false, write: () => undefined }, [
-      { name: "root", findings: [{ verdict: "ok", what: "/r" }] },
-      {
-        name: "configuration",
-        findings: [
-          { verdict: "problem", what: "x ".repeat(60).trim(), cure: "y ".repeat(60).trim() },
-          { verdict: "warning", what: "w", cure: "c" },
-        ],
-      },
-    ]);
-    expect(text.split("\n").filter((line) => line.length > 80)).toEqual([]);
-    expect(text).toMatch(/^root {11}ok {7}\/r$/m);
-    expect(text).toMatch(/^ {24}cure: y y/m);
-    expect(text).toMatch(/\n1 problem, 1 warning\n$/);
   });
 });

@@ -1,0 +1,100 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { hugepagesCheck, userCheck, versionsCheck } from "./check-host.ts";
+import { examine } from "./examine.ts";
+import type { CheckedHost, Finding } from "./node-check.ts";
+import { renderExamined } from "./run-doctor.ts";
+
+let directory: string;
+let host: CheckedHost;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-doctor-"));
+  host = {
+    places: { node: "n" },
+    version: "0.1.0",
+    proc: join(directory, "proc"),
+    sys: join(directory, "sys"),
+    kernel: "6.1.0-28-amd64",
+    uid: 0,
+    run: async () => "",
+  };
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+/** What is not well, each as `verdict: what`. */
+function ills(findings: readonly Finding[]): string[] {
+  return findings.filter(({ verdict }) => verdict !== "ok").map(({ verdict, what }) => `${verdict}: ${what}`);
+}
+
+describe("doctor looks at the machine", () => {
+  async function pages(size: string, total: number, free: number): Promise<void> {
+    const path = join(directory, "sys/kernel/mm/hugepages", `hugepages-${size}`);
+    await mkdir(path, { recursive: true });
+    await writeFile(join(path, "nr_hugepages"), `${total}\n`);
+    await writeFile(join(path, "free_hugepages"), `${free}\n`);
+  }
+
+  it("hugepages: some are free, none is, none is reserved, nobody can tell", async () => {
+    expect(ills(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
+    await pages("2048kB", 0, 0);
+    expect(ills(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
+    await pages("1048576kB", 8, 0);
+    expect(ills(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
+    await pages("2048kB", 512, 100);
+    expect(ills(await hugepagesCheck.check(host))).toEqual([]);
+  });
+
+  it.each([
+    ["6.1.0-28-amd64", []],
+    ["5.10.0", []],
+    ["5.9.16", ["problem: Linux 5.9.16"]],
+    ["4.18.0-553.el8.x86_64", ["problem: Linux 4.18.0-553.el8.x86_64"]],
+  ])("versions: Linux %s", async (kernel, found) => {
+    expect(ills(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
+  });
+
+  it("user: others than root see little", async () => {
+    expect(ills(await userCheck.check(host))).toEqual([]);
+    expect(ills(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
+  });
+});
+
+describe("doctor as a whole", () => {
+  it("says what it could not look at without a configuration, and checks the machine all the same", async () => {
+    const file = join(directory, "nothing.yaml");
+    const examined = await examine(
+      { ...host, places: { node: "n", config: file } },
+      AbortSignal.timeout(5_000),
+    );
+    const verdicts = examined.map(
+      ({ name, findings }) => `${name} ${findings.map((one) => one.verdict).join()}`,
+    );
+    expect(verdicts.slice(0, 5)).toEqual([
+      "user ok",
+      "versions ok,ok",
+      "hugepages skipped",
+      "configuration problem",
+      "root skipped",
+    ]);
+  });
+
+  it("prints 80 columns, each finding with its cure", () => {
+    const text = renderExamined({ columns: 80, colour: false, interactive: false, write: () => undefined }, [
+      { name: "root", findings: [{ verdict: "ok", what: "/r" }] },
+      {
+        name: "configuration",
+        findings: [
+          { verdict: "problem", what: "x ".repeat(60).trim(), cure: "y ".repeat(60).trim() },
+          { verdict: "warning", what: "w", cure: "c" },
+        ],
+      },
+    ]);
+    expect(text.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    expect(text).toMatch(/^root {11}ok {7}\/r$/m);
+    expect(text).toMatch(/^ {24}cure: y y/m);
+    expect(text).toMatch(/\n1 problem, 1 warning\n$/);
+  });
+});
