@@ -21,11 +21,17 @@ export const permissionsCheck: NodeCheck = {
       const own = processes.filter(({ name }) => SWITCHES[kind]?.includes(name));
       if (own.length === 0)
         return [skipped(`no process of ${kind} can be seen from here: run this on the node`)];
-      return own.flatMap((process) => pools.map((pool) => mayConnect(process, pool)));
+      return pools.flatMap((pool) => judge(own.map((process) => mayConnect(process, pool))));
     });
     return [...users, ...(await checkDirectories(config))];
   },
 };
+
+/** Which of several switches of a kind is the pool's nobody can see: one that may connect makes the others a warning. */
+function judge(findings: readonly Finding[]): readonly Finding[] {
+  if (!findings.some(({ verdict }) => verdict === "ok")) return findings;
+  return findings.map((one) => (one.verdict === "problem" ? { ...one, verdict: "warning" } : one));
+}
 
 interface Process {
   readonly pid: string;

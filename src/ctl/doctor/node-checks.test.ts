@@ -208,6 +208,18 @@ describe("doctor looks at the node", () => {
       ]);
     });
 
+    it("of two switches one may connect, which may be the pool's", async () => {
+      await vswitchd("Uid:\t64\t64\t64\t64\nGid:\t64\t64\t64\t64\nGroups:\t20");
+      await mkdir(join(directory, "proc/78"));
+      await writeFile(
+        join(directory, "proc/78/status"),
+        "Name:\tovs-vswitchd\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n",
+      );
+      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+        expect.stringMatching(/^warning: ovs-vswitchd \(pid 77\)/),
+      ]);
+    });
+
     it("a directory that is not its pod's", async () => {
       await vswitchd("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
       await allocate();
