@@ -73,6 +73,13 @@ describe("links of VPP's interfaces", () => {
     expect(states.look([])).toEqual([down("vhu1"), down("vhu9"), down("vhu3")]);
   });
 
+  it("are told anew after VPP was lost, also where all is as before", () => {
+    const states = seen(row(1, "vhu1", true), row(2, "vhu2", false));
+    expect(states.lost()).toEqual([down("vhu1")]);
+    expect(states.indexOf("vhu1")).toBeUndefined();
+    expect(states.look([row(1, "vhu1", true), row(2, "vhu2", false)])).toEqual([up("vhu1")]);
+  });
+
   it("are nobody's business where they are not this node's", () => {
     const states = seen(row(1, "vhu1", false, "node-b"), { sw_if_index: 2, flags: 1, tag: "" });
     expect([states.take(event(1, true)), states.take(event(2, true))]).toEqual([[], []]);

@@ -56,6 +56,16 @@ export class LinkStates {
   }
 
   /**
+   * The connection was lost, and with VPP every guest's: one that is back at the next look has come anew, also where it
+   * has the interface's number of before.
+   */
+  lost(): readonly LinkChange[] {
+    const were = [...this.#known.values()].filter(({ isUp }) => isUp);
+    this.#known = new Map();
+    return were.flatMap((was) => told(was, "down"));
+  }
+
+  /**
    * Takes an event.
    * @returns what it changes, or, of an interface that is not known, a function that takes what was then asked about it
    */

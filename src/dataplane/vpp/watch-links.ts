@@ -32,7 +32,12 @@ export async function watchLinks(
   };
   while (!signal.aborted) {
     try {
-      await follow(await client.connection(signal), states, tell, onSeen, signal);
+      const connection = await client.connection(signal);
+      try {
+        await follow(connection, states, tell, onSeen, signal);
+      } finally {
+        if (connection.lost.aborted) tell(states.lost());
+      }
     } catch (thrown) {
       if (!isAway && !signal.aborted) {
         logger.warn({ reason: describeThrown(thrown) }, "guests that come or go are not seen for now");
