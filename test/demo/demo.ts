@@ -20,6 +20,7 @@ const ADDRESS = { vm1: "10.1.0.1", vm2: "10.1.0.2" } as const;
 const PINGS = 100;
 /** Four bursts fit into a ring of 256 descriptors, so none is dropped before the switch has polled. */
 const BURSTS_AT_ONCE = 4;
+const SETTLED_MS = 2_500;
 const ROUNDS = 8;
 /** Pings go on for so long after the migration, so that a late loss is seen. */
 const AFTER_MIGRATION_MS = 2_000;
@@ -174,6 +175,8 @@ function interfaceLines(xml: string): readonly string[] {
 async function sendFromDpdkPod(pod: DpdkPod, receiver: VmPod): Promise<{ tx: number; rx: number }> {
   await pod.attach();
   const testpmd = await pod.start(MAC.vm1);
+  // A new guest has the switch share out its queues anew and is announced for a while: neither is counted here.
+  await delay(SETTLED_MS);
   const counting = await receiver.guest.startCount(MAC.vm1, MAC.testpmd);
   let tx = 0;
   for (let round = 0; round < ROUNDS; round++) ({ tx } = await testpmd.sendBursts(BURSTS_AT_ONCE));
