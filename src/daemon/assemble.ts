@@ -223,9 +223,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       listPods: () => podList.read(),
     },
     logger,
+  }).catch((err: unknown) => {
+    // A node serves its pods also while nobody can look at it.
+    logger.error({ err }, "the node's status cannot be served");
+    return undefined;
   });
-  undo.defer(() => status.close());
-  logger.info({ url: status.url }, "serving the node's status");
+  undo.defer(() => status?.close());
+  if (status !== undefined) logger.info({ url: status.url }, "serving the node's status");
   undo.defer(() => plugins.close());
   // Kubelet would be told of devices and lose them again.
   signal.throwIfAborted();

@@ -443,7 +443,8 @@ describe("the guard's sweep", () => {
       await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
     for (const directory of directories)
       for (let n = 0; n < ENTRIES_MAX + 10; n++) await writeFile(join(directory, `f${n}`), "");
-    for (const directory of directories) await until(async () => (await readdir(directory)).length === 1);
+    // It may empty a directory before the last ones are written; those, and the socket, stay.
+    for (const directory of directories) await until(async () => (await readdir(directory)).length <= 11);
   });
 });
 

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Readiness } from "../dataplane/dataplane.ts";
+import { isNamedByForeign } from "../records/records.ts";
 import { listAllocationDirectories } from "../socket-directory/list.ts";
 import { describeInterface } from "./describe-interface.ts";
 import { lookAtAllocation } from "./look-at-places.ts";
@@ -52,9 +53,11 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     interfaces,
     leftovers: {
       ports: ports
-        .filter(({ name }) => !asked.has(name))
+        .filter(({ name }) => !asked.has(name) && !isNamedByForeign(records, name))
         .map(({ name, bridge, owner }) => ({ name, bridge, pod: `${owner.podNamespace}/${owner.podName}` })),
-      directories: directories.filter((id) => records.allocations.get(id) === undefined),
+      directories: directories.filter(
+        (id) => records.allocations.get(id) === undefined && !isNamedByForeign(records, id),
+      ),
       records: [...records.allocations.unreadable, ...records.ports.unreadable].map(({ file, reason }) => ({
         file,
         reason,

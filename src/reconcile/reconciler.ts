@@ -125,7 +125,7 @@ export class Reconciler {
     while (!this.#stop.signal.aborted) {
       // First, so that nothing is made between the pass and the watch.
       await this.#stage("watch of the switches' sockets", () => this.#sockets.follow());
-      this.#files.follow();
+      await this.#followFiles();
       await this.pass();
       await this.#rest();
     }
@@ -149,7 +149,7 @@ export class Reconciler {
     this.#wake = new AbortController();
     if (isFiles) {
       await this.#restoreFiles();
-      this.#files.follow();
+      await this.#followFiles();
     }
     if (isAllPorts) await this.#restorePorts();
     else if (ports.size > 0) {
@@ -157,6 +157,10 @@ export class Reconciler {
         ensureAttachedPorts(this.#pass, { only: ports }),
       );
     }
+  }
+
+  #followFiles(): Promise<void> {
+    return this.#stage("watch of directories and device-info", async () => this.#files.follow());
   }
 
   #restoreFiles(): Promise<void> {

@@ -4,6 +4,7 @@ import type { PortOwner, PortState } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
+import { isNamedByForeign } from "../records/records.ts";
 import { isIdle } from "../socket-directory/is-idle.ts";
 import { listAllocationDirectories } from "../socket-directory/list.ts";
 import type { KubeletView } from "./kubelet-view.ts";
@@ -35,7 +36,7 @@ export async function removeOrphanPorts(
       await pass.turns.run(turn, async () => {
         const { allocations, ports } = pass.context.records;
         const name = portRecordName(containerId, interfaceName);
-        if (isForeign(name, port.owner.allocationId, pass)) return;
+        if (isForeign(port, pass)) return;
         const record = ports.get(name);
         if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
         const pod = `${podNamespace}/${podName}`;
@@ -55,10 +56,17 @@ export async function removeOrphanPorts(
   }
 }
 
-/** A release that reads the record knows what is to become of the port. */
-function isForeign(name: string, allocationId: string, { context }: ReconcilePass): boolean {
-  const { allocations, ports } = context.records;
-  return ports.getForeign(name) !== undefined || allocations.getForeign(allocationId) !== undefined;
+/**
+ * A release that reads the record knows what is to become of the port. By the port's name as well: a switch that cannot
+ * hold an owner's details (VPP) does not tell whose it is.
+ */
+function isForeign(port: SwitchPort["port"], { context: { records } }: ReconcilePass): boolean {
+  const { containerId, interfaceName, allocationId } = port.owner;
+  return (
+    records.ports.getForeign(portRecordName(containerId, interfaceName)) !== undefined ||
+    records.allocations.getForeign(allocationId) !== undefined ||
+    isNamedByForeign(records, port.name)
+  );
 }
 
 async function mayLive(

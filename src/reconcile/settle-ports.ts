@@ -38,7 +38,7 @@ export function ensureAttachedPorts(
   { level = "warn", only }: EnsurePortsOptions = {},
 ): Promise<boolean> {
   const ensure: PortWork = async (record, signal) => {
-    if (record.state !== "attached" || only?.has(record.portName) === false) return;
+    if (record.state !== "attached") return;
     const allocation = pass.context.records.allocations.get(record.allocationId);
     // Its record may be torn while the pod lives; reclaiming decides with what kubelet knows.
     if (allocation === undefined) return;
@@ -47,7 +47,7 @@ export function ensureAttachedPorts(
     pass.observer.repaired("port");
     pass.logger.warn({ ...attachmentFields(record), reason: changes.join("; ") }, "restored a port");
   };
-  return eachPort(pass, ensure, level);
+  return eachPort(pass, ensure, only === undefined ? { level } : { level, only });
 }
 
 type PortWork = (record: PortRecord, signal: AbortSignal) => Promise<void>;
@@ -59,9 +59,12 @@ type PortWork = (record: PortRecord, signal: AbortSignal) => Promise<void>;
 async function eachPort(
   pass: ReconcilePass,
   work: PortWork,
-  level: "warn" | "debug" = "warn",
+  { level = "warn", only }: EnsurePortsOptions = {},
 ): Promise<boolean> {
-  const waiting = pass.context.records.ports.list().values();
+  const waiting = pass.context.records.ports
+    .list()
+    .filter(({ portName }) => only?.has(portName) !== false)
+    .values();
   let isAllDone = true;
   const workers = Array.from({ length: AT_ONCE }, async () => {
     // They share one iterator, so each takes the next record that none has taken.

@@ -6,7 +6,7 @@ import { writeRecord } from "../durable-file/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
-import { newestAllocationOf, nextSequence, openRecords } from "./records.ts";
+import { isNamedByForeign, newestAllocationOf, nextSequence, openRecords, type Records } from "./records.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -103,23 +103,54 @@ describe("allocations of a device", () => {
   });
 });
 
+function attachment(changes: Partial<PortRecord> = {}): PortRecord {
+  return {
+    ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
+    ...{ allocationId: "a".repeat(16), device: "sockets-00001", portName: "vhu0123456789ab", bridge: "br0" },
+    ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },
+    ...{ netns: "", podNamespace: "ns", podName: "vm", podUid: "1", createdAt: 1, settings: {} },
+    ...changes,
+  };
+}
+
 describe("records of a node", () => {
+  it("have one attachment for a socket, the latest: of the others only addresses are left to give back", async () => {
+    const before = await openRecords(directory);
+    const ipam = { type: "host-local", stdin: "{}", env: {} };
+    for (const [containerId, createdAt, more] of [
+      ["old", 1, {}],
+      ["addressed", 2, { ipam }],
+      ["latest", 4, {}],
+      ["older", 3, {}],
+      ["elsewhere", 1, { switchSocketPath: "/other/vhost.sock" }],
+    ] as const) {
+      await before.ports.put(attachment({ containerId, createdAt, state: "attached", ...more }));
+    }
+    const states = ({ ports }: Records) =>
+      Object.fromEntries(ports.list().map(({ containerId, state }) => [containerId, state]));
+    const expected = { addressed: "releasing", latest: "attached", elsewhere: "attached" };
+    expect(states(await openRecords(directory))).toEqual(expected);
+    expect(states(await openRecords(directory))).toEqual(expected);
+  });
+
+  it("tell what a record of another release speaks of", async () => {
+    const before = await openRecords(directory);
+    await before.ports.put(attachment());
+    await writeRecord(join(directory, "ports", "c2@net1.json"), 99, {
+      portName: "vhuffffffffffff",
+      other: "x",
+    });
+    const records = await openRecords(directory);
+    expect(isNamedByForeign(records, "vhuffffffffffff")).toBe(true);
+    expect(isNamedByForeign(records, "vhu0123456789ab")).toBe(false);
+    expect(isNamedByForeign(records, "vhuffff")).toBe(false);
+  });
+
   it("know after a restart of which pod an allocation is, by the records of its interfaces", async () => {
     const before = await openRecords(directory);
     await before.allocations.put(allocation("a", 1, "sockets-00001"));
     await before.allocations.put(allocation("b", 2, "sockets-00002"));
-    const port: PortRecord = {
-      ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
-      ...{
-        allocationId: "a".repeat(16),
-        device: "sockets-00001",
-        portName: "vhu0123456789ab",
-        bridge: "br0",
-      },
-      ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },
-      ...{ netns: "", podNamespace: "ns", podName: "vm", podUid: "1", createdAt: 1, settings: {} },
-    };
-    await before.ports.put(port);
+    await before.ports.put(attachment());
     const after = await openRecords(directory);
     expect(after.allocations.get("a".repeat(16))?.pod).toEqual({ namespace: "ns", name: "vm", uid: "1" });
     expect(after.allocations.get("b".repeat(16))?.pod).toBeUndefined();

@@ -1,11 +1,12 @@
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../../test/stand-in/dataplane/memory-dataplane.ts";
 import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
 import { parseConfig } from "../../config/load.ts";
+import { writeRecord } from "../../durable-file/record-file.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { serveHttp } from "../../observe/http-server.ts";
 import type { AllocationRecord } from "../../records/allocation-record.ts";
@@ -262,6 +263,19 @@ describe("doctor looks at the node", () => {
       "problem: port vhu9 on bridge br0 (pod shop/old) has no record",
       `problem: directory ${directory}/root/zzzzzzzzzzzzzzzz has no record`,
       `problem: allocation ${ID} (sockets-00000) has no directory`,
+    ]);
+  });
+
+  it("records of another release: a warning, and what they speak of is no leftover", async () => {
+    const owner = { podNamespace: "", podName: "" } as never;
+    dataplane.ports.set("vhu9", { name: "vhu9", bridge: "br0", owner } as never);
+    await mkdir(join(directory, "root", "zzzzzzzzzzzzzzzz"));
+    const file = join(directory, "records/ports/c@net1.json");
+    await mkdir(dirname(file), { recursive: true });
+    await writeRecord(file, 99, { portName: "vhu9", allocationId: "zzzzzzzzzzzzzzzz" });
+    expect(ills(await check(leftoversCheck))).toEqual([]);
+    expect(ills(await check(recordsCheck))).toEqual([
+      expect.stringContaining(`warning: ${file}: it is of a newer release: version 99`),
     ]);
   });
 

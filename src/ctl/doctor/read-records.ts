@@ -11,6 +11,15 @@ export interface FoundRecords {
   readonly allocations: readonly AllocationRecord[];
   readonly ports: readonly PortRecord[];
   readonly unreadable: readonly string[];
+  /** Whole, and of another release. */
+  readonly foreign: readonly ForeignFile[];
+}
+
+/** A record that another release understands. */
+export interface ForeignFile {
+  readonly file: string;
+  readonly reason: string;
+  readonly body: unknown;
 }
 
 /** Reads the daemon's records and touches nothing: the daemon, whose they are, may be at work. */
@@ -21,12 +30,14 @@ export async function readRecords(directory: string): Promise<FoundRecords> {
     allocations: allocations.found,
     ports: ports.found,
     unreadable: [...allocations.unreadable, ...ports.unreadable],
+    foreign: [...allocations.foreign, ...ports.foreign],
   };
 }
 
 async function readKind<Body extends object>(directory: string, kind: RecordKind<Body>) {
   const found: Body[] = [];
   const unreadable: string[] = [];
+  const foreign: ForeignFile[] = [];
   const files = await readdir(directory).catch((error: unknown) => {
     if (systemCode(error) === "ENOENT") return [];
     throw error;
@@ -38,7 +49,8 @@ async function readKind<Body extends object>(directory: string, kind: RecordKind
     if (file.startsWith(".") || !file.endsWith(".json")) continue;
     const read = await readRecord(path, kind);
     if (read.kind === "good") found.push(read.body);
-    if (read.kind === "torn" || read.kind === "foreign") unreadable.push(`${path}: ${read.reason}`);
+    if (read.kind === "torn") unreadable.push(`${path}: ${read.reason}`);
+    if (read.kind === "foreign") foreign.push({ file: path, reason: read.reason, body: read.body });
   }
-  return { found, unreadable };
+  return { found, unreadable, foreign };
 }

@@ -14,7 +14,12 @@ export async function runCompletion({ screen, socket }: CommandContext, asked: s
     return EXIT.healthy;
   }
   const { interfaces } = await askDaemon(await socket(), "/v1/node", nodeStatusShape);
-  const pods = new Set(interfaces.map(({ pod }) => `${pod.namespace}/${pod.name}`));
+  // A shell expands the words that it is given: only names as Kubernetes allows them.
+  const pods = new Set(
+    interfaces
+      .map(({ pod }) => `${pod.namespace}/${pod.name}`)
+      .filter((name) => /^[a-z0-9.-]+\/[a-z0-9.-]+$/.test(name)),
+  );
   screen.write(
     [...pods]
       .sort()
