@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, chown, mkdir } from "node:fs/promises";
+import { chmod, chown, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { Failure, toFailure } from "../../src/failure/failure.ts";
 import { portName } from "../../src/names/port-name.ts";
 import { Guest } from "../guest/guest.ts";
 import type { GuestImage } from "../guest/image.ts";
@@ -179,7 +180,12 @@ export class VmPod {
   /** Starts QEMU and waits until the guest's shell answers. */
   async boot(): Promise<Guest> {
     await this.libvirt.start(this.domainName);
-    await this.guest.waitForBoot();
+    await this.guest.waitForBoot().catch(async (cause: unknown) => {
+      const state = await this.libvirt.virsh("domstate", "--reason", this.domainName).catch(String);
+      const log = await readFile(join(this.libvirt.logDirectory, "qemu", `${this.domainName}.log`), "utf8");
+      const what = `${toFailure(cause).message}; domain: ${state.trim()}; QEMU's log ends: ${log.slice(-3000)}`;
+      throw new Failure({ code: "internal", what, where: this.name, cause });
+    });
     return this.guest;
   }
 

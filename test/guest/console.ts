@@ -14,6 +14,8 @@ export interface ConsoleOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Guests are emulated, and several may boot at once on a busy machine. */
+const BOOT_LIMIT_MS = 120_000;
 const ANSWER_LIMIT_MS = 15_000;
 const RETRY_MS = 250;
 
@@ -49,7 +51,7 @@ export class GuestConsole {
 
   /** Waits until the guest has booted and answers. @throws Failure internal with the console's last words */
   async waitForBoot(options: ConsoleOptions = {}): Promise<void> {
-    const end = systemClock.now() + (options.limitMs ?? 60_000);
+    const end = systemClock.now() + (options.limitMs ?? BOOT_LIMIT_MS);
     for (;;) {
       options.signal?.throwIfAborted();
       try {

@@ -140,7 +140,7 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
     await bothPeersReachIt();
     const announced = async () => (await announcements()).every((count) => count > 0);
-    await waitUntil(announced, { what: "both interfaces are announced across the link", limitMs: 10_000 });
+    await waitUntil(announced, { what: "both interfaces are announced across the link", limitMs: 20_000 });
 
     expect(await learned("a"), "the peer's switch looks for it behind the link").toEqual(
       expectedAt([UPLINK, UPLINK]),
@@ -153,7 +153,8 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
       const outage = `outage ${pings.longestLossMs} ms, ${pings.lost} of ${pings.sent} pings lost`;
       console.log(`peer on node ${side}: downtime ${downtimeMs} ms, ${outage}`);
       expect(pings.received).toBeGreaterThan(0);
-      expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 1);
+      // In one piece, around the switch-over; a busy machine may lose a few more.
+      expect(pings.lost).toBeLessThanOrEqual(Math.ceil(pings.longestLossMs / 10) + 5);
     }
     const frames = (counts: typeof hearing.own) =>
       Promise.all(counts.map(async (count) => (await count.stop()).frames));
