@@ -34,6 +34,23 @@ describe("tasks of the same key", () => {
     expect(log).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
   });
 
+  it("are over when the last of them is, also for who asks while they run", async () => {
+    const tasks = new OneAtATime();
+    expect(tasks.whenIdle("x")).toBeUndefined();
+    const [one, two] = [held(), held()];
+    const running = [tasks.run(turn("one"), one.task), tasks.run(turn("two"), two.task)];
+    let isOver = false;
+    const over = tasks.whenIdle("x")?.then(() => {
+      isOver = true;
+    });
+    one.end();
+    await running[0];
+    expect(isOver).toBe(false);
+    two.end();
+    await Promise.all([...running, over]);
+    expect(tasks.whenIdle("x")).toBeUndefined();
+  });
+
   it("do not hold up another key", async () => {
     const tasks = new OneAtATime();
     const { task, end } = held();

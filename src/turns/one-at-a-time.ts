@@ -19,10 +19,15 @@ interface Place {
 /** Gives tasks of the same key their turns. */
 export class OneAtATime {
   readonly #queues = new Map<string, Place[]>();
+  /** By key: who wants to know when its queue is empty. */
+  readonly #idle = new Map<string, PromiseWithResolvers<void>>();
 
-  /** Whether a task of this key is running or waiting. */
-  isBusy(key: string): boolean {
-    return this.#queues.has(key);
+  /** Resolves once no task of this key runs or waits; undefined where none does. */
+  whenIdle(key: string): Promise<void> | undefined {
+    if (!this.#queues.has(key)) return undefined;
+    const idle = this.#idle.get(key) ?? Promise.withResolvers<void>();
+    this.#idle.set(key, idle);
+    return idle.promise;
   }
 
   /**
@@ -48,8 +53,14 @@ export class OneAtATime {
     } finally {
       queue.splice(queue.indexOf(place), 1);
       queue[0]?.first.resolve();
-      if (queue.length === 0) this.#queues.delete(turn.key);
+      if (queue.length === 0) this.#endQueue(turn.key);
     }
+  }
+
+  #endQueue(key: string): void {
+    this.#queues.delete(key);
+    this.#idle.get(key)?.resolve();
+    this.#idle.delete(key);
   }
 }
 

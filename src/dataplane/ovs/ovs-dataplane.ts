@@ -70,7 +70,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     });
   const { onDisturbed } = options;
   if (onDisturbed !== undefined) {
-    const watch = { isBusy: (name: string) => ports.isBusy(name), onDisturbed };
+    const watch = { whenIdle: (name: string) => ports.whenIdle(name), onDisturbed };
     void watchPorts(context, watch, systemClock, closing.signal);
   }
   return {

@@ -1,5 +1,12 @@
-import { describe, expect, it } from "vitest";
-import { disturbedPorts } from "./watch-ports.ts";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../clock/clock.ts";
+import { JsonStream } from "../../ovsdb/json-stream.ts";
+import { OneAtATime } from "../../turns/one-at-a-time.ts";
+import { type Disturbed, disturbedPorts, watchPorts } from "./watch-ports.ts";
 
 const marks = (owner = "kube-vhostuser", node = "n1", more: Record<string, string> = {}) => [
   "map",
@@ -34,5 +41,71 @@ describe("ports that a change concerns", () => {
     ["all with a bridge that comes", [change("Bridge", undefined, { name: "br0" })], "all"],
   ])("are %s", (_name, changes, expected) => {
     expect(disturbedPorts(changes, "n1")).toEqual(expected);
+  });
+});
+
+describe("a watch over ports", () => {
+  let directory: string;
+  let server: Server;
+  let told: Disturbed[];
+  let calls: OneAtATime;
+  let watchers: Socket[];
+  const stop = new AbortController();
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "kvu-watch-"));
+    told = [];
+    watchers = [];
+    calls = new OneAtATime();
+    server = createServer((socket) => {
+      const stream = new JsonStream(100_000);
+      socket.on("error", () => undefined);
+      socket.on("data", (chunk) => {
+        for (const value of stream.push(chunk)) {
+          const { id } = value as { id: unknown };
+          socket.write(JSON.stringify({ id, result: {}, error: null }));
+          watchers.push(socket);
+        }
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(join(directory, "db.sock"), resolve));
+  });
+  afterEach(async () => {
+    stop.abort();
+    server.close();
+    await rm(directory, { recursive: true });
+  });
+
+  /** A transaction that changes ports, as the database tells of it. */
+  const tell = (...names: readonly string[]) => {
+    const rows = names.map((name) => [
+      name,
+      { old: { tag: 1 }, new: { name, external_ids: marks(), tag: 2 } },
+    ]);
+    const update = { method: "update", params: ["changes", { Port: Object.fromEntries(rows) }], id: null };
+    for (const socket of watchers) socket.write(JSON.stringify(update));
+  };
+
+  it("tells of what changed while a call of ours was at the port once that is over, once", async () => {
+    const context = { databaseSocket: join(directory, "db.sock"), node: "n1" };
+    const watch = {
+      whenIdle: (port: string) => calls.whenIdle(port),
+      onDisturbed: (ports: Disturbed) => void told.push(ports),
+    };
+    const watching = watchPorts(context, watch, systemClock, stop.signal);
+    await expect.poll(() => watchers.length).toBe(1);
+    const call = Promise.withResolvers<void>();
+    const running = calls.run({ key: "vhu1", what: "a call" }, () => call.promise);
+    tell("vhu1", "vhu2");
+    tell("vhu1");
+    tell("vhu3");
+    await expect.poll(() => told).toEqual([["vhu2"], ["vhu3"]]);
+    call.resolve();
+    await running;
+    await expect.poll(() => told).toEqual([["vhu2"], ["vhu3"], ["vhu1"]]);
+    tell("vhu1");
+    await expect.poll(() => told).toHaveLength(4);
+    stop.abort();
+    await watching;
   });
 });

@@ -26,23 +26,36 @@ export type Disturbed = readonly string[] | "all";
 
 /** Whom to tell, and what not. */
 export interface PortWatch {
-  /** Whether a call of ours is changing this port now. */
-  readonly isBusy: (port: string) => boolean;
+  /** Resolves when the calls of ours for this port are over; undefined where there is none. Does not reject. */
+  readonly whenIdle: (port: string) => Promise<void> | undefined;
   readonly onDisturbed: (ports: Disturbed) => void;
 }
 
 /**
  * Tells of ports of this node that somebody else changed or removed, as soon as the database tells, until the signal
  * fires; resolves then and never rejects. A database that is back may be another one, and a bridge that is new may be
- * one that its ports wait for: both concern all.
+ * one that its ports wait for: both concern all. What changes while a call of ours is at the port may be that call's
+ * doing or somebody else's, so it is told when the call is over.
  */
 export async function watchPorts(
   { databaseSocket, node }: Pick<OvsContext, "databaseSocket" | "node">,
-  { isBusy, onDisturbed }: PortWatch,
+  { whenIdle, onDisturbed }: PortWatch,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
   let wasLost = false;
+  const awaited = new Set<string>();
+  const isToldLater = (port: string): boolean => {
+    if (awaited.has(port)) return true;
+    const idle = whenIdle(port);
+    if (idle === undefined) return false;
+    awaited.add(port);
+    void idle.then(() => {
+      awaited.delete(port);
+      if (!signal.aborted) onDisturbed([port]);
+    });
+    return true;
+  };
   const onChanges = (changes: readonly RowChange[]) => {
     // Only the answer that begins the watch has none.
     if (changes.length === 0) {
@@ -50,8 +63,8 @@ export async function watchPorts(
       return;
     }
     const ports = disturbedPorts(changes, node);
-    const others = ports === "all" ? ports : ports.filter((port) => !isBusy(port));
-    if (others.length > 0) onDisturbed(others);
+    const now = ports === "all" ? ports : ports.filter((port) => !isToldLater(port));
+    if (now.length > 0) onDisturbed(now);
   };
   const watch = { path: databaseSocket, database: "Open_vSwitch", columns: COLUMNS, isSilentFirst: true };
   while (!signal.aborted) {
