@@ -2,8 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../../clock/clock.ts";
+import { type Clock, systemClock } from "../../clock/clock.ts";
+import { type Logger, silentLogger } from "../../logging/logger.ts";
 import { JsonStream } from "../../ovsdb/json-stream.ts";
 import { OneAtATime } from "../../turns/one-at-a-time.ts";
 import { type Disturbed, disturbedPorts, watchPorts } from "./watch-ports.ts";
@@ -50,12 +52,16 @@ describe("a watch over ports", () => {
   let told: Disturbed[];
   let calls: OneAtATime;
   let watchers: Socket[];
-  const stop = new AbortController();
+  let stop: AbortController;
+  /** What the database answers the next calls that begin a watch; default that it begins. */
+  let refusals: object[];
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), "kvu-watch-"));
     told = [];
     watchers = [];
+    refusals = [];
+    stop = new AbortController();
     calls = new OneAtATime();
     server = createServer((socket) => {
       const stream = new JsonStream(100_000);
@@ -63,8 +69,9 @@ describe("a watch over ports", () => {
       socket.on("data", (chunk) => {
         for (const value of stream.push(chunk)) {
           const { id } = value as { id: unknown };
-          socket.write(JSON.stringify({ id, result: {}, error: null }));
-          watchers.push(socket);
+          const error = refusals.shift() ?? null;
+          socket.write(JSON.stringify({ id, result: {}, error }));
+          if (error === null) watchers.push(socket);
         }
       });
     });
@@ -86,13 +93,21 @@ describe("a watch over ports", () => {
     for (const socket of watchers) socket.write(JSON.stringify(update));
   };
 
-  it("tells of what changed while a call of ours was at the port once that is over, once", async () => {
-    const context = { databaseSocket: join(directory, "db.sock"), node: "n1" };
+  function watching(clock: Clock, logger: Logger = silentLogger): Promise<void> {
     const watch = {
       whenIdle: (port: string) => calls.whenIdle(port),
       onDisturbed: (ports: Disturbed) => void told.push(ports),
     };
-    const watching = watchPorts(context, watch, systemClock, stop.signal);
+    return watchPorts(
+      { databaseSocket: join(directory, "db.sock"), node: "n1", logger },
+      watch,
+      clock,
+      stop.signal,
+    );
+  }
+
+  it("tells of what changed while a call of ours was at the port once that is over, once", async () => {
+    const watch = watching(systemClock);
     await expect.poll(() => watchers.length).toBe(1);
     const call = Promise.withResolvers<void>();
     const running = calls.run({ key: "vhu1", what: "a call" }, () => call.promise);
@@ -106,6 +121,26 @@ describe("a watch over ports", () => {
     tell("vhu1");
     await expect.poll(() => told).toHaveLength(4);
     stop.abort();
-    await watching;
+    await watch;
+  });
+
+  it("says once that the database refuses it, tries the later the oftener it did, and begins when it may", async () => {
+    const unknownColumn = { error: "syntax error", details: "no column cvlans in table Port" };
+    refusals = Array.from({ length: 12 }, () => unknownColumn);
+    const lines: string[] = [];
+    const pauses: number[] = [];
+    const clock: Clock = { now: () => 0, sleep: async (ms) => void pauses.push(ms) };
+    const watch = watching(clock, pino({}, { write: (line) => void lines.push(line) }));
+    await expect.poll(() => told).toEqual(["all"]);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("no column cvlans");
+    expect(pauses.slice(0, 3)).toEqual([500, 1_000, 2_000]);
+    expect(pauses.slice(8)).toEqual([60_000, 60_000, 60_000, 60_000]);
+    // What is lost after that is another matter.
+    for (const socket of watchers) socket.destroy();
+    await expect.poll(() => told).toEqual(["all", "all"]);
+    expect(pauses[12]).toBe(250);
+    stop.abort();
+    await watch;
   });
 });

@@ -1,4 +1,5 @@
 import type { Clock } from "../../clock/clock.ts";
+import { describeThrown, Failure } from "../../failure/failure.ts";
 import { monitorTables, type RowChange } from "../../ovsdb/monitor.ts";
 import { stringMapShape } from "../../ovsdb/values.ts";
 import type { OvsContext } from "./context.ts";
@@ -6,6 +7,8 @@ import { isOurs } from "./marks.ts";
 
 /** Pace at which a database that is away is tried, in milliseconds. */
 const RETRY_MS = 250;
+/** The longest pause before one is tried again that is there and refuses: twice as long each time, up to this. */
+const LONGEST_RETRY_MS = 60_000;
 
 /** Columns that say what was asked of a port; what the switch itself writes is in none of them. */
 const COLUMNS = {
@@ -38,12 +41,13 @@ export interface PortWatch {
  * doing or somebody else's, so it is told when the call is over.
  */
 export async function watchPorts(
-  { databaseSocket, node }: Pick<OvsContext, "databaseSocket" | "node">,
+  { databaseSocket, node, logger }: Pick<OvsContext, "databaseSocket" | "node" | "logger">,
   { whenIdle, onDisturbed }: PortWatch,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
   let wasLost = false;
+  let retryMs = RETRY_MS;
   const awaited = new Set<string>();
   const isToldLater = (port: string): boolean => {
     if (awaited.has(port)) return true;
@@ -57,6 +61,7 @@ export async function watchPorts(
     return true;
   };
   const onChanges = (changes: readonly RowChange[]) => {
+    retryMs = RETRY_MS;
     // Only the answer that begins the watch has none.
     if (changes.length === 0) {
       if (wasLost) onDisturbed("all");
@@ -68,11 +73,22 @@ export async function watchPorts(
   };
   const watch = { path: databaseSocket, database: "Open_vSwitch", columns: COLUMNS, isSilentFirst: true };
   while (!signal.aborted) {
-    // That it is away is told by the watch over guests.
-    await monitorTables({ ...watch, onChanges }, signal).catch(() => undefined);
+    const refusal = await monitorTables({ ...watch, onChanges }, signal).then(() => undefined, whyRefused);
+    if (refusal !== undefined && !signal.aborted) {
+      if (retryMs === RETRY_MS) {
+        logger.warn({ reason: refusal }, "ports that somebody else changes are seen at the next pass only");
+      }
+      retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
+    }
     wasLost = true;
-    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+    await clock.sleep(retryMs, signal).catch(() => undefined);
   }
+}
+
+/** That the database is away is told by the watch over guests; that it does not have a column is known here only. */
+function whyRefused(thrown: unknown): string | undefined {
+  const isAway = thrown instanceof Failure && thrown.code === "dataplane-unavailable";
+  return isAway ? undefined : describeThrown(thrown);
 }
 
 /** Pure: which ports of a node changes concern. What is inserted was asked for by whoever inserts it. */
