@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { distinctDataplanes } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
@@ -8,10 +7,12 @@ import { ArtefactWatch } from "./artefact-watch.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { openBridges } from "./open-bridges.ts";
 import { Paced } from "./paced.ts";
+import { PortRetries } from "./port-retries.ts";
+import { readSwitches } from "./read-switches.ts";
 import { reclaim } from "./reclaim.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 import { redateRecords } from "./redate-records.ts";
-import { removeOrphanPorts, type SwitchPort } from "./remove-orphan-ports.ts";
+import { removeOrphanPorts } from "./remove-orphan-ports.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
 import { restoreArtefacts } from "./restore-artefacts.ts";
@@ -27,15 +28,7 @@ export interface ReconcilerOptions extends Omit<ReconcilePass, "stop"> {
   readonly clock: Clock;
 }
 
-interface SwitchesView {
-  readonly switchPorts: readonly SwitchPort[];
-  readonly silent: ReadonlySet<Dataplane>;
-}
-
 const NAP_MS = 1_000;
-/** Before each try to restore ports; VPP executes its start-up file, which makes bridges, two seconds after its start. */
-const RESTORE_PAUSES_MS = [0, 100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
-
 /** What others change together they change in this time; our own changes of files are over by then. */
 const FILES_SETTLED_MS = 300;
 /** Pods come and go, and each changes the files; a look at those of a thousand takes some 15 ms. */
@@ -43,6 +36,8 @@ const FILES_QUIET_MS = 5_000;
 const PORTS_SETTLED_MS = 50;
 /** Somebody may insist on changing a port. */
 const PORTS_QUIET_MS = 1_000;
+/** Or make bridges one after the other, and a look at a thousand ports takes a while. */
+const ALL_PORTS_QUIET_MS = 5_000;
 
 /** What is to be looked at before the next pass. */
 interface Due {
@@ -60,6 +55,8 @@ export class Reconciler {
   readonly #sockets: SwitchSockets;
   readonly #files: ArtefactWatch;
   readonly #portsChanged: Paced;
+  readonly #allPortsChanged: Paced;
+  readonly #retries: PortRetries;
   #due: Due = nothingDue();
   #wake = new AbortController();
   #abandoned: ReadonlySet<string> = new Set();
@@ -82,6 +79,17 @@ export class Reconciler {
     this.#portsChanged = new Paced({
       ...{ ...paced, settleMs: PORTS_SETTLED_MS, quietMs: PORTS_QUIET_MS },
       act: () => this.#wake.abort(),
+    });
+    this.#allPortsChanged = new Paced({
+      ...{ ...paced, settleMs: PORTS_SETTLED_MS, quietMs: ALL_PORTS_QUIET_MS },
+      act: () => this.wake(),
+    });
+    this.#retries = new PortRetries({
+      ...paced,
+      onDue: (ports) => {
+        for (const port of ports) this.#due.ports.add(port);
+        this.#wake.abort();
+      },
     });
     this.#files = new ArtefactWatch({
       directories: [places.root, join(places.deviceInfoDirectory, "dp")],
@@ -107,7 +115,7 @@ export class Reconciler {
   /** Has ports looked at that somebody else changed or removed, `all` where it could be any. */
   disturbed(ports: readonly string[] | "all"): void {
     if (ports === "all") {
-      this.wake();
+      this.#allPortsChanged.call();
       return;
     }
     for (const port of ports) this.#due.ports.add(port);
@@ -151,12 +159,10 @@ export class Reconciler {
       await this.#restoreFiles();
       await this.#followFiles();
     }
-    if (isAllPorts) await this.#restorePorts();
-    else if (ports.size > 0) {
-      await this.#stage("ports that somebody changed", () =>
-        ensureAttachedPorts(this.#pass, { only: ports }),
-      );
-    }
+    if (isAllPorts) {
+      this.#retries.startAnew();
+      await this.#restorePorts();
+    } else if (ports.size > 0) await this.#restorePorts(ports);
   }
 
   #followFiles(): Promise<void> {
@@ -168,22 +174,20 @@ export class Reconciler {
     return this.#stage("directories and device-info", () => restoreArtefacts(this.#pass, nowMs));
   }
 
-  /** Until all ports are there, or the next pass is as good as another try. */
-  async #restorePorts(): Promise<void> {
-    for (const [index, pause] of RESTORE_PAUSES_MS.entries()) {
-      if (pause > 0) await this.#options.clock.sleep(pause, this.#stop.signal).catch(() => undefined);
-      if (this.#stop.signal.aborted) return;
-      // What wakes us from here on calls for another try.
-      if (this.#due.isAllPorts) this.#due = { ...nothingDue(), isFiles: this.#due.isFiles };
-      let isRestored = false;
-      await this.#stage("unfinished ports", () => settleUnfinishedPorts(this.#pass));
-      await this.#stage("ports of a switch that is back", async () => {
-        const isLast = index === RESTORE_PAUSES_MS.length - 1;
-        isRestored = await ensureAttachedPorts(this.#pass, { level: isLast ? "warn" : "debug" });
-      });
-      await this.#stage("bridges that were held back", () => openBridges(this.#pass));
-      if (isRestored) return;
-    }
+  /** @param only names of ports; default all */
+  async #restorePorts(only?: ReadonlySet<string>): Promise<void> {
+    const options = {
+      ...(only === undefined ? {} : { only }),
+      isNews: (port: string) => this.#retries.isLast(port),
+    };
+    const failed = new Set<string>();
+    const each = (work: typeof ensureAttachedPorts) => async () => {
+      for (const port of await work(this.#pass, options)) failed.add(port);
+    };
+    await this.#stage("unfinished ports", each(settleUnfinishedPorts));
+    await this.#stage("ports that may be gone or changed", each(ensureAttachedPorts));
+    await this.#stage("bridges that were held back", () => openBridges(this.#pass));
+    this.#retries.tried(only ?? [], failed);
   }
 
   /**
@@ -193,6 +197,7 @@ export class Reconciler {
   async pass(): Promise<void> {
     const pass = this.#pass;
     const passed = pass.observer.passBegan();
+    this.#retries.startAnew();
     await this.#restoreFiles();
     await this.#stage("unfinished ports", () => settleUnfinishedPorts(pass));
     await this.#stage("attached ports", () => ensureAttachedPorts(pass));
@@ -200,7 +205,7 @@ export class Reconciler {
     await this.#stage("what is abandoned", async () => {
       const kubelet = await this.#readKubelet();
       if (kubelet === undefined) return;
-      const { switchPorts, silent } = await this.#readSwitches();
+      const { switchPorts, silent } = await readSwitches(pass);
       const nowMs = this.#options.clock.now();
       redateRecords(pass.context.records, nowMs);
       const connected = new Set([
@@ -248,23 +253,6 @@ export class Reconciler {
       this.#options.logger.warn({ reason: why }, "kubelet's list is not acted upon");
     }
     return undefined;
-  }
-
-  /** The ports of all switches that answer, and those switches that do not. */
-  async #readSwitches(): Promise<SwitchesView> {
-    const silent = new Set<Dataplane>();
-    const lists = distinctDataplanes(this.#options.context).map(async (dataplane) => {
-      try {
-        const ports = await dataplane.listPorts(portSignal(this.#pass));
-        return ports.map((port) => ({ dataplane, port }));
-      } catch (error) {
-        silent.add(dataplane);
-        this.#pass.observer.itemFailed(error);
-        this.#options.logger.warn({ reason: describeThrown(error) }, "a switch's ports cannot be read");
-        return [];
-      }
-    });
-    return { switchPorts: (await Promise.all(lists)).flat(), silent };
   }
 
   /** On these stands a port of which only another release knows whether it is over. */

@@ -5,9 +5,15 @@ import { attachmentFields } from "../logging/fields.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
-/** Takes back half-made ports, and removes those of an answered DEL whose switch was away. */
-export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> {
-  await eachPort(pass, async (record, signal) => {
+/**
+ * Takes back half-made ports, and removes those of an answered DEL whose switch was away.
+ * @returns names of those that failed
+ */
+export function settleUnfinishedPorts(
+  pass: ReconcilePass,
+  options: EachPortOptions = {},
+): Promise<ReadonlySet<string>> {
+  const settle: PortWork = async (record, signal) => {
     // Addresses alone take a CNI executable, which the next request brings.
     if (record.state === "attached" || record.state === "releasing") return;
     // `attaching` in our turn means that the ADD that wrote it is over and did not succeed.
@@ -15,28 +21,29 @@ export async function settleUnfinishedPorts(pass: ReconcilePass): Promise<void> 
     const left = await removeAttachment(pass.context, record, signal);
     if (left !== undefined) throw left;
     pass.observer.repaired(record.state === "attaching" ? "unfinished-add" : "late-del");
-  });
+  };
+  return eachPort(pass, settle, options);
 }
 
 /** Ports that are worked on at the same time; a switch that has lost them all gets them back the faster. */
 const AT_ONCE = 16;
 
 /** Which ports, and how it is told. */
-export interface EnsurePortsOptions {
-  /** Of the log for those that fail: a try that others follow at once is no news. */
-  readonly level?: "warn" | "debug";
+export interface EachPortOptions {
+  /** Whether the log is warned of one that fails; default yes. A try that others follow at once is no news. */
+  readonly isNews?: (port: string) => boolean;
   /** Names of the ports; default all. */
   readonly only?: ReadonlySet<string>;
 }
 
 /**
  * Makes or mends the ports of attachments.
- * @returns whether none failed
+ * @returns names of those that failed
  */
 export function ensureAttachedPorts(
   pass: ReconcilePass,
-  { level = "warn", only }: EnsurePortsOptions = {},
-): Promise<boolean> {
+  options: EachPortOptions = {},
+): Promise<ReadonlySet<string>> {
   const ensure: PortWork = async (record, signal) => {
     if (record.state !== "attached") return;
     const allocation = pass.context.records.allocations.get(record.allocationId);
@@ -47,34 +54,36 @@ export function ensureAttachedPorts(
     pass.observer.repaired("port");
     pass.logger.warn({ ...attachmentFields(record), reason: changes.join("; ") }, "restored a port");
   };
-  return eachPort(pass, ensure, only === undefined ? { level } : { level, only });
+  return eachPort(pass, ensure, options);
 }
 
 type PortWork = (record: PortRecord, signal: AbortSignal) => Promise<void>;
 
 /**
  * Does something for each record in its container's turn; one that fails is reported and the others go on.
- * @returns whether none failed
+ * @returns names of those that failed
  */
 async function eachPort(
   pass: ReconcilePass,
   work: PortWork,
-  { level = "warn", only }: EnsurePortsOptions = {},
-): Promise<boolean> {
+  { isNews = () => true, only }: EachPortOptions,
+): Promise<ReadonlySet<string>> {
   const waiting = pass.context.records.ports
     .list()
     .filter(({ portName }) => only?.has(portName) !== false)
     .values();
-  let isAllDone = true;
+  const failed = new Set<string>();
   const workers = Array.from({ length: AT_ONCE }, async () => {
     // They share one iterator, so each takes the next record that none has taken.
     for (const record of waiting) {
       if (pass.stop.aborted) return;
-      isAllDone = (await onePort(pass, record, work, level)) && isAllDone;
+      const { portName } = record;
+      const level = isNews(portName) ? "warn" : "debug";
+      if (!(await onePort(pass, record, work, level))) failed.add(portName);
     }
   });
   await Promise.all(workers);
-  return isAllDone;
+  return failed;
 }
 
 async function onePort(

@@ -1,0 +1,147 @@
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
+import type { Clock } from "../../../src/clock/clock.ts";
+import { parseConfig } from "../../../src/config/load.ts";
+import type { DaemonConfig } from "../../../src/config/schema.ts";
+import { createAllocator } from "../../../src/device-plugin/allocate.ts";
+import { silentLogger } from "../../../src/logging/logger.ts";
+import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-observer.ts";
+import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import { openRecords, type Records } from "../../../src/records/records.ts";
+import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
+
+const OWN_POD = { namespace: "ns", name: "daemon" };
+
+/** What a test may want of a reconciler. */
+export interface ReconcilerWishes {
+  readonly configNow?: () => DaemonConfig;
+  /** Default: it sleeps no time at all. */
+  readonly clock?: Clock;
+  /** Kubelet's list, which has the daemon's own pod alone, is read. */
+  readonly onList?: () => void;
+  readonly observer?: Partial<ReconcileObserver>;
+}
+
+/** Records and directories of a node with two pools, each with a switch in memory, for tests of the reconciler. */
+export class ReconcilerRig {
+  readonly config: DaemonConfig;
+  readonly records: Records;
+  readonly switches = { one: new MemoryDataplane(), two: new MemoryDataplane() };
+  /** Milliseconds since the epoch. */
+  now = 1_000_000;
+  readonly #top: string;
+
+  private constructor(top: string, config: DaemonConfig, records: Records) {
+    this.#top = top;
+    this.config = config;
+    this.records = records;
+  }
+
+  static async open(): Promise<ReconcilerRig> {
+    const top = await mkdtemp(join(tmpdir(), "kvu-rec-"));
+    await mkdir(join(top, "run"));
+    const pool = (name: string) => ({
+      name,
+      resource: `vhostuser/${name}`,
+      capacity: 4,
+      dataplane: { type: "ovs-dpdk", bridge: "br0", database: `/run/${name}.sock` },
+    });
+    const text = JSON.stringify({
+      node: "n1",
+      root: join(top, "run"),
+      recordsDirectory: join(top, "records"),
+      deviceInfoDirectory: join(top, "devinfo"),
+      reclaim: { intervalSeconds: 30, graceSeconds: 10 },
+      pools: [pool("one"), pool("two")],
+    });
+    const config = parseConfig(text, "test");
+    return new ReconcilerRig(top, config, await openRecords(config.recordsDirectory));
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#top, { recursive: true });
+  }
+
+  async allocate(name: "one" | "two"): Promise<void> {
+    const pool = this.config.pools.find((one) => one.name === name);
+    if (pool === undefined) throw new Error(`no pool ${name}`);
+    const allocator = createAllocator({
+      pool,
+      places: this.#places,
+      allocations: this.records.allocations,
+      clock: this.#clock,
+      logger: silentLogger,
+    });
+    await allocator([`${name}-00000`]);
+  }
+
+  /** Attached ports, as the records have them after an ADD; gives their names. */
+  async attach(count: number): Promise<readonly string[]> {
+    await this.allocate("one");
+    const [allocation] = this.records.allocations.list();
+    if (allocation === undefined) throw new Error("no allocation");
+    const names = Array.from({ length: count }, (_, index) => `net${index}`);
+    for (const interfaceName of names) {
+      await this.records.ports.put({
+        containerId: "c",
+        interfaceName,
+        state: "attached",
+        allocationId: allocation.id,
+        device: "one-00000",
+        pool: "one",
+        portName: `vhu-${interfaceName}`,
+        bridge: "br0",
+        switchSocketPath: join(this.config.root, allocation.id, interfaceName, "vhost.sock"),
+        podSocketPath: `/var/run/vhostuser/one/${interfaceName}/vhost.sock`,
+        mac: "02:00:00:00:00:01",
+        settings: {},
+        network: "n",
+        netns: "/n",
+        podNamespace: "ns",
+        podName: "p",
+        podUid: "",
+        createdAt: this.now,
+      });
+    }
+    return names.map((name) => `vhu-${name}`).sort();
+  }
+
+  reconciler(wishes: ReconcilerWishes = {}): Reconciler {
+    const { config, records, switches } = this;
+    return new Reconciler({
+      context: {
+        get config() {
+          return wishes.configNow?.() ?? config;
+        },
+        records,
+        pools: new Map(
+          config.pools.map((pool) => [
+            pool.name,
+            { config: pool, dataplane: switches[pool.name as "one" | "two"] },
+          ]),
+        ),
+      },
+      places: this.#places,
+      turns: new ContainerTurns(),
+      logger: silentLogger,
+      observer: { ...unobserved, ...wishes.observer },
+      listPods: async () => {
+        wishes.onList?.();
+        return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
+      },
+      ownPod: OWN_POD,
+      clock: wishes.clock ?? this.#clock,
+    });
+  }
+
+  get #clock(): Clock {
+    return { now: () => this.now, sleep: async () => undefined };
+  }
+
+  get #places() {
+    const { root, podRoot, deviceInfoDirectory } = this.config;
+    return { root, podRoot, deviceInfoDirectory };
+  }
+}
