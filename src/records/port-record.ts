@@ -84,6 +84,9 @@ export function portRecordName(containerId: string, interfaceName: string): stri
   return `${containerId}@${encodeURIComponent(interfaceName)}`;
 }
 
+/** What every release says in the same way: whose it is. The rest only the release that wrote it can judge. */
+const namedSchema = portRecordSchema.pick({ containerId: true, interfaceName: true });
+
 export const portRecordKind: RecordKind<PortRecord> = {
   version: 2,
   // What version 2 requires, version 1 may have: the releases before this one read it.
@@ -94,4 +97,8 @@ export const portRecordKind: RecordKind<PortRecord> = {
   // What a later release has added stays in it, for that release to find again.
   schema: portRecordSchema.loose(),
   fileName: (record) => portRecordName(record.containerId, record.interfaceName),
+  recognise: (body) => {
+    const { data } = namedSchema.safeParse(body);
+    return data && { name: portRecordName(data.containerId, data.interfaceName) };
+  },
 };

@@ -12,6 +12,8 @@ export interface RecordKind<Body extends object> extends RecordFormat<Body> {
   readonly durable: boolean;
   /** File name without `.json`; decides identity. */
   readonly fileName: (body: Body) => string;
+  /** What the body of another release's record tells for sure; undefined where that is nothing. */
+  readonly recognise: (body: unknown) => ForeignRecord<Body> | undefined;
 }
 
 /** A record file that could not be taken; its file is still on disk. */
@@ -28,7 +30,7 @@ export interface UnreadableRecord<Body extends object = object> {
 export interface ForeignRecord<Body extends object> {
   /** As {@link RecordKind.fileName} gives it. */
   readonly name: string;
-  /** What it says, where its body looks like one of this release; to tell it from others, not to act upon. */
+  /** What all releases say in the same way, where it does; to tell it from others, not to act upon. */
   readonly glimpse?: Body;
 }
 
@@ -227,9 +229,7 @@ async function readOne<Body extends object>(path: string, kind: RecordKind<Body>
     case "missing":
       return {};
     case "foreign": {
-      const glimpse = kind.schema.safeParse(read.body);
-      const name = glimpse.success ? kind.fileName(glimpse.data) : file.slice(0, -SUFFIX.length);
-      const foreign = { name, ...(glimpse.success ? { glimpse: glimpse.data } : {}) };
+      const foreign = kind.recognise(read.body) ?? { name: file.slice(0, -SUFFIX.length) };
       return { unreadable: { ...(await unreadableRecord(path, read.reason)), foreign } };
     }
     case "torn":
