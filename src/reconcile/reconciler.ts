@@ -258,8 +258,7 @@ export class Reconciler {
   /** On these stands a port of which only another release knows whether it is over. */
   #allocationsOfForeignPorts(): readonly string[] {
     const { allocations, ports } = this.#options.context.records;
-    const ids = allocations.list().map(({ id }) => id);
-    return ports.foreign.flatMap(({ text }) => ids.filter((id) => text.includes(JSON.stringify(id))));
+    return allocations.list().flatMap(({ id }) => (ports.isNamedByForeign(id) ? [id] : []));
   }
 
   #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {

@@ -138,10 +138,13 @@ describe("records of a node", () => {
     await before.ports.put(attachment());
     await writeRecord(join(directory, "ports", "c2@net1.json"), 99, {
       portName: "vhuffffffffffff",
-      other: "x",
+      other: 'a "word" \\',
+      portOfTwo: "vhueeeeeeeeeeee",
     });
     const records = await openRecords(directory);
     expect(isNamedByForeign(records, "vhuffffffffffff")).toBe(true);
+    expect(isNamedByForeign(records, "vhueeeeeeeeeeee")).toBe(true);
+    expect(isNamedByForeign(records, "word")).toBe(false);
     expect(isNamedByForeign(records, "vhu0123456789ab")).toBe(false);
     expect(isNamedByForeign(records, "vhuffff")).toBe(false);
   });

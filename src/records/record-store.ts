@@ -40,6 +40,8 @@ export type RecordListener<Body> = (before: Body | undefined, after: Body | unde
 /** Added to the name of a record file that was set aside. */
 const TORN = ".torn";
 const SUFFIX = ".json";
+/** A string in a JSON text. */
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 /** Reading a file is four round trips through Node's thread pool, which has four threads. */
 const READ_AT_ONCE = 16;
 
@@ -58,6 +60,8 @@ export class RecordStore<Body extends object> {
   /** Temporary files of writes in whose middle the disk became read-only. */
   readonly #leftBehind = new Set<string>();
   readonly #foreign: ReadonlyMap<string, UnreadableRecord<Body>>;
+  /** All strings in records of another release, as JSON has them. */
+  readonly #foreignWords: ReadonlySet<string>;
   readonly unreadable: readonly UnreadableRecord<Body>[];
 
   private constructor(
@@ -72,6 +76,7 @@ export class RecordStore<Body extends object> {
     this.#records = records;
     this.unreadable = unreadable;
     this.#foreign = new Map(unreadable.flatMap((one) => (one.foreign ? [[one.foreign.name, one]] : [])));
+    this.#foreignWords = new Set(this.foreign.flatMap(({ text }) => text.match(QUOTED) ?? []));
   }
 
   /**
@@ -114,6 +119,11 @@ export class RecordStore<Body extends object> {
   /** The record of another release that has this name. */
   getForeign(name: string): UnreadableRecord<Body> | undefined {
     return this.#foreign.get(name);
+  }
+
+  /** Whether a record of another release has this string in it, as a name of what it speaks of. */
+  isNamedByForeign(word: string): boolean {
+    return this.#foreignWords.has(JSON.stringify(word));
   }
 
   /** {@link list}, and of the records of another release what they seem to say: for who compares, not for who acts. */

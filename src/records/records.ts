@@ -53,8 +53,7 @@ export function notePod(records: Records, port: PortRecord): void {
  * understood, so what it speaks of is that release's to judge.
  */
 export function isNamedByForeign({ allocations, ports }: Records, name: string): boolean {
-  const quoted = JSON.stringify(name);
-  return [...allocations.foreign, ...ports.foreign].some(({ text }) => text.includes(quoted));
+  return allocations.isNamedByForeign(name) || ports.isNamedByForeign(name);
 }
 
 /** The newest allocation that holds a device: kubelet gives an id out again once its pod is gone. */
