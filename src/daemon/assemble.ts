@@ -29,11 +29,11 @@ import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
-import { PortsByAllocation } from "../records/ports-by-allocation.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
 import { takeOwnership } from "./owner-lock.ts";
+import { recordedDirectories } from "./recorded-directories.ts";
 import { nodeView, type StartedParts } from "./started-parts.ts";
 
 /** What a daemon is built from. */
@@ -108,8 +108,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     root,
     clock,
     logger,
-    ownershipOf: (id) => records.allocations.get(id)?.ownership,
-    namesOf: directoryNames(records),
+    ...recordedDirectories(records),
   });
   started.guard = guard;
   void guard.start();
@@ -264,16 +263,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const running = undo.move();
   return { close: () => running.disposeAsync() };
-}
-
-/** The directories that an allocation has by its records; undefined where there is no such allocation. */
-function directoryNames({ allocations, ports }: Records) {
-  const byAllocation = new PortsByAllocation(ports);
-  return (allocationId: string): readonly string[] | undefined => {
-    const devices = allocations.get(allocationId)?.devices;
-    const interfaces = byAllocation.of(allocationId).map(({ interfaceName }) => interfaceName);
-    return devices && [...devices, ...interfaces];
-  };
 }
 
 /** Owners for which a port of this name was asked and is not given up, by the records. */

@@ -27,7 +27,7 @@ export interface ReconcilerWishes {
 /** Records and directories of a node with two pools, each with a switch in memory, for tests of the reconciler. */
 export class ReconcilerRig {
   readonly config: DaemonConfig;
-  readonly records: Records;
+  records: Records;
   readonly switches = { one: new MemoryDataplane(), two: new MemoryDataplane() };
   /** Milliseconds since the epoch. */
   now = 1_000_000;
@@ -58,6 +58,11 @@ export class ReconcilerRig {
     });
     const config = parseConfig(text, "test");
     return new ReconcilerRig(top, config, await openRecords(config.recordsDirectory));
+  }
+
+  /** Reads the records anew, as a daemon that starts does. */
+  async reopenRecords(): Promise<void> {
+    this.records = await openRecords(this.config.recordsDirectory);
   }
 
   async close(): Promise<void> {
