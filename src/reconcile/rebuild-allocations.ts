@@ -1,11 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type AllocationPlaces, ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
+import { type Clock, systemClock } from "../clock/clock.ts";
 import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Records } from "../records/records.ts";
 import { newestAllocations } from "../records/records.ts";
-import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { RoomForMany } from "../socket-directory/room-for-many.ts";
 import { expectedDirectories } from "./expected-directories.ts";
 
 /** One takes some 0.1 ms; after so many the event loop is left to others. */
@@ -22,17 +23,19 @@ export async function rebuildAllocations(
   places: AllocationPlaces,
   logger: Logger,
   signal?: AbortSignal,
+  clock: Clock = systemClock,
 ): Promise<void> {
   await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
   const allocations = records.allocations.list();
   const newest = newestAllocations(records.allocations.listWithForeign());
+  const room = new RoomForMany(clock);
   const ports = Map.groupBy(records.ports.list(), ({ allocationId }) => allocationId);
   for (const [index, record] of allocations.entries()) {
     if (index % REBUILT_PER_TURN === REBUILT_PER_TURN - 1) await nextTurn();
     signal?.throwIfAborted();
     try {
       const interfaces = (ports.get(record.id) ?? []).filter(({ state }) => state !== "detaching");
-      await ensureSocketDirectories(expectedDirectories(record, interfaces, places), { signal });
+      await room.ensure(expectedDirectories(record, interfaces, places), signal);
       const devices = record.devices.filter((device) => newest.get(device) === record);
       ensureDeviceInfo(record, devices, places);
     } catch (error) {

@@ -170,8 +170,9 @@ export class Reconciler {
   }
 
   #restoreFiles(): Promise<void> {
-    const nowMs = this.#options.clock.now();
-    return this.#stage("directories and device-info", () => restoreArtefacts(this.#pass, nowMs));
+    return this.#stage("directories and device-info", () =>
+      restoreArtefacts(this.#pass, this.#options.clock),
+    );
   }
 
   /** @param only names of ports; default all */

@@ -67,7 +67,7 @@ function restore(): Promise<void> {
       observer,
       stop: new AbortController().signal,
     },
-    NOW,
+    { now: () => NOW, sleep: async () => undefined },
   );
 }
 

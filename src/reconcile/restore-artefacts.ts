@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { allocationDeviceInfo } from "../allocation/ensure-allocation.ts";
+import type { Clock } from "../clock/clock.ts";
 import { deviceInfoProblem, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
@@ -7,7 +8,7 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations } from "../records/records.ts";
 import { directoryProblem } from "../socket-directory/directory-problem.ts";
-import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { RoomForMany } from "../socket-directory/room-for-many.ts";
 import { expectedDirectories } from "./expected-directories.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
@@ -21,7 +22,9 @@ const UNDER_WAY_MS = 5_000;
  * them: kubelet never repeats Allocate for a running pod, nor Multus what it has read. One that cannot be made keeps
  * nobody else.
  */
-export async function restoreArtefacts(pass: ReconcilePass, nowMs: number): Promise<void> {
+export async function restoreArtefacts(pass: ReconcilePass, clock: Clock): Promise<void> {
+  const nowMs = clock.now();
+  const room = new RoomForMany(clock);
   const { allocations, ports } = pass.context.records;
   const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
   const newest = newestAllocations(allocations.listWithForeign());
@@ -32,7 +35,7 @@ export async function restoreArtefacts(pass: ReconcilePass, nowMs: number): Prom
     if (pass.stop.aborted) return;
     if (!isSettled(record) || allocations.get(record.id) === undefined) continue;
     try {
-      await restoreDirectories(record, byAllocation.get(record.id) ?? [], pass);
+      await restoreDirectories(record, byAllocation.get(record.id) ?? [], room, pass);
       for (const device of record.devices) {
         if (newest.get(device)?.id === record.id) restoreDeviceInfo(record, device, pass);
       }
@@ -47,12 +50,13 @@ export async function restoreArtefacts(pass: ReconcilePass, nowMs: number): Prom
 async function restoreDirectories(
   record: AllocationRecord,
   ports: readonly PortRecord[],
+  room: RoomForMany,
   pass: ReconcilePass,
 ): Promise<void> {
   const expected = expectedDirectories(record, ports, pass.places);
   const reason = directoryProblem(expected);
   if (reason === undefined) return;
-  await ensureSocketDirectories(expected, { signal: portSignal(pass) });
+  await room.ensure(expected, portSignal(pass));
   pass.observer.repaired("directory");
   pass.logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
 }

@@ -11,13 +11,14 @@ import { setSelinuxLabel } from "./selinux-label.ts";
 export interface EnsureOptions {
   /** Ends the wait for room. */
   readonly signal?: AbortSignal | undefined;
+  /** How long a root without a free inode is waited for, in milliseconds: `directory-guard` empties what fills it. Default 10 s. */
+  readonly roomMs?: number;
   readonly clock?: Clock;
   readonly setLabel?: typeof setSelinuxLabel;
 }
 
 /** Mode of a directory that is not finished: no pool has it, and none looks so when it is locked. */
 const UNFINISHED = 0o100;
-/** How long a root without a free inode is waited for: `directory-guard` empties what fills it. */
 const NO_ROOM_MS = 10_000;
 const NO_ROOM_RETRY_MS = 100;
 
@@ -123,9 +124,9 @@ async function makeDirectory(
 async function makeUnfinished(
   parent: OpenDirectory,
   name: string,
-  { clock = systemClock, signal }: EnsureOptions,
+  { clock = systemClock, signal, roomMs = NO_ROOM_MS }: EnsureOptions,
 ): Promise<void> {
-  const deadline = clock.now() + NO_ROOM_MS;
+  const deadline = clock.now() + roomMs;
   for (;;) {
     try {
       parent.makeEntry(name, UNFINISHED);
