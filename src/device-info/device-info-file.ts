@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, unlinkSync } from "node:fs";
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, unlinkSync } from "node:fs";
 import { dirname, isAbsolute, join, normalize } from "node:path";
 import { removeTemporaries, replaceMemoryFile } from "../durable-file/replace-file.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
@@ -36,13 +36,27 @@ export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
   replaceMemoryFile(file, textOf(info), 0o444);
 }
 
-/** What is wrong with a device-info file, in words; undefined where it is as {@link writeDeviceInfo} writes it. */
+/**
+ * What is wrong with a device-info file, in words; undefined where it is as {@link writeDeviceInfo} writes it. Others
+ * may write there, so nothing is followed, waited for or read that is not a file of the right length.
+ */
 export function deviceInfoProblem(file: string, info: VhostUserDeviceInfo): string | undefined {
+  const wanted = Buffer.from(textOf(info));
+  let descriptor: number | undefined;
   try {
-    return readFileSync(file, "utf8") === textOf(info) ? undefined : "it says something else";
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const status = fstatSync(descriptor);
+    if (!status.isFile()) return "it is not a file";
+    if (status.size !== wanted.length) return "it says something else";
+    const found = Buffer.alloc(wanted.length);
+    const length = readSync(descriptor, found, 0, found.length, 0);
+    return length === found.length && found.equals(wanted) ? undefined : "it says something else";
   } catch (error) {
     const code = systemCode(error);
-    return code === "ENOENT" ? "it is gone" : `it cannot be read: ${code}`;
+    if (code === "ENOENT") return "it is gone";
+    return code === "ELOOP" ? "it is a link" : `it cannot be read: ${code}`;
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 
