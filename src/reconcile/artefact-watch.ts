@@ -1,6 +1,7 @@
-import { type FSWatcher, statSync, watch } from "node:fs";
+import { type FSWatcher, watch } from "node:fs";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import { fileIdentity } from "./file-identity.ts";
 
 /** What to watch and whom to tell. */
 export interface ArtefactWatchOptions {
@@ -12,7 +13,8 @@ export interface ArtefactWatchOptions {
 }
 
 interface Watched {
-  readonly inode: number;
+  /** {@link fileIdentity} */
+  readonly identity: string;
   readonly watcher: FSWatcher;
 }
 
@@ -29,12 +31,12 @@ export class ArtefactWatch {
   /** Takes up directories that have come, or were replaced, since the last call. */
   follow(): void {
     for (const path of this.#options.directories) {
-      const inode = statSync(path, { throwIfNoEntry: false })?.ino;
+      const identity = fileIdentity(path);
       const watched = this.#watched.get(path);
-      if (watched?.inode === inode) continue;
+      if (watched?.identity === identity) continue;
       watched?.watcher.close();
       this.#watched.delete(path);
-      if (inode !== undefined) this.#watch(path, inode);
+      if (identity !== undefined) this.#watch(path, identity);
     }
   }
 
@@ -43,14 +45,14 @@ export class ArtefactWatch {
     this.#watched.clear();
   }
 
-  #watch(path: string, inode: number): void {
+  #watch(path: string, identity: string): void {
     try {
       const watcher = watch(path, { persistent: false }, (_event, name) => {
         // Files that are not whole yet are hidden.
         if (name?.startsWith(".") !== true) this.#options.onChange();
       });
       watcher.on("error", (error) => this.#broken(path, error));
-      this.#watched.set(path, { inode, watcher });
+      this.#watched.set(path, { identity, watcher });
     } catch (error) {
       this.#broken(path, error);
     }

@@ -1,10 +1,11 @@
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
+import { fileIdentity } from "./file-identity.ts";
 
 /** What the watch needs and whom it tells. */
 export interface SwitchSocketsOptions {
@@ -21,7 +22,8 @@ const SETTLED_MS = 500;
 const QUIET_MS = 5_000;
 
 interface Watched {
-  readonly inode: number;
+  /** {@link fileIdentity} */
+  readonly identity: string;
   readonly watch: DirectoryWatch;
 }
 
@@ -45,14 +47,14 @@ export class SwitchSockets {
   async follow(): Promise<void> {
     const pools = [...this.#options.context.pools.values()];
     const wanted = new Set(pools.flatMap(({ config }) => config.switchSockets ?? []));
-    for (const [directory, { watch, inode }] of this.#watched) {
-      if (wanted.has(directory) && inodeOf(directory) === inode) continue;
+    for (const [directory, { watch, identity }] of this.#watched) {
+      if (wanted.has(directory) && fileIdentity(directory) === identity) continue;
       this.#watched.delete(directory);
       await watch.close();
     }
     for (const directory of wanted) {
-      const inode = inodeOf(directory);
-      if (inode === undefined || this.#watched.has(directory) || this.#closing.signal.aborted) continue;
+      const identity = fileIdentity(directory);
+      if (identity === undefined || this.#watched.has(directory) || this.#closing.signal.aborted) continue;
       const broken = Promise.withResolvers<void>();
       const watch = watchDirectory({
         path: directory,
@@ -62,7 +64,7 @@ export class SwitchSockets {
           broken.resolve();
         },
       });
-      this.#watched.set(directory, { inode, watch });
+      this.#watched.set(directory, { identity, watch });
       await orAborted(Promise.race([watch.ready, broken.promise]), this.#closing.signal);
     }
   }
@@ -116,8 +118,4 @@ export class SwitchSockets {
       return false;
     }
   }
-}
-
-function inodeOf(directory: string): number | undefined {
-  return statSync(directory, { throwIfNoEntry: false })?.ino;
 }

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ContainerTurns } from "../../src/attachment/container-turns.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
+import { ArtefactWatch } from "../../src/reconcile/artefact-watch.ts";
 import { rebuildAllocations } from "../../src/reconcile/rebuild-allocations.ts";
 import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
 import { restoreArtefacts } from "../../src/reconcile/restore-artefacts.ts";
@@ -98,5 +99,23 @@ describe("a root without room for any of many allocations", () => {
     await restore();
     expect(failed).toHaveLength(ALLOCATIONS);
     expect(await readdir(root)).toHaveLength(ALLOCATIONS);
+  });
+});
+
+describe("a root that is mounted anew over the one before", () => {
+  it("is watched from the next look on", async () => {
+    const root = join(run.directory, "anew");
+    await mountRoot(root, 10);
+    let changes = 0;
+    const onChange = () => {
+      changes += 1;
+    };
+    const watch = new ArtefactWatch({ directories: [root], onChange, logger: silentLogger });
+    watch.follow();
+    await mountRoot(root, 10);
+    watch.follow();
+    await writeFile(join(root, "one"), "");
+    await expect.poll(() => changes).toBeGreaterThan(0);
+    watch.close();
   });
 });
