@@ -25,7 +25,7 @@ export default defineConfig({
             "test/machine/**/*.test.ts",
             "test/bench/**/*.test.ts",
           ],
-          testTimeout: 20_000,
+          testTimeout: 60_000,
         },
       },
       {
