@@ -222,6 +222,34 @@ describe(`routed ports of ${vppName}`, () => {
     expect(await rig.belongings()).toEqual(before);
   });
 
+  it("take their routes with them also where they were routed by half", async () => {
+    await dataplane.ensurePort(asked(), soon());
+    const [index, loopback] = [await indexOf(), Number(await routeTo(V4.gateway))];
+    await rig.withVpp((vpp) =>
+      vpp.request(
+        setUnnumbered,
+        { sw_if_index: loopback, unnumbered_sw_if_index: index, is_add: false },
+        soon(),
+      ),
+    );
+    expect(await dataplane.removePort("vhu0123456789ab", soon())).toBe(true);
+    for (const { address } of [V4, V6]) expect(await routeTo(address)).toBeUndefined();
+    expect(await rig.belongings()).toEqual([]);
+  });
+
+  it("leave routes alone that lead to somebody else by now", async () => {
+    await dataplane.ensurePort(asked(), soon());
+    await rig.makeForeignPort("foreign", join(rig.socketDirectory, "foreign"));
+    const [index, foreign] = [await indexOf(), await indexOf("foreign")];
+    await rig.withVpp(async (connection) => {
+      await changeRoute(connection, index, V4.address, false);
+      await changeRoute(connection, foreign, V4.address, true);
+    });
+    expect(await dataplane.removePort("vhu0123456789ab", soon())).toBe(true);
+    expect([await routeTo(V4.address), await routeTo(V6.address)]).toEqual([foreign, undefined]);
+    await rig.withVpp((connection) => changeRoute(connection, foreign, V4.address, false));
+  });
+
   it("come back when somebody deleted them, and leave no gateway when they do not", async () => {
     await dataplane.ensurePort(asked(), soon());
     await rig.removeBehindOurBack("vhu0123456789ab");

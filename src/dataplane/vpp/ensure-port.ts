@@ -249,7 +249,7 @@ async function undo(context: VppContext, request: PortRequest, failure: unknown)
     const connection = await context.client.connection(signal);
     const view = await context.views.read(connection, signal);
     const made = view.ports.find(({ name, mark }) => name === port && isSameAttachment(mark, request.owner));
-    if (made !== undefined) await deletePort(context, connection, view, made, signal);
+    if (made !== undefined) await deletePort(context, connection, view, made, signal, routingOf(request));
     // One that was made for this port was not used yet.
     if (request.settings.routed !== undefined) await settleGateways(context, connection, signal);
     context.logger.info({ port, reason: describeThrown(failure) }, "took back a port that was not made");

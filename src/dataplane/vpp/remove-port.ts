@@ -5,6 +5,7 @@ import { isGateway } from "./gateways.ts";
 import { isOfNode } from "./mark.ts";
 import { orders } from "./require-done.ts";
 import { settleGateways, unroutePort } from "./route-port.ts";
+import type { Routing } from "./routing.ts";
 import type { View, VppPort } from "./view.ts";
 import { deletePolicer, removePolicers } from "./wire-port.ts";
 import { policersOn } from "./wiring.ts";
@@ -34,6 +35,7 @@ export async function removePort(context: VppContext, name: string, signal: Abor
  * Deletes a port of ours with its sub-interfaces and policers, and with the routes to its guest, which VPP would keep.
  * The policers come off first: VPP does not take them
  * off an interface that it deletes, and the next one of this number would be limited.
+ * @param asked routing of a port that could not be made, which may be there by half
  */
 export async function deletePort(
   context: VppContext,
@@ -41,14 +43,14 @@ export async function deletePort(
   view: View,
   { index, name, subInterfaces }: VppPort,
   signal: AbortSignal,
+  asked?: Routing,
 ): Promise<void> {
   const stale = policersOn(view, context.node, name).filter((policer) => policer.index !== index);
-  const isRouted = view.unnumbered.has(index);
-  if (isRouted) await unroutePort(connection, index, signal);
+  const hadRoutes = await unroutePort(connection, index, asked, signal);
   await Promise.all([
     removePolicers(connection, { node: context.node, name, index, subInterfaces }, signal),
     ...stale.map(({ details }) => deletePolicer(connection, details.name, signal)),
     orders(connection, `port ${name}`, signal)(deleteVhostUser, { sw_if_index: index }),
   ]);
-  if (isRouted) await settleGateways(context, connection, signal);
+  if (hadRoutes || view.unnumbered.has(index)) await settleGateways(context, connection, signal);
 }

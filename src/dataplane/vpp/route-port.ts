@@ -5,6 +5,7 @@ import { dumpInterfaces } from "../../vpp-api/messages.ts";
 import {
   addNeighbor,
   addRoute,
+  dumpNeighbors,
   enableIp6,
   getTable,
   setTable,
@@ -12,6 +13,7 @@ import {
 } from "../../vpp-api/routing-messages.ts";
 import type { VppContext } from "./context.ts";
 import { ensureGateway, readGateways, removeUnusedGateways } from "./gateways.ts";
+import { goesBy, type HostRoute, inTables, NORMAL, removeRoute, routesBy, routeTo } from "./host-routes.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { type Order, orders } from "./require-done.ts";
 import {
@@ -23,13 +25,10 @@ import {
   STATIC,
   wantsIp6,
 } from "./routed-state.ts";
-import { type Address, addressKey, hostPrefix, printAddress, type Routing } from "./routing.ts";
+import { type Address, addressKey, printAddress, type Routing } from "./routing.ts";
 
 /** Flag of ip_neighbor: no route of its own; VPP gives it none where no network of the interface's covers it. */
 const WITHOUT_ROUTE = 2;
-/** fib_path_type of a path that goes out by an interface. */
-const NORMAL = 0;
-const NO_LABELS = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
 
 /** A port of ours, by what VPP knows it by. */
 export interface RoutedPort {
@@ -69,21 +68,34 @@ export async function routePort(
   });
 }
 
-/** Takes the routes to a port's guest back; all else goes with the interface. */
+/**
+ * Takes the routes to a port's guest back, also of one that was routed by half; all else goes with the interface. Each
+ * is known by the static neighbour that was made before it: a bridge's port has none.
+ * @param asked routing that may not have come as far as its neighbours or its table
+ * @returns whether there was something
+ */
 export async function unroutePort(
   connection: VppConnection,
   index: number,
+  asked: Pick<Routing, "hosts" | "vrf"> | undefined,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
+  // One that lacks any of them cannot have routed a port, and bridges' ports need none.
+  if (![getTable, dumpNeighbors, addRoute].every((needed) => connection.knows(needed))) return false;
   const [v4, v6, neighbors] = await Promise.all([
     connection.request(getTable, { sw_if_index: index, is_ipv6: false }, signal),
     connection.request(getTable, { sw_if_index: index, is_ipv6: true }, signal),
     readStaticNeighbors(connection, index, signal),
   ]);
-  const tables = [v4.vrf_id, v6.vrf_id] as const;
-  await Promise.all(
-    [...neighbors.values()].map((host) => removeRoute(connection, index, tables, host, signal)),
-  );
+  const { hosts, vrf } = asked ?? { hosts: [], vrf: 0 };
+  const strangers = hosts.filter((host) => !neighbors.has(addressKey(host)));
+  const candidates = [
+    ...inTables(neighbors.values(), [v4.vrf_id, v6.vrf_id]),
+    ...inTables(strangers, [vrf, vrf]),
+  ];
+  const routes = await routesBy(connection, index, candidates, signal);
+  await Promise.all(routes.map((route) => removeRoute(connection, index, route, signal)));
+  return candidates.length > 0;
 }
 
 /** Deletes our loopbacks that no port uses any more, and tells how many. */
@@ -106,9 +118,10 @@ export async function clearRouting(
 ): Promise<void> {
   await inGatewayTurn(context, `port ${name}`, signal, async () => {
     const state = await readRoutedState(connection, index, { hosts: [], vrf: 0 }, signal);
+    const old = await routesBy(connection, index, inTables(state.neighbors.values(), state.tables), signal);
     const order = orders(connection, `port ${name}`, signal);
     await Promise.all([
-      ...undo(connection, index, state, order, signal),
+      ...undo(connection, index, state, old, order, signal),
       ...(state.hasIp6 ? [order(enableIp6, { sw_if_index: index, enable: false })] : []),
       ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: 0 })),
     ]);
@@ -128,16 +141,23 @@ async function apply(
   const order = orders(connection, `port ${name}`, signal);
   const { vrf, hosts, mac } = routing;
   const wanted = wantsIp6(routing);
+  const known = inTables(state.neighbors.values(), state.tables);
+  const asked = inTables(hosts, [vrf, vrf]);
+  const isKnown = ({ host, table }: HostRoute) =>
+    known.some((one) => one.table === table && addressKey(one.host) === addressKey(host));
+  // One that outlived an interface of this number is not looked at again by adding it again.
+  const outlived = asked.filter(
+    (one) => !isKnown(one) && goesBy(state.routes.get(addressKey(one.host)) ?? [], index),
+  );
+  const old = [...(await routesBy(connection, index, known, signal)), ...outlived];
   await Promise.all([
-    ...undo(connection, index, state, order, signal),
+    ...undo(connection, index, state, old, order, signal),
     ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
     order(setUnnumbered, { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: true }),
     ...(state.hasIp6 === wanted ? [] : [order(enableIp6, { sw_if_index: index, enable: wanted })]),
-    ...hosts.flatMap((host) => [
-      order(addNeighbor, { is_add: true, neighbor: neighborOf(index, host, mac) }),
-      // One that outlived its interface is not looked at again by adding it again.
-      removeRoute(connection, index, [vrf, vrf], host, signal),
-      order(addRoute, { is_add: true, is_multipath: false, route: routeTo(host, vrf, index) }),
+    ...asked.flatMap((one) => [
+      order(addNeighbor, { is_add: true, neighbor: neighborOf(index, one.host, mac) }),
+      order(addRoute, { is_add: true, is_multipath: false, route: routeTo(one, index) }),
     ]),
   ]);
 }
@@ -146,17 +166,18 @@ async function apply(
 function undo(
   connection: VppConnection,
   index: number,
-  { neighbors, gateway, tables }: RoutedState,
+  { neighbors, gateway }: RoutedState,
+  routes: readonly HostRoute[],
   order: Order,
   signal: AbortSignal,
 ): readonly Promise<unknown>[] {
-  const taken = [...neighbors.values()].flatMap((host) => {
-    const values = { is_add: false, neighbor: neighborOf(index, host, host.mac_address) };
-    return [
-      removeRoute(connection, index, tables, host, signal),
-      connection.request(addNeighbor, values, signal),
-    ];
-  });
+  const taken = [
+    ...routes.map((route) => removeRoute(connection, index, route, signal)),
+    ...[...neighbors.values()].map((host) => {
+      const values = { is_add: false, neighbor: neighborOf(index, host, host.mac_address) };
+      return connection.request(addNeighbor, values, signal);
+    }),
+  ];
   if (gateway === undefined) return taken;
   const use = { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: false };
   return [...taken, order(setUnnumbered, use)];
@@ -168,30 +189,6 @@ function neighborOf(
   mac_address: Buffer,
 ): Asked<typeof addNeighbor>["neighbor"] {
   return { sw_if_index, flags: STATIC | WITHOUT_ROUTE, mac_address, af, un };
-}
-
-/** Only the way by this interface; one that is not there is fine. */
-async function removeRoute(
-  connection: VppConnection,
-  index: number,
-  tables: RoutedState["tables"],
-  host: Address,
-  signal: AbortSignal,
-): Promise<void> {
-  const route = routeTo(host, tables[host.af === 0 ? 0 : 1], index);
-  await connection.request(addRoute, { is_add: false, is_multipath: true, route }, signal);
-}
-
-/** Without a next hop the host is on the link itself, and so its own neighbour. */
-function routeTo(host: Address, table_id: number, sw_if_index: number): Asked<typeof addRoute>["route"] {
-  const nh = { address: Buffer.alloc(16), via_label: 0, obj_id: 0, classify_table_index: 0 };
-  const path = { sw_if_index, table_id: 0, rpf_id: 0, weight: 1, preference: 0, type: NORMAL, flags: 0 };
-  return {
-    table_id,
-    stats_index: 0,
-    prefix: hostPrefix({ af: host.af, un: host.un }),
-    paths: [{ ...path, proto: host.af, nh, n_labels: 0, label_stack: NO_LABELS }],
-  };
 }
 
 async function refuseTaken(

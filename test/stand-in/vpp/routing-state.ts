@@ -115,6 +115,9 @@ export class RoutingState {
     const there = this.#routes.get(key) ?? [];
     if (asked.some((path) => !this.#interfaces.has(Number(path.sw_if_index)))) return -54;
     const others = there.filter((path) => asked.every((one) => one.sw_if_index !== path.sw_if_index));
+    if (is_add !== true && there.length > 0 && others.length === there.length) {
+      throw new Error(`a way that route ${key} does not have is taken off it, which VPP may not survive`);
+    }
     const kept = is_multipath === true ? others : [];
     const now = is_add === true ? [...kept, ...asked.map((path) => ({ ...path, address: un }))] : kept;
     if (now.length === 0) this.#routes.delete(key);
