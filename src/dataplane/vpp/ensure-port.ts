@@ -10,6 +10,7 @@ import {
 } from "../../vpp-api/messages.ts";
 import { INTERFACE_EXISTS } from "../../vpp-api/retval.ts";
 import type { PortRequest, PortState } from "../port.ts";
+import { allDone } from "./all-done.ts";
 import { createBridge, findBridge } from "./bridges.ts";
 import { allDifferences } from "./check-port.ts";
 import { checkRequest, MTU_MAX } from "./check-request.ts";
@@ -106,13 +107,13 @@ async function step(
     if (index === undefined) return undefined;
     const made = { node: context.node, name: request.name, index, subInterfaces: [] };
     await removeStale(connection, view, made, signal);
-    const wire = () => wirePort(connection, made, wiring, signal);
-    await Promise.all([
-      setDetails(connection, made, request, signal),
-      routing === undefined
-        ? wire()
-        : routePort(context, connection, made, routing, { isNew: true }, signal).then(wire),
-    ]);
+    const connect = async () => {
+      const isThere =
+        routing === undefined ||
+        (await routePort(context, connection, made, routing, { isNew: true }, signal));
+      if (isThere) await wirePort(connection, made, wiring, signal);
+    };
+    await allDone([setDetails(connection, made, request, signal), connect()]);
     return readBack(connection, index, request, signal);
   }
   const differences = portDifferences(view, port, request, bridge?.bd_id);
@@ -122,9 +123,9 @@ async function step(
   }
   const wired = { node: context.node, name: port.name, index: port.index, subInterfaces: port.subInterfaces };
   if (routing === undefined && view.unnumbered.has(port.index)) {
-    await clearRouting(context, connection, wired, signal);
+    if (!(await clearRouting(context, connection, wired, signal))) return undefined;
   }
-  await Promise.all([
+  await allDone([
     differences.details.length === 0 ? undefined : setDetails(connection, wired, request, signal),
     differences.wiring.length === 0 ? undefined : wirePort(connection, wired, wiring, signal),
   ]);

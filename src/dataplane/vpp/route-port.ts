@@ -39,6 +39,7 @@ export interface RoutedPort {
 /**
  * Makes a port's routing as asked where it differs: its table, the loopback whose addresses it uses, and for each
  * address of the guest a route to it by this interface and its MAC.
+ * @returns false where the interface was not that port any more when its turn came; then nothing is done
  * @throws Failure port-conflict where an address is somebody else's already, dataplane-unfit
  */
 export async function routePort(
@@ -48,7 +49,7 @@ export async function routePort(
   routing: Routing,
   { isNew }: { readonly isNew: boolean },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const read = () =>
     Promise.all([
       readRoutedState(connection, port.index, routing, signal),
@@ -57,14 +58,19 @@ export async function routePort(
   const differs = ([state, gateways]: Awaited<ReturnType<typeof read>>) =>
     routingDifferences(port.name, port.index, state, gateways, routing).length > 0;
   // A route that outlived an interface of this number looks as if it were right, and leads nowhere.
-  if (!isNew && !differs(await read())) return;
-  await inGatewayTurn(context, `port ${port.name}`, signal, async () => {
-    const [state, gateways] = await read();
+  if (!isNew && !differs(await read())) return true;
+  return inGatewayTurn(context, `port ${port.name}`, signal, async () => {
+    const [isThere, [state, gateways]] = await Promise.all([
+      isStillPort(context, connection, port, signal),
+      read(),
+    ]);
+    if (!isThere) return false;
     await refuseTaken(context, connection, port, routing, state, signal);
     const owner = { node: context.node, port: port.name };
     const gateway = await ensureGateway(connection, gateways, routing, owner, signal);
     await apply(connection, port, routing, state, gateway, signal);
     if (state.gateway !== undefined) await removeUnusedGateways(connection, context.node, signal);
+    return true;
   });
 }
 
@@ -109,14 +115,19 @@ export function settleGateways(
   );
 }
 
-/** Makes a routed port one that can be a bridge's again; its guest stays connected. */
+/**
+ * Makes a routed port one that can be a bridge's again; its guest stays connected.
+ * @returns as {@link routePort} does
+ */
 export async function clearRouting(
   context: VppContext,
   connection: VppConnection,
-  { name, index }: RoutedPort,
+  port: RoutedPort,
   signal: AbortSignal,
-): Promise<void> {
-  await inGatewayTurn(context, `port ${name}`, signal, async () => {
+): Promise<boolean> {
+  const { name, index } = port;
+  return inGatewayTurn(context, `port ${name}`, signal, async () => {
+    if (!(await isStillPort(context, connection, port, signal))) return false;
     const state = await readRoutedState(connection, index, { hosts: [], vrf: 0 }, signal);
     const old = await routesBy(connection, index, inTables(state.neighbors.values(), state.tables), signal);
     const order = orders(connection, `port ${name}`, signal);
@@ -126,7 +137,21 @@ export async function clearRouting(
       ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: 0 })),
     ]);
     await removeUnusedGateways(connection, context.node, signal);
+    return true;
   });
+}
+
+/** While a call waits for its turn somebody may delete the interface, and VPP gives its number to the next. */
+async function isStillPort(
+  { node }: VppContext,
+  connection: VppConnection,
+  { name, index }: RoutedPort,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const ask = { sw_if_index: index, name_filter_valid: false, name_filter: "" };
+  const [row] = await connection.dump(dumpInterfaces, ask, signal);
+  const mark = row && parseMark(row.tag);
+  return mark?.name === name && isOfNode(mark, node);
 }
 
 /** Undoes what there is and makes it anew, in one write: VPP does not move an interface that uses another's addresses. */
