@@ -13,11 +13,10 @@ import {
 } from "../../vpp-api/routing-messages.ts";
 import type { VppContext } from "./context.ts";
 import { ensureGateway, readGateways, removeUnusedGateways } from "./gateways.ts";
-import { goesBy, type HostRoute, inTables, NORMAL, removeRoute, routesBy, routeTo } from "./host-routes.ts";
+import { goesBy, type HostRoute, inTables, removeRoute, routesBy, routeTo } from "./host-routes.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { type Order, orders } from "./require-done.ts";
 import {
-  type Path,
   type RoutedState,
   readRoutedState,
   readStaticNeighbors,
@@ -25,7 +24,8 @@ import {
   STATIC,
   wantsIp6,
 } from "./routed-state.ts";
-import { type Address, addressKey, printAddress, type Routing } from "./routing.ts";
+import { type Address, addressKey, type Routing } from "./routing.ts";
+import { refuseTaken } from "./taken-addresses.ts";
 
 /** Flag of ip_neighbor: no route of its own; VPP gives it none where no network of the interface's covers it. */
 const WITHOUT_ROUTE = 2;
@@ -214,49 +214,6 @@ function neighborOf(
   mac_address: Buffer,
 ): Asked<typeof addNeighbor>["neighbor"] {
   return { sw_if_index, flags: STATIC | WITHOUT_ROUTE, mac_address, af, un };
-}
-
-async function refuseTaken(
-  context: VppContext,
-  connection: VppConnection,
-  port: RoutedPort,
-  routing: Routing,
-  { routes }: RoutedState,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const host of routing.hosts) {
-    for (const path of routes.get(addressKey(host)) ?? []) {
-      const holder = await holderOf(context, connection, port, host, path, signal);
-      if (holder === undefined) continue;
-      throw new Failure({
-        code: "port-conflict",
-        what: `address ${printAddress(host)} of VRF ${routing.vrf} is routed to ${holder} already`,
-        where: `port ${port.name}`,
-        fix: "let no two networks of one VRF give the same addresses",
-      });
-    }
-  }
-}
-
-/** Who has an address; undefined where it is this port, or what an interface that is gone has left. */
-async function holderOf(
-  { node }: VppContext,
-  connection: VppConnection,
-  port: RoutedPort,
-  host: Address,
-  { type, sw_if_index }: Path,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  if (type !== NORMAL) return "VPP itself";
-  if (sw_if_index === port.index) return undefined;
-  const ask = { sw_if_index, name_filter_valid: false, name_filter: "" };
-  const [row] = await connection.dump(dumpInterfaces, ask, signal);
-  if (row === undefined) return undefined;
-  const mark = parseMark(row.tag);
-  if (mark === undefined || !isOfNode(mark, node)) return `interface ${row.interface_name}`;
-  // The number may be of a port that is newer than the route.
-  const neighbors = await readStaticNeighbors(connection, sw_if_index, signal);
-  return neighbors.has(addressKey(host)) ? `port ${mark.name}` : undefined;
 }
 
 function inGatewayTurn<Value>(
