@@ -1,3 +1,5 @@
+import { BlockList, isIPv4 } from "node:net";
+
 /** The four bytes of an IPv4 address. */
 export function ipv4Bytes(address: string): Buffer {
   return Buffer.from(address.split(".").map(Number));
@@ -12,4 +14,26 @@ export function ipv6Bytes(address: string): Buffer {
   const [head = [], tail = []] = words.split("::").map((part) => part.split(":").filter(Boolean));
   const zeros = new Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
   return Buffer.from([...head, ...zeros, ...tail].map((word) => word.padStart(4, "0")).join(""), "hex");
+}
+
+/** Why an address cannot be that of one host that others reach by routes; undefined for one that can. */
+export function whyNotRoutable(address: string): string | undefined {
+  return KINDS.find(([, blocked]) => blocked.check(address, isIPv4(address) ? "ipv4" : "ipv6"))?.[0];
+}
+
+/** RFC 6890 and RFC 4291 section 2.4. */
+const KINDS = [
+  ["is unspecified", blockList(["0.0.0.0", 8], ["::", 128])],
+  ["is of the loopback", blockList(["127.0.0.0", 8], ["::1", 128])],
+  ["is of one link only", blockList(["169.254.0.0", 16], ["fe80::", 10])],
+  ["is a multicast group", blockList(["224.0.0.0", 4], ["ff00::", 8])],
+  ["is the broadcast address", blockList(["255.255.255.255", 32])],
+] as const;
+
+function blockList(...networks: readonly (readonly [network: string, prefix: number])[]): BlockList {
+  const list = new BlockList();
+  for (const [network, prefix] of networks) {
+    list.addSubnet(network, prefix, isIPv4(network) ? "ipv4" : "ipv6");
+  }
+  return list;
 }

@@ -53,6 +53,12 @@ describe("a request for a port of VPP", () => {
     ["a gateway of the other family", [{ address: "10.0.0.5", gateway: "fd00::1" }]],
     ["a gateway that is the guest", [{ address: "fd00::5", gateway: "fd00:0::5" }]],
     ["a gateway of one link", [{ address: "fd00::5", gateway: "fe80::1" }]],
+    ["a gateway that is a group", [{ address: "10.0.0.5", gateway: "224.0.0.1" }]],
+    ["an address of one link", [{ address: "fe80::5", gateway: "fd00::1" }]],
+    ["an IPv4 address of one link", [{ address: "169.254.0.5", gateway: "10.0.0.1" }]],
+    ["an address of the loopback", [{ address: "0:0:0:0:0:0:0:1", gateway: "fd00::1" }]],
+    ["an address that is a group", [{ address: "239.0.0.5", gateway: "10.0.0.1" }]],
+    ["an unspecified address", [{ address: "::", gateway: "fd00::1" }]],
   ])("is refused for a routed port with %s", (_, hosts) => {
     expect(codeOf(request({ routed: { vrf: 0, hosts } }))).toBe("invalid-network-config");
   });

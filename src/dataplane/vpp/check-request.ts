@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { Failure, type FailureOptions } from "../../failure/failure.ts";
+import { whyNotRoutable } from "../../names/ip-address.ts";
 import type { PortSettings, VlanSettings } from "../../port-settings/port-settings.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
@@ -72,14 +73,18 @@ function* routedProblems(settings: PortSettings): Generator<Problem> {
   if (routed.hosts.length === 0) yield ["routed", "a routed port needs an address from IPAM"];
   const addresses = new Set(routed.hosts.map(({ address }) => addressKey(addressOf(address))));
   for (const { address, gateway } of routed.hosts) {
-    if (gateway === undefined) {
+    const why = whyNotRoutable(address);
+    const whyGateway = gateway && whyNotRoutable(gateway);
+    if (why !== undefined) {
+      yield ["routed", `the guest's address ${address} ${why}; VPP cannot route to it`];
+    } else if (gateway === undefined) {
       yield ["routed", `IPAM gave no gateway for ${address}, which VPP is to answer for`];
     } else if (isIP(gateway) !== isIP(address)) {
       yield ["routed", `gateway ${gateway} of ${address} is of the other address family`];
     } else if (addresses.has(addressKey(addressOf(gateway)))) {
       yield ["routed", `gateway ${gateway} is the guest's own address`];
-    } else if (/^(?:fe[89ab]|ff)/i.test(gateway) || gateway.startsWith("169.254.")) {
-      yield ["routed", `gateway ${gateway} is of one link only; VPP shares it among the ports of a network`];
+    } else if (whyGateway !== undefined) {
+      yield ["routed", `gateway ${gateway} ${whyGateway}; VPP shares it among the ports of a network`];
     }
   }
 }
