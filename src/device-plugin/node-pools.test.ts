@@ -1,3 +1,6 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
@@ -83,6 +86,22 @@ describe("the pools of a daemon that starts while pods hold devices", () => {
     expect(opened).toHaveLength(1);
     expect(pools.byName.get("b")?.dataplane).toBe(pools.byName.get("a")?.dataplane);
     expect(pools.byName.get("b")?.config.dataplane.bridge).toBe("br1");
+  });
+
+  it("shares one connection between paths that lead to the same socket, also while it is not there", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "kvu-pools-"));
+    await mkdir(join(directory, "run"));
+    await symlink("run", join(directory, "link"));
+    const at = (name: string) => ({ ...VPP, apiSocket: join(directory, name, "s") });
+    start([pool("a", at("run")), pool("b", at("link")), pool("c", VPP)]);
+    expect(opened).toHaveLength(2);
+    expect(pools.byName.get("b")?.dataplane).toBe(pools.byName.get("a")?.dataplane);
+    await writeFile(join(directory, "elsewhere"), "");
+    await symlink("../elsewhere", join(directory, "run", "s"));
+    const configured = [...pools.byName.values()].map(({ config }) => config);
+    pools.replace(configured);
+    expect(opened).toHaveLength(2);
+    await rm(directory, { recursive: true });
   });
 
   it("a pool whose database has another address keeps the old switch until its last device is freed", async () => {

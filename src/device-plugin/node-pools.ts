@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Pool } from "../attachment/node-context.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
+import { isSameSwitch, socketOf } from "../dataplane/same-switch.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { DeviceUses } from "./device-uses.ts";
 import { recordedPool } from "./recorded-pool.ts";
@@ -28,7 +29,8 @@ export class NodePools {
   readonly #retired = new Set<string>();
   /** Configured with another switch than the one that pods have ports in; by name, as they are configured. */
   readonly #held = new Map<string, PoolConfig>();
-  readonly #switches = new Map<string, Dataplane>();
+  /** With what each was opened; compared anew each time, for a path may lead elsewhere by then. */
+  readonly #switches = new Map<Dataplane, PoolConfig["dataplane"]>();
   readonly #unsubscribe: () => void;
   #closing: Promise<void> = Promise.resolve();
 
@@ -86,7 +88,7 @@ export class NodePools {
       if (was !== undefined && this.#isToKeep(was, is)) {
         this.#pools.set(pool, { config: was, dataplane: this.#switch(was.dataplane) });
       } else if (is === undefined) {
-        const reason = was === undefined ? "no record tells its switch" : `no ${addressOf(was.dataplane)}`;
+        const reason = was === undefined ? "no record tells its switch" : `no ${socketOf(was.dataplane)}`;
         logger.error(
           { pool, reason },
           "pods hold devices of a pool that is not configured; put it back until they are gone",
@@ -97,9 +99,9 @@ export class NodePools {
 
   #isToKeep(was: PoolConfig, is: PoolConfig | undefined): boolean {
     const { isThere = existsSync, logger } = this.#options;
-    const before = addressOf(was.dataplane);
+    const before = socketOf(was.dataplane);
     if (is === undefined) return isThere(before);
-    const now = addressOf(is.dataplane);
+    const now = socketOf(is.dataplane);
     if (now === before) return false;
     // While neither is there, nobody can tell whether it moved.
     if (isThere(before) || !isThere(now)) return true;
@@ -112,11 +114,7 @@ export class NodePools {
     const { uses, logger } = this.#options;
     const { name } = config;
     const old = this.#pools.get(name);
-    if (
-      old === undefined ||
-      !uses.has(name) ||
-      switchKey(old.config.dataplane) === switchKey(config.dataplane)
-    ) {
+    if (old === undefined || !uses.has(name) || isSameSwitch(old.config.dataplane, config.dataplane)) {
       if (this.#held.delete(name)) logger.info({ pool: name }, "the pool is at its configured switch");
       this.#pools.set(name, { config, dataplane: this.#switch(config.dataplane) });
       return;
@@ -142,9 +140,9 @@ export class NodePools {
   }
 
   #switch(config: PoolConfig["dataplane"]): Dataplane {
-    const key = switchKey(config);
-    const dataplane = this.#switches.get(key) ?? this.#options.open(config);
-    this.#switches.set(key, dataplane);
+    const [open] = [...this.#switches].find(([, where]) => isSameSwitch(where, config)) ?? [];
+    const dataplane = open ?? this.#options.open(config);
+    if (open === undefined) this.#switches.set(dataplane, config);
     return dataplane;
   }
 
@@ -161,9 +159,9 @@ export class NodePools {
 
   #closeUnused(): void {
     const used = new Set([...this.#pools.values()].map(({ dataplane }) => dataplane));
-    for (const [key, dataplane] of this.#switches) {
+    for (const dataplane of this.#switches.keys()) {
       if (used.has(dataplane)) continue;
-      this.#switches.delete(key);
+      this.#switches.delete(dataplane);
       // One that does not close must not keep the others.
       this.#closing = this.#closing
         .then(() => dataplane.close())
@@ -172,14 +170,4 @@ export class NodePools {
         });
     }
   }
-}
-
-/** The socket that tells one switch from another; its other keys may change without it becoming another one. */
-function addressOf(dataplane: PoolConfig["dataplane"]): string {
-  return dataplane.type === "ovs-dpdk" ? dataplane.database : dataplane.apiSocket;
-}
-
-/** The same for pools of one switch, whatever their bridges. */
-function switchKey({ bridge: _, ...where }: PoolConfig["dataplane"]): string {
-  return JSON.stringify(where);
 }

@@ -1,4 +1,5 @@
 import { openDataplane } from "../../dataplane/open-dataplane.ts";
+import { isSameSwitch } from "../../dataplane/same-switch.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { CONFIG_FILE, findConfig } from "../settings.ts";
@@ -72,15 +73,13 @@ export async function examine(host: CheckedHost, signal: AbortSignal): Promise<r
 
 /** One connection to each switch, however many pools stand for it. */
 function openSwitches(config: { readonly node: string; readonly pools: readonly CheckedSwitch["pool"][] }) {
-  const opened = new Map<string, CheckedSwitch["dataplane"]>();
-  return config.pools.map((pool): CheckedSwitch => {
-    const { bridge: _, ...where } = pool.dataplane;
-    const key = JSON.stringify(where);
-    const options = { node: config.node, logger: silentLogger, ownersOf: () => [] };
-    const dataplane = opened.get(key) ?? openDataplane(pool.dataplane, options);
-    opened.set(key, dataplane);
-    return { pool, dataplane };
-  });
+  const opened: CheckedSwitch[] = [];
+  const options = { node: config.node, logger: silentLogger, ownersOf: () => [] };
+  for (const pool of config.pools) {
+    const same = opened.find((one) => isSameSwitch(one.pool.dataplane, pool.dataplane));
+    opened.push({ pool, dataplane: same?.dataplane ?? openDataplane(pool.dataplane, options) });
+  }
+  return opened;
 }
 
 async function tried(check: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {

@@ -1,0 +1,32 @@
+import { realpathSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { DataplaneConfig } from "./open-dataplane.ts";
+
+/**
+ * Where a path leads, as far as it exists: two paths to one socket (`/run` and `/var/run`, a link) give the same. A
+ * switch that is away may have no socket, so what is missing stays as it is written.
+ */
+export function whereLeads(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(whereLeads(parent), basename(path));
+  }
+}
+
+/** Path of the socket that tells one switch from another; its other keys may change without it becoming another one. */
+export function socketOf(config: DataplaneConfig): string {
+  return whereLeads(config.type === "ovs-dpdk" ? config.database : config.apiSocket);
+}
+
+/** Whether one connection does for both. */
+export function isSameSwitch(one: DataplaneConfig, other: DataplaneConfig): boolean {
+  return one.type === other.type && socketOf(one) === socketOf(other) && runOf(one) === runOf(other);
+}
+
+/** Where the bridges' OpenFlow sockets are looked for, where that is said. */
+function runOf(config: DataplaneConfig): string | undefined {
+  const directory = config.type === "ovs-dpdk" ? config.runDirectory : undefined;
+  return directory && whereLeads(directory);
+}
