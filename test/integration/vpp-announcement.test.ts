@@ -156,9 +156,21 @@ describe("announcing a guest through VPP's stand-in", () => {
     await make();
     guest(true);
     await told("up");
-    vpp.refusesLines = true;
+    vpp.refusesLines = "all";
     expect([await announce(), await announce()]).toEqual([false, false]);
     expect(warnings.filter((line) => line.includes("cannot announce"))).toHaveLength(1);
     expect(vpp.streams).toEqual([]);
+  });
+
+  it("fails where VPP refuses a frame, and announces again once it takes them", async () => {
+    await watch();
+    await make();
+    guest(true);
+    await told("up");
+    vpp.refusesLines = "streams";
+    await expect(announce()).rejects.toMatchObject({ code: "port-failed", message: /pg0 is in use/ });
+    vpp.refusesLines = undefined;
+    expect(await announce()).toBe(true);
+    expect(warnings.filter((line) => line.includes("cannot announce"))).toEqual([]);
   });
 });

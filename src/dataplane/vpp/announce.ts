@@ -48,9 +48,10 @@ export class GuestAnnouncer {
       await this.#injector.inject(connection, row.interface_name, frames, signal);
       return true;
     } catch (thrown) {
-      if (!(thrown instanceof Failure) || thrown.code !== "dataplane-unfit") throw thrown;
-      // Refused for the interface, which went meanwhile, and not for want of a packet generator.
-      if ((await read()) === undefined) return false;
+      if (!(thrown instanceof Failure)) throw thrown;
+      // Refused for the interface, which went meanwhile.
+      if (thrown.code === "port-failed" && (await read()) === undefined) return false;
+      if (thrown.code !== "dataplane-unfit") throw thrown;
       this.#unfit.add(connection);
       logger.warn(
         { reason: describeThrown(thrown) },

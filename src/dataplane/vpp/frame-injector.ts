@@ -15,6 +15,8 @@ const SHOW = "show packet-generator";
 const LOOKS = 40;
 const LOOK_MS = 5;
 const UNDO_MS = 2_000;
+/** What VPP says of a command that it does not have; one that it has puts its own name before what it refuses. */
+const UNKNOWN = /^unknown input/;
 
 /**
  * Has VPP take frames as if they had come in by an interface, with all that it does to such: VLANs, policers, learning
@@ -32,7 +34,8 @@ export class FrameInjector {
 
   /**
    * @param name VPP's name of the interface
-   * @throws Failure dataplane-unfit where VPP cannot do it, dataplane-unavailable, dataplane-timeout
+   * @throws Failure dataplane-unfit where this VPP has no packet generator, port-failed where that refuses,
+   *   dataplane-unavailable, dataplane-timeout
    */
   async inject(
     connection: VppConnection,
@@ -108,9 +111,10 @@ function parseStreams(table: string): ReadonlyMap<string, boolean> {
 async function execute(connection: VppConnection, cmd: string, signal: AbortSignal): Promise<string> {
   const { retval, reply } = await connection.request(executeLine, { cmd }, signal);
   if (retval >= 0) return reply;
-  throw new Failure({
-    code: "dataplane-unfit",
-    what: `VPP's packet generator refused: ${reply.trim().split("\n")[0]}`,
-    where: cmd.split(" ").slice(0, 3).join(" "),
-  });
+  const said = reply.trim().split("\n")[0] ?? "";
+  const where = cmd.split(" ").slice(0, 3).join(" ");
+  if (UNKNOWN.test(said)) {
+    throw new Failure({ code: "dataplane-unfit", what: `VPP has no packet generator: ${said}`, where });
+  }
+  throw new Failure({ code: "port-failed", what: `VPP's packet generator refused: ${said}`, where });
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { flagsOf, HANDLERS } from "./handlers.ts";
-import { done } from "./outcome.ts";
+import { done, type Outcome } from "./outcome.ts";
 import { type Interface, SwitchState } from "./state.ts";
 import { answers, type Definition, printFields, readFields, requests } from "./wire-format.ts";
 
@@ -10,7 +10,8 @@ const HEADER_BYTES = 16;
 const HELLO_ID = 15;
 const WELCOME_ID = 16;
 const HELLO_BYTES = 70;
-const REFUSED_LINE = done("cli_inband", -1, { reply: "unknown input `packet-generator'\n" });
+const NO_GENERATOR = done("cli_inband", -1, { reply: "unknown input `packet-generator'\n" });
+const NO_STREAM = done("cli_inband", -1, { reply: "packet-generator new: pg0 is in use\n" });
 
 /** What the stand-in is to be like. */
 export interface VppStandInOptions {
@@ -30,8 +31,8 @@ export interface VppStandInOptions {
 export class VppStandIn {
   /** What clients did that they must not do, one sentence each. */
   readonly violations: string[] = [];
-  /** Whether its command line refuses what is written. */
-  refusesLines = false;
+  /** Whether its command line has no packet generator, or refuses that a stream is made. */
+  refusesLines: "all" | "streams" | undefined;
   readonly #options: VppStandInOptions;
   #state = new SwitchState();
   #server: Server | undefined;
@@ -154,13 +155,19 @@ export class VppStandIn {
       }
       client.eventPid = isWanted ? Number(ask.pid) : undefined;
     }
-    const isRefused = definition.name === "cli_inband" && this.refusesLines;
-    const { says, changed = [] } = isRefused ? REFUSED_LINE : handler(this.#state, ask);
+    const refused = definition.name === "cli_inband" ? this.#refused(String(ask.cmd)) : undefined;
+    const { says, changed = [] } = refused ?? handler(this.#state, ask);
     for (const { index: touched, deleted } of changed) this.#tell(touched, deleted);
     for (const [name, fields] of says) {
       const answer = name.startsWith("control_ping") ? { ...fields, client_index: index } : fields;
       this.#say(socket, name, context, answer);
     }
+  }
+
+  #refused(line: string): Outcome | undefined {
+    if (this.refusesLines === "all") return NO_GENERATOR;
+    const isNew = line.startsWith("packet-generator new ");
+    return isNew && this.refusesLines === "streams" ? NO_STREAM : undefined;
   }
 
   #welcome(socket: Socket, message: Buffer): number {
