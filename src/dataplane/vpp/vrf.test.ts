@@ -1,0 +1,51 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
+import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
+import { addTable, dumpTables } from "../../vpp-api/routing-messages.ts";
+import { MAX_TABLES, requireVrf, tableName } from "./vrf.ts";
+
+const soon = () => AbortSignal.timeout(5000);
+
+let directory: string;
+let vpp: VppStandIn;
+let connection: VppConnection;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "vpp-"));
+  const path = join(directory, "api.sock");
+  vpp = new VppStandIn({ path });
+  await vpp.start();
+  connection = await connectVpp({ path }, soon());
+});
+afterEach(async () => {
+  connection.close();
+  await vpp.kill();
+  await rm(directory, { recursive: true, force: true });
+  expect(vpp.violations).toEqual([]);
+});
+
+const need = (vrf: number) => requireVrf(connection, { vrf, createVrf: true }, "p", soon());
+const make = (table_id: number, is_ip6: boolean, name = "") =>
+  connection.request(addTable, { is_add: true, table: { table_id, is_ip6, name } }, soon());
+const tables = async () => (await connection.dump(dumpTables, {}, soon())).map(({ table }) => table);
+
+it("networks make tables up to a limit, which those of others do not count to", async () => {
+  await make(9, true, "somebody's");
+  for (let vrf = 1001; vrf < 1000 + MAX_TABLES; vrf += 1) await make(vrf, true, tableName(vrf));
+  await need(7);
+  await need(7);
+  await expect(need(8)).rejects.toMatchObject({ code: "dataplane-unfit", fix: /ip6 table add 8/ });
+  const made = (await tables()).filter(({ name }) => name === tableName(7));
+  expect(made.map(({ table_id, is_ip6 }) => [table_id, is_ip6])).toEqual([
+    [7, false],
+    [7, true],
+  ]);
+  // One that is ours for IPv6 alone is made whole, and one that is there is fine.
+  await need(1001);
+  await make(8, false);
+  await make(8, true);
+  await need(8);
+});
