@@ -35,8 +35,8 @@ export class ObservedDataplanes {
       checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
       numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
-      inspectPorts: (signal) => this.#call("inspect-ports", () => dataplane.inspectPorts(signal)),
-      version: (signal) => this.#call("version", () => dataplane.version(signal)),
+      inspectPorts: (signal) => this.#look("inspect-ports", () => dataplane.inspectPorts(signal)),
+      version: (signal) => this.#look("version", () => dataplane.version(signal)),
       removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
       portsSettled: (signal) => this.#call("ports-settled", () => dataplane.portsSettled(signal)),
       watchLinks: (onLink, signal) => dataplane.watchLinks(onLink, signal),
@@ -68,11 +68,28 @@ export class ObservedDataplanes {
       run,
       () => "ok",
       (code, seconds) => {
-        const outcome = outcomeOf(code);
-        this.#metrics.observe("vhostuser_dataplane_call_duration_seconds", { call, outcome }, seconds);
+        this.#observe(call, outcomeOf(code), seconds);
         if (code !== "ok") countError(this.#metrics, "dataplane", code);
       },
     );
+  }
+
+  /**
+   * For who looks at the node's status: a look that fails is told to them, and counts nowhere. Else an operator who
+   * watches a switch that is away would raise what alerts are made of.
+   */
+  #look<Value>(call: Call, run: () => Promise<Value>): Promise<Value> {
+    return timed(
+      run,
+      () => "ok",
+      (code, seconds) => {
+        if (code === "ok") this.#observe(call, "ok", seconds);
+      },
+    );
+  }
+
+  #observe(call: Call, outcome: string, seconds: number): void {
+    this.#metrics.observe("vhostuser_dataplane_call_duration_seconds", { call, outcome }, seconds);
   }
 
   /** A probe does not fail; that it found the switch unfit is an outcome of its own. */
@@ -82,11 +99,7 @@ export class ObservedDataplanes {
       () => "ok",
       (code, seconds, readiness) => {
         const outcome = readiness?.ready === false ? "unfit" : outcomeOf(code);
-        this.#metrics.observe(
-          "vhostuser_dataplane_call_duration_seconds",
-          { call: "probe" satisfies Call, outcome },
-          seconds,
-        );
+        this.#observe("probe", outcome, seconds);
       },
     );
   }
