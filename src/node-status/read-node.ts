@@ -11,10 +11,14 @@ import type { StatusSource } from "./status-source.ts";
 /** Interfaces or allocations between two turns of the event loop; each costs some 20 µs. */
 const AT_ONCE = 50;
 
+/** Allocate makes its directories before its record; longer than that takes. */
+const SETTLED_MS = 200;
+
 /** Reads everything about the node; a switch that does not answer before the signal fires is told as such. */
 export async function readNode(source: StatusSource, signal: AbortSignal): Promise<NodeStatus> {
   const { context, view, version, startedAt, clock } = source;
   const { records, config, pools } = context;
+  const before = namesOf(source);
   const [switches, ready, counts, directories] = await Promise.all([
     readSwitches(pools.values(), signal),
     probePools(pools, signal),
@@ -38,9 +42,11 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     const directory = lookAtAllocation(config.root, id);
     return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
   });
-  // Read after the switches were: what was made meanwhile has its record by now.
-  const asked = new Set(records.ports.list().map(({ portName }) => portName));
+  // Before and after the switches: what was made meanwhile has its record by now, what went had it then.
+  const after = namesOf(source);
+  const isNamed = (name: string) => before.has(name) || after.has(name) || isNamedByForeign(records, name);
   const ports = [...switches.values()].flatMap((one) => [...(one.ports?.values() ?? [])]);
+  const unnamed = directories.filter((id) => !isNamed(id));
   const { socketsMended, hoardsEmptied } = view.guard();
   return {
     node: config.node,
@@ -53,11 +59,9 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     interfaces,
     leftovers: {
       ports: ports
-        .filter(({ name }) => !asked.has(name) && !isNamedByForeign(records, name))
+        .filter(({ name }) => !isNamed(name))
         .map(({ name, bridge, owner }) => ({ name, bridge, pod: `${owner.podNamespace}/${owner.podName}` })),
-      directories: directories.filter(
-        (id) => records.allocations.get(id) === undefined && !isNamedByForeign(records, id),
-      ),
+      directories: unnamed.length === 0 ? [] : await stillUnnamed(source, unnamed, signal),
       records: [...records.allocations.unreadable, ...records.ports.unreadable].map(({ file, reason }) => ({
         file,
         reason,
@@ -75,6 +79,23 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     },
     ...(counts.lastPassAt === undefined ? {} : { lastPassAt: counts.lastPassAt }),
   };
+}
+
+/** Ports and directories that records ask for now. */
+function namesOf({ context: { records } }: StatusSource): ReadonlySet<string> {
+  const ports = records.ports.list().map(({ portName }) => portName);
+  return new Set([...ports, ...records.allocations.list().map(({ id }) => id)]);
+}
+
+/** Those that are there, and of which no record tells, at a second look too. */
+async function stillUnnamed(
+  { context: { config, records }, clock }: StatusSource,
+  unnamed: readonly string[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  await clock.sleep(SETTLED_MS, signal).catch(() => undefined);
+  const there = new Set(await listAllocationDirectories(config.root).catch(() => unnamed));
+  return unnamed.filter((id) => there.has(id) && records.allocations.get(id) === undefined);
 }
 
 function poolsOf(

@@ -24,6 +24,8 @@ let records: Records;
 let dataplane: MemoryDataplane;
 let server: HttpServer;
 let listPods: () => Promise<[]>;
+/** What happens between two looks. */
+let meanwhile: () => Promise<void>;
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-status-"));
@@ -33,6 +35,7 @@ beforeEach(async () => {
   records = await openRecords(join(directory, "records"));
   dataplane = new MemoryDataplane();
   listPods = async () => [];
+  meanwhile = async () => undefined;
   const pool = { name: "sockets", capacity: 2, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
   const config = parseConfig(JSON.stringify({ node: "n", root, pools: [pool] }), "test");
   const [first] = config.pools;
@@ -51,7 +54,7 @@ beforeEach(async () => {
       listPods: () => listPods(),
       version: "1.2.3",
       startedAt: 0,
-      clock: systemClock,
+      clock: { ...systemClock, sleep: () => meanwhile() },
     },
   });
 });
@@ -141,6 +144,47 @@ describe("the status of a node", () => {
       directories: ["zzzzzzzzzzzzzzzz"],
       records: [],
     });
+  });
+
+  it("takes for no leftover what a DEL takes away while it is read", async () => {
+    await attach();
+    await mkdir(join(directory, "root", ID));
+    const inspect = dataplane.inspectPorts.bind(dataplane);
+    const port = { name: "vhu1", bridge: "br0", socketPath: "/x", owner: {}, link: "down", connected: false };
+    dataplane.ports.set("vhu1", port as never);
+    dataplane.inspectPorts = async (signal) => {
+      const ports = await inspect(signal);
+      for (const { containerId, interfaceName } of records.ports.list()) {
+        await records.ports.remove(`${containerId}@${interfaceName}`);
+      }
+      await records.allocations.remove(ID);
+      return ports;
+    };
+    expect((await node()).leftovers).toEqual({ ports: [], directories: [], records: [] });
+    expect(records.ports.list()).toEqual([]);
+    expect((await node()).leftovers).toMatchObject({ ports: [{ name: "vhu1" }], directories: [ID] });
+  });
+
+  it("takes for no leftover what an Allocate has just begun to make", async () => {
+    await mkdir(join(directory, "root", ID));
+    meanwhile = attach;
+    expect((await node()).leftovers.directories).toEqual([]);
+    expect(records.ports.list()).toHaveLength(1);
+  });
+
+  it("asks a switch that is not ready for no differences of a trace", async () => {
+    await attach();
+    let asked = 0;
+    dataplane.checkPort = async () => {
+      asked += 1;
+      return [];
+    };
+    dataplane.dead = true;
+    const trace = async () =>
+      traceShape.parse(JSON.parse((await ask("/v1/trace?pod=web")).body)).interfaces[0];
+    expect(await trace()).toMatchObject({ switch: { ready: false } });
+    dataplane.dead = false;
+    expect([asked, (await trace())?.switch, asked]).toEqual([0, { ready: true }, 1]);
   });
 
   it("is told whole while the switch is away, with what it says", async () => {
