@@ -16,6 +16,7 @@ import { commandHelp, programHelp } from "./help/help.ts";
 import { PODS, runCompletion } from "./help/run-completion.ts";
 import { findSocket } from "./settings.ts";
 import { runStatus } from "./status/run-status.ts";
+import { printableText } from "./terminal/printable.ts";
 import type { Screen } from "./terminal/screen.ts";
 import { runTop } from "./top/run-top.ts";
 import { runTrace } from "./trace/run-trace.ts";
@@ -59,7 +60,7 @@ export async function runCtl(options: CtlOptions): Promise<ExitCode> {
     }
     return await runCommand(command, rest, options);
   } catch (error) {
-    complain(`vhostuserctl: ${describeThrown(error)}\n`);
+    complain(`vhostuserctl: ${printableText(describeThrown(error))}\n`);
     return EXIT.unreachable;
   }
 }

@@ -1,5 +1,6 @@
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
+import { printable } from "../terminal/printable.ts";
 import { paint, type Screen, type Tone } from "../terminal/screen.ts";
 import { plural } from "../terminal/units.ts";
 import { wrap } from "../terminal/wrap.ts";
@@ -23,7 +24,8 @@ const MARKS: Readonly<Record<Finding["verdict"], { readonly text: string; readon
 const MARK = "PROBLEM".length;
 
 /** What the checks found, for people. */
-export function renderExamined(screen: Screen, examined: readonly Examined[]): string {
+export function renderExamined(screen: Screen, told: readonly Examined[]): string {
+  const examined = printable(told);
   const width = Math.max(...examined.map(({ name }) => name.length));
   const indent = width + MARK + 4;
   const lines = examined.flatMap(({ name, findings }) =>

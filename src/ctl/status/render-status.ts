@@ -1,4 +1,5 @@
 import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
+import { printable } from "../terminal/printable.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
 import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { age, plural, short } from "../terminal/units.ts";
@@ -6,7 +7,8 @@ import { wrap } from "../terminal/wrap.ts";
 import type { Problem } from "./problems.ts";
 
 /** The status of a node, for people. */
-export function renderStatus(screen: Screen, status: NodeStatus, problems: readonly Problem[]): string {
+export function renderStatus(screen: Screen, told: NodeStatus, found: readonly Problem[]): string {
+  const [status, problems] = printable([told, found] as const);
   const { node, version, at, startedAt } = status;
   const head = [
     `node ${paint(screen, "bold", node)}`,

@@ -4,6 +4,7 @@ import { type NodeStatus, nodeStatusShape } from "../../node-status/shape.ts";
 import type { CommandContext } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";
+import { printable, printableText } from "../terminal/printable.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
 import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { short } from "../terminal/units.ts";
@@ -34,7 +35,7 @@ export async function runTop(context: CommandContext, options: TopOptions): Prom
       if (!options.once || isLast) show(context, status, interfaces);
     } catch (error) {
       if (options.once || reading === 0) throw error;
-      if (!context.json) context.screen.write(`${describeThrown(error)}\n`);
+      if (!context.json) context.screen.write(`${printableText(describeThrown(error))}\n`);
     }
     if (isLast) break;
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
@@ -62,13 +63,13 @@ export function renderTop(screen: Screen, node: string, interfaces: readonly Int
       right: true,
     })),
   ];
-  const rows = interfaces.map(({ pod, interface: name, fromGuest, toGuest }): Cell[] => [
+  const rows = printable(interfaces).map(({ pod, interface: name, fromGuest, toGuest }): Cell[] => [
     `${pod.namespace}/${pod.name}`,
     name,
     ...cells(fromGuest),
     ...cells(toGuest),
   ]);
-  const title = `node ${node}: packets, bits and drops per second, as the guest sees them`;
+  const title = `node ${printableText(node)}: packets, bits and drops per second, as the guest sees them`;
   return [paint(screen, "bold", title), "", ...renderTable(screen, columns, rows), ""].join("\n");
 }
 

@@ -1,4 +1,5 @@
 import type { TracedInterface } from "../../node-status/shape.ts";
+import { printable } from "../terminal/printable.ts";
 import { paint, type Screen, type Tone } from "../terminal/screen.ts";
 import { wrap } from "../terminal/wrap.ts";
 import { isBroken } from "./chain.ts";
@@ -23,7 +24,9 @@ export interface Traced {
 
 /** Chains, for people: one link a line, the broken one with its cause and cure. */
 export function renderTrace(screen: Screen, traced: readonly Traced[]): string {
-  return traced.map((one) => `${renderOne(screen, one).join("\n")}\n`).join("\n");
+  return printable(traced)
+    .map((one) => `${renderOne(screen, one).join("\n")}\n`)
+    .join("\n");
 }
 
 function renderOne(screen: Screen, { interface: one, chain }: Traced): string[] {

@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { nodeStatus, tracedInterface } from "../../../test/stand-in/records/traced-interface.ts";
+import { renderExamined } from "../doctor/run-doctor.ts";
+import { findProblems } from "../status/problems.ts";
+import { renderStatus } from "../status/render-status.ts";
+import { renderTop } from "../top/run-top.ts";
+import { traceChain } from "../trace/chain.ts";
+import { renderTrace } from "../trace/render-trace.ts";
+import { printable, printableText } from "./printable.ts";
+
+const EVIL = "a\u001b]0;title\u0007\u009b2Jb\u202ec\u007f";
+const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };
+
+describe("texts from outside", () => {
+  it("are told by number where a terminal would obey them, and stay as they are elsewhere", () => {
+    expect(printableText(EVIL)).toBe("a\\u001b]0;title\\u0007\\u009b2Jb\\u202ec\\u007f");
+    expect(printableText("one\r\n\ttwo")).toBe("one two");
+    expect(printableText("Straße, 網路, 🦀 ~")).toBe("Straße, 網路, 🦀 ~");
+    const value = { list: [EVIL, 7, null, true], [EVIL]: undefined };
+    expect(JSON.stringify(printable(value))).not.toContain("\u009b");
+    expect(printable({ list: ["x", 7, null, true] })).toEqual({ list: ["x", 7, null, true] });
+  });
+
+  it("reach a terminal by no command", () => {
+    const pod = { namespace: "shop", name: EVIL, uid: EVIL };
+    const one = { ...tracedInterface(), pod, name: EVIL, device: EVIL };
+    const broken = { ...one, differences: [EVIL], places: undefined };
+    const pool = { ...nodeStatus().pools[0], name: EVIL, switch: { kind: EVIL, ready: false, reason: EVIL } };
+    const leftovers = {
+      ports: [{ name: EVIL, bridge: EVIL, pod: EVIL }],
+      directories: [EVIL],
+      records: [{ file: EVIL, reason: EVIL }],
+    };
+    const counts = { ...nodeStatus().counts, repairs: { [EVIL]: 1 } };
+    const changes = { node: EVIL, interfaces: [one], pools: [pool as never], leftovers, counts };
+    const status = nodeStatus(changes);
+    const found = { verdict: "problem", what: EVIL, cure: EVIL } as const;
+    const texts = [
+      renderStatus(screen, status, findProblems(status)),
+      renderTop(screen, EVIL, [{ pod, interface: EVIL } as never]),
+      renderExamined(screen, [{ name: "records", findings: [found] }]),
+      renderTrace(screen, [{ interface: one, chain: traceChain(broken as never) }]),
+    ];
+    for (const text of texts) {
+      expect(text).toContain("\\u001b");
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+      expect(text.replaceAll("\n", "")).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
+    }
+  });
+});

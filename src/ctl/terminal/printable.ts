@@ -1,0 +1,25 @@
+/**
+ * What a terminal would obey or a reader be misled by: control characters, C0 and C1, and marks that turn the direction
+ * of writing. Line breaks and tabs become blanks beforehand: here a text is one line until it is wrapped.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A text from outside (names, labels, errors) as it may go to a terminal: what is not for eyes is told by its number. */
+export function printableText(text: string): string {
+  return text
+    .replace(/[\t\n\r]+/g, " ")
+    .replace(UNPRINTABLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** The same of all texts in a value, the names of its members too. */
+export function printable<Value>(value: Value): Value {
+  return printed(value) as Value;
+}
+
+function printed(value: unknown): unknown {
+  if (typeof value === "string") return printableText(value);
+  if (Array.isArray(value)) return value.map(printed);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, of]) => [printableText(name), printed(of)]));
+}
