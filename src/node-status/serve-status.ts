@@ -23,7 +23,8 @@ const traceQuery = z.object({ pod: name, namespace: name.optional() });
 
 /**
  * Serves the node's status as JSON over HTTP on a unix socket that only root can connect to. It changes nothing.
- * The switches are read once for all who ask at the same time, and work on many interfaces lets the daemon's own in.
+ * The whole node is read once for all who ask at the same time, a pod for each who asks; work on many interfaces lets
+ * the daemon's own in.
  * @throws Failure `invalid-config` when the socket cannot be made
  */
 export function serveStatus({ socketPath, source, logger }: StatusServerOptions): Promise<HttpServer> {
