@@ -1,9 +1,8 @@
-import { chmod, mkdir, rename, rm } from "node:fs/promises";
-import { createServer, type Server, type Socket } from "node:net";
-import { dirname } from "node:path";
+import { createServer, type Socket } from "node:net";
 import { type Clock, systemClock } from "../clock/clock.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import { listenPrivately } from "../private-socket/listen-privately.ts";
 import type { Answer } from "./answer.ts";
 import type { DelegateCall } from "./delegate.ts";
 import type { RawRequest } from "./request.ts";
@@ -37,11 +36,9 @@ const DEADLINE_MS = 30_000;
 const DRAIN_MS = 5_000;
 
 /**
- * Serves the shim (shim/PROTOCOL.md). The socket is bound beside its name and renamed into place with its mode
- * already set, so that it is never open to others and replaces the one of a dead daemon in one step.
+ * Serves the shim (shim/PROTOCOL.md), on a socket of root's alone that replaces the one of a dead daemon in one step.
  */
 export async function serveCni(options: CniServerOptions): Promise<CniServer> {
-  await mkdir(dirname(options.socketPath), { recursive: true, mode: 0o700 });
   /** Connections that have not sent their whole request. */
   const silent = new Set<Socket>();
   const running = new Map<ShimConnection, Promise<void>>();
@@ -55,11 +52,7 @@ export async function serveCni(options: CniServerOptions): Promise<CniServer> {
     });
     running.set(shim, work);
   });
-  const temporary = `${options.socketPath}.new`;
-  await rm(temporary, { force: true });
-  await listen(server, temporary);
-  await chmod(temporary, 0o600);
-  await rename(temporary, options.socketPath);
+  await listenPrivately(server, options.socketPath);
   return {
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -75,16 +68,6 @@ export async function serveCni(options: CniServerOptions): Promise<CniServer> {
       await closed;
     },
   };
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(path, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
 }
 
 async function serveOne(

@@ -1,9 +1,8 @@
-import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, ListenOptions } from "node:net";
-import { dirname } from "node:path";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import { listenPrivately } from "../private-socket/listen-privately.ts";
 
 /** What a page answers. */
 export interface Page {
@@ -92,15 +91,9 @@ function listening(server: Server, where: ListenOptions): Promise<void> {
   });
 }
 
-/** Bound beside its name and renamed with its mode already set: never open to others, and a dead one is replaced. */
 async function listenOnSocket(server: Server, path: string): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const temporary = `${path}.new`;
-    await rm(temporary, { force: true });
-    await listening(server, { path: temporary });
-    await chmod(temporary, 0o600);
-    await rename(temporary, path);
+    await listenPrivately(server, path);
   } catch (cause) {
     throw new Failure({
       code: "invalid-config",

@@ -13,6 +13,7 @@ const TIERS: Readonly<Record<string, number>> = {
   "port-settings": 0.5,
   "durable-file": 1,
   "watch-file": 1,
+  "private-socket": 1,
   logging: 1,
   grpc: 2,
   kubelet: 2.5,
