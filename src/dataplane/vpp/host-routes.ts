@@ -2,7 +2,7 @@ import type { Asked } from "../../vpp-api/call.ts";
 import type { VppConnection } from "../../vpp-api/connection.ts";
 import { addRoute, findRoute } from "../../vpp-api/routing-messages.ts";
 import type { Path } from "./routed-state.ts";
-import { type Address, hostPrefix } from "./routing.ts";
+import { type Address, addressKey, hostPrefix } from "./routing.ts";
 
 /** fib_path_type of a path that goes out by an interface. */
 export const NORMAL = 0;
@@ -17,6 +17,12 @@ export interface HostRoute {
 /** Addresses in the tables of their families, IPv4's and IPv6's. */
 export function inTables(hosts: Iterable<Address>, tables: readonly [number, number]): readonly HostRoute[] {
   return [...hosts].map((host) => ({ host, table: tables[host.af === 0 ? 0 : 1] }));
+}
+
+/** Whether one of the routes is to the same address in the same table. */
+export function isAmong(routes: readonly HostRoute[], { host, table }: HostRoute): boolean {
+  const key = addressKey(host);
+  return routes.some((one) => one.table === table && addressKey(one.host) === key);
 }
 
 /** Those of the routes that there are and that go out by an interface. */

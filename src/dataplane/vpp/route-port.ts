@@ -7,13 +7,14 @@ import {
   addRoute,
   dumpNeighbors,
   enableIp6,
+  findRoute,
   getTable,
   setTable,
   setUnnumbered,
 } from "../../vpp-api/routing-messages.ts";
 import type { VppContext } from "./context.ts";
 import { ensureGateway, readGateways, removeUnusedGateways } from "./gateways.ts";
-import { goesBy, type HostRoute, inTables, removeRoute, routesBy, routeTo } from "./host-routes.ts";
+import { goesBy, type HostRoute, inTables, isAmong, removeRoute, routesBy, routeTo } from "./host-routes.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { type Order, orders } from "./require-done.ts";
 import {
@@ -87,18 +88,16 @@ export async function unroutePort(
   signal: AbortSignal,
 ): Promise<boolean> {
   // One that lacks any of them cannot have routed a port, and bridges' ports need none.
-  if (![getTable, dumpNeighbors, addRoute].every((needed) => connection.knows(needed))) return false;
+  if (![getTable, dumpNeighbors, findRoute, addRoute].every((needed) => connection.knows(needed)))
+    return false;
   const [v4, v6, neighbors] = await Promise.all([
     connection.request(getTable, { sw_if_index: index, is_ipv6: false }, signal),
     connection.request(getTable, { sw_if_index: index, is_ipv6: true }, signal),
     readStaticNeighbors(connection, index, signal),
   ]);
   const { hosts, vrf } = asked ?? { hosts: [], vrf: 0 };
-  const strangers = hosts.filter((host) => !neighbors.has(addressKey(host)));
-  const candidates = [
-    ...inTables(neighbors.values(), [v4.vrf_id, v6.vrf_id]),
-    ...inTables(strangers, [vrf, vrf]),
-  ];
+  const known = inTables(neighbors.values(), [v4.vrf_id, v6.vrf_id]);
+  const candidates = [...known, ...inTables(hosts, [vrf, vrf]).filter((one) => !isAmong(known, one))];
   const routes = await routesBy(connection, index, candidates, signal);
   await Promise.all(routes.map((route) => removeRoute(connection, index, route, signal)));
   return candidates.length > 0;
@@ -168,11 +167,9 @@ async function apply(
   const wanted = wantsIp6(routing);
   const known = inTables(state.neighbors.values(), state.tables);
   const asked = inTables(hosts, [vrf, vrf]);
-  const isKnown = ({ host, table }: HostRoute) =>
-    known.some((one) => one.table === table && addressKey(one.host) === addressKey(host));
   // One that outlived an interface of this number is not looked at again by adding it again.
   const outlived = asked.filter(
-    (one) => !isKnown(one) && goesBy(state.routes.get(addressKey(one.host)) ?? [], index),
+    (one) => !isAmong(known, one) && goesBy(state.routes.get(addressKey(one.host)) ?? [], index),
   );
   const old = [...(await routesBy(connection, index, known, signal)), ...outlived];
   await Promise.all([
