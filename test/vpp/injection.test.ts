@@ -105,6 +105,12 @@ describe("frames that VPP takes as if a guest had sent them", () => {
 
   it("are refused where there is no such interface, and leave nothing", async () => {
     const failing = injector.inject(connection, "VirtualEthernet0/0/77", FRAMES, soon());
-    await expect(failing).rejects.toMatchObject({ code: "dataplane-unfit" });
+    await expect(failing).rejects.toMatchObject({ code: "port-failed" });
+  });
+
+  it("are told from what a VPP does not have at all by what it says", async () => {
+    const cmd = "no-such-generator new { }";
+    const { retval, reply } = await connection.request(executeLine, { cmd }, soon());
+    expect([retval < 0, reply]).toEqual([true, expect.stringMatching(/^unknown input/)]);
   });
 });
