@@ -32,6 +32,8 @@ export default defineConfig({
         test: {
           name: "integration",
           include: ["test/integration/**/*.test.ts"],
+          // Once for all files: some of them run side by side, and none must meet a program half written.
+          globalSetup: ["test/machine/build-programs.ts"],
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { SUITES } from "../bench/suites.ts";
 import { startSwitch } from "../cluster/switch.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
@@ -9,7 +8,6 @@ let run: LabRun;
 let ovs: OvsDpdk;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
 });

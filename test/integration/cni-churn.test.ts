@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { churnOnce } from "../churn/churn.ts";
 import { ChurnNode } from "../churn/churn-node.ts";
 import { SharedSwitch } from "../churn/shared-switch.ts";
@@ -23,7 +22,6 @@ let shared: SharedSwitch;
 const lanes: ChurnNode[] = [];
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   shared = new SharedSwitch(ovs, BRIDGES.a);

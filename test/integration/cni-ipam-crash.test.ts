@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
 import { addNetworkNamespace, type NetworkNamespace } from "../lab/network-namespace.ts";
@@ -28,7 +27,6 @@ let env: Readonly<Record<string, string>>;
 let pods = 0;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   node = await ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket });

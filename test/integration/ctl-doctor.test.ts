@@ -1,7 +1,6 @@
 import { mkdir, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { BRIDGES, startSwitch } from "../cluster/switch.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
@@ -14,7 +13,6 @@ let ovs: OvsDpdk;
 let node: ClusterNode;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   // A page that is free: the switch takes its own.
   ovs = await startSwitch(run, 1);

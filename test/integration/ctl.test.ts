@@ -2,7 +2,6 @@ import { mkdirSync, unlinkSync } from "node:fs";
 import { chmod, readdir, readFile, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import type { NodeStatus } from "../../src/node-status/shape.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
@@ -24,7 +23,6 @@ let pod: DpdkPod;
 let testpmd: Testpmd;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, TESTPMD_HUGEPAGES);
   node = await ClusterNode.start(run, {

@@ -4,7 +4,6 @@ import { link, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
@@ -22,7 +21,6 @@ let netns: NetworkNamespace;
 let pods = 0;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   node = await ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket });

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ChurnNode } from "../churn/churn-node.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
@@ -25,7 +24,6 @@ let pod: LivingPod;
 let port: string;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   node = await ClusterNode.start(run, {

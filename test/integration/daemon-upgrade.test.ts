@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { writeRecord } from "../../src/durable-file/record-file.ts";
 import { ChurnNode, newSandbox } from "../churn/churn-node.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
@@ -23,7 +22,6 @@ let node: ClusterNode;
 let churn: ChurnNode;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   node = await ClusterNode.start(run, {

@@ -2,7 +2,6 @@ import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
 import type { Child } from "../machine/child.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
@@ -21,7 +20,6 @@ let pods = 0;
 const running = new Set<string>();
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: ["br0"] });
   node = await DevicePluginNode.start(run, ovs.databaseSocket);

@@ -6,7 +6,6 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
 import { pluginSocketName } from "../../src/device-plugin/plugin-socket-name.ts";
 import { systemCode } from "../../src/failure/failure.ts";
@@ -41,7 +40,6 @@ const setpriv = (without?: string) => {
 };
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   ovs = await startUserSwitch(run, { uid: SWITCH, gid: GROUP, bridge: "br-a" });
   node = await ClusterNode.start(run, {

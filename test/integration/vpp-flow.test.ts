@@ -4,7 +4,6 @@ import { lstat, readdir } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ANY_INDEX, dumpInterfaces, setBridge, setInterfaceFlags } from "../../src/vpp-api/messages.ts";
 import { setUnnumbered } from "../../src/vpp-api/routing-messages.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
@@ -38,7 +37,6 @@ let pods = 0;
 const living = new Set<FlowPod>();
 
 beforeAll(async () => {
-  await buildAll();
   vpp = await startVpp();
   ovs = await startSwitch(vpp.run, 0);
   ipamDirectory = join(vpp.run.directory, "ipam-bin");
