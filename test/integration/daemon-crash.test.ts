@@ -23,7 +23,11 @@ let pods = 0;
 beforeAll(async () => {
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
-  node = await ClusterNode.start(run, { name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket });
+  node = await ClusterNode.start(run, {
+    ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket },
+    // Every test ends when what it left is old enough to be reclaimed.
+    reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
+  });
   netns = await addNetworkNamespace(run, "pod");
   network = { ...(await exampleNetwork()), interface: "net1" };
 });

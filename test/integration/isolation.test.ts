@@ -26,6 +26,9 @@ const GROUP = 1500;
 const SWITCH = 1234;
 const QEMU = 107;
 
+/** Nearly every test ends when what it left is old enough to be reclaimed. */
+const RECLAIM = { intervalSeconds: 0.3, graceSeconds: 1 };
+
 let run: LabRun;
 let ovs: UserSwitch;
 let node: ClusterNode;
@@ -45,6 +48,7 @@ beforeAll(async () => {
   node = await ClusterNode.start(run, {
     ...{ name: "a", bridge: "br-a", databaseSocket: ovs.databaseSocket, daemonPrefix: setpriv() },
     pool: { directory: { owner: QEMU, group: GROUP, mode: "2770" } },
+    reclaim: RECLAIM,
   });
   network = { ...(await exampleNetwork()), interface: "net1" };
 });
@@ -220,6 +224,7 @@ describe("a pod", () => {
     const other = await ClusterNode.start(run, {
       ...{ name: "b", bridge: "br-a", databaseSocket: ovs.databaseSocket, daemonPrefix: setpriv() },
       pool: { directory: { owner, group: GROUP, mode: "2770" } },
+      reclaim: RECLAIM,
     });
     const pod = await attachPod(run, other, network, `pod-${pods++}`);
     const words = await pod.runToEnd(
@@ -433,6 +438,26 @@ describe("a pod's root", () => {
 });
 
 describe("names from outside", () => {
+  /** One pod for all of them, before which nothing is left: what is reclaimed meanwhile would be a difference, too. */
+  let uid: string;
+  let deviceID: string | undefined;
+  const pod = { namespace: "tests", name: "outside" };
+  beforeAll(async () => {
+    await waitUntil(
+      async () => {
+        const { directories, records } = await node.leftovers();
+        return directories + records === 0;
+      },
+      { what: "what earlier tests left is gone", limitMs: 30_000 },
+    );
+    const containers = [{ name: "main", resources: { [SOCKETS]: 1 } }];
+    const admission = await node.kubelet.admitPod({ ...pod, containers });
+    if (admission.phase === "Failed") throw new Error(admission.message);
+    uid = admission.uid;
+    deviceID = admission.containers[0]?.deviceIds[SOCKETS]?.[0];
+  });
+  afterAll(() => node.kubelet.removePod(pod));
+
   const outside = async () => {
     const seen = await readdir(node.directory, { recursive: true });
     return seen.filter((name) => !/\.log$|owner\.lock/.test(name)).sort();
@@ -464,14 +489,6 @@ describe("names from outside", () => {
     ["device-info file", {}, { CNIDeviceInfoFile: "../escape.json" }],
     ["network", {}, { name: "../escape" }],
   ])("%s %j %j is refused by ADD, and nothing is made", async (_what, env, config) => {
-    const podName = `pod-${pods++}`;
-    const admission = await node.kubelet.admitPod({
-      namespace: "tests",
-      name: podName,
-      containers: [{ name: "main", resources: { [SOCKETS]: 1 } }],
-    });
-    if (admission.phase === "Failed") throw new Error(admission.message);
-    const deviceID = admission.containers[0]?.deviceIds[SOCKETS]?.[0];
     const before = await outside();
     const { name = "escape", ...runtime } = config as Record<string, string>;
     const answer = runPlugin({
@@ -479,7 +496,7 @@ describe("names from outside", () => {
       env: {
         ...{ CNI_COMMAND: "ADD", CNI_CONTAINERID: "c".repeat(64), CNI_NETNS: "/proc/self/ns/net" },
         ...{ CNI_IFNAME: "net1", CNI_PATH: "/opt/cni/bin", ...env },
-        CNI_ARGS: `K8S_POD_NAMESPACE=tests;K8S_POD_NAME=${podName};K8S_POD_UID=${admission.uid}`,
+        CNI_ARGS: `K8S_POD_NAMESPACE=tests;K8S_POD_NAME=${pod.name};K8S_POD_UID=${uid}`,
         KUBE_VHOSTUSER_CNI_SOCKET: join(node.directory, "cni.sock"),
       },
       stdin: { cniVersion: "1.0.0", name, type: "kube-vhostuser", runtimeConfig: { deviceID, ...runtime } },
@@ -487,6 +504,5 @@ describe("names from outside", () => {
     await expect(answer).rejects.toBeInstanceOf(CniError);
     expect(await outside()).toEqual(before);
     for (const file of ["/etc/escape.json", "/escape", "/tmp/escape"]) expect(existsSync(file)).toBe(false);
-    node.kubelet.removePod({ namespace: "tests", name: podName });
   });
 });
