@@ -9,9 +9,8 @@ import { openLabRun } from "../test/machine/lab-run.ts";
 import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
 import { buildAll } from "./build/build-all.ts";
+import { EVERYTHING, SUITES } from "./suites.ts";
 
-/** One after the other: guests and a polling switch side by side would starve each other on a small machine. */
-const SUITES = ["unit", "integration", "lab"] as const;
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
 const NO_SOAK = "--no-soak";
 
@@ -32,10 +31,10 @@ async function main(): Promise<void> {
     process.exitCode = await program(process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
-    const suites = args.includes("--project") ? [[]] : SUITES.map((suite) => ["--project", suite]);
-    for (const suite of suites) {
-      progress(`tests: ${suite[1] ?? args.join(" ")}`);
-      const code = await vitest([...suite, ...args]);
+    const chosen = args.length === 0 ? EVERYTHING : SUITES;
+    for (const suite of args.includes("--project") ? [{ what: "", args: [] }] : chosen) {
+      progress(`tests: ${[suite.what, ...args].join(" ")}`);
+      const code = await vitest([...suite.args, ...args]);
       if (code !== 0) process.exitCode = code;
     }
     if (given.length === 0) {
