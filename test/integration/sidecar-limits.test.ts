@@ -1,16 +1,16 @@
 import { open } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bundleProgram } from "../../scripts/build/bundle-program.ts";
 import { SidecarProcess } from "../bench/sidecar-process.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 
+/** As the suite has built it. */
+const program = "dist/sidecar/main.mjs";
+
 let run: LabRun;
 let sidecar: SidecarProcess;
-let program: string;
 
 beforeAll(async () => {
-  program = await bundleProgram("sidecar");
   run = await openLabRun();
   sidecar = await SidecarProcess.start(run, "limits", { cpu: false });
 });
