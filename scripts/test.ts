@@ -32,7 +32,7 @@ async function main(): Promise<void> {
     progress("build");
     await buildAll();
     const chosen = args.length === 0 ? EVERYTHING : SUITES;
-    for (const suite of args.includes("--project") ? [{ what: "", args: [] }] : chosen) {
+    for (const suite of args.includes("--project") ? [{ what: "those of", args: [] }] : chosen) {
       progress(`tests: ${[suite.what, ...args].join(" ")}`);
       const code = await vitest([...suite.args, ...args]);
       if (code !== 0) process.exitCode = code;
