@@ -88,9 +88,10 @@ async function rig(first: PortRecord = record()) {
     { name: PORT, bridge: "br0", socketPath: "/vhu/vhost.sock", settings: {}, owner },
     SIGNAL,
   );
-  const frames = () =>
-    (dataplane.announced.get(PORT) ?? []).map((frame) => Buffer.from(frame).toString("hex"));
-  return { dataplane, clock, outcomes, told, announcer, frames };
+  const sent = () => (dataplane.announced.get(PORT) ?? []).map((frame) => Buffer.from(frame).toString("hex"));
+  // Of those to everybody and to a group of their own, which go together, the former.
+  const frames = () => sent().filter((_, index) => index % 2 === 0);
+  return { dataplane, clock, outcomes, told, announcer, frames, sent };
 }
 
 describe("announcing guests", () => {
@@ -109,6 +110,22 @@ describe("announcing guests", () => {
     expect(frames()).toEqual(new Array(6).fill(rarp));
     expect(clock.slept).toEqual([50, 100, 200, 400, 800]);
     expect(outcomes).toEqual(["ok"]);
+    await announcer.close();
+  });
+
+  it("goes to a new group each time too, whose flow no switch has cached", async () => {
+    const { dataplane, clock, told, announcer, sent } = await rig();
+    dataplane.setLink(PORT, "up");
+    await clock.asleep();
+    clock.wake();
+    await clock.asleep();
+    const toGroups = sent().filter((frame) => !frame.startsWith("ffffffffffff"));
+    expect(toGroups.map((frame) => frame.slice(12))).toEqual(new Array(2).fill(rarp.slice(12)));
+    const groups = toGroups.map((frame) => frame.slice(0, 12));
+    expect(new Set(groups).size).toBe(2);
+    for (const group of groups) expect(group).toMatch(/^03/);
+    dataplane.setLink(PORT, "down");
+    await told.outcome.promise;
     await announcer.close();
   });
 

@@ -4,7 +4,7 @@ import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { isGoing, type PortRecord } from "../records/port-record.ts";
 import { OneAtATime } from "../turns/one-at-a-time.ts";
-import { announcementFrames } from "./frames.ts";
+import { announcementFrames, unusedGroup } from "./frames.ts";
 import { guestIdentity } from "./guest-identity.ts";
 
 /**
@@ -105,7 +105,7 @@ export class Announcer {
       // It may be detached, or have got its addresses, while we slept.
       const record = this.#recordOf(port);
       if (signal.aborted || record === undefined) break;
-      const frames = announcementFrames(guestIdentity(record));
+      const frames = announcementFrames(guestIdentity(record), unusedGroup());
       const send = () => {
         const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]);
         return dataplane.announce({ name: port, bridge: record.bridge }, frames, limit);

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { announcementFrames, gratuitousArp, neighbourAdvertisement, rarpRequest } from "./frames.ts";
+import {
+  announcementFrames,
+  gratuitousArp,
+  neighbourAdvertisement,
+  rarpRequest,
+  unusedGroup,
+} from "./frames.ts";
 
 const MAC = "02:00:00:00:01:0a";
 
@@ -64,17 +70,19 @@ describe("the frames of an announcement", () => {
     expect(sum % 0xffff).toBe(0);
   });
 
-  it("are one for the MAC, one for each tag and one for each address", () => {
-    const frames = announcementFrames({
-      mac: MAC,
-      addresses: ["10.9.0.200", "2001:db8::5"],
-      vlans: [5, 4094],
-    });
+  it("are two for the MAC, two for each tag and one for each address", () => {
+    const group = unusedGroup();
+    const announced = { mac: MAC, addresses: ["10.9.0.200", "2001:db8::5"], vlans: [5, 4094] };
+    const frames = announcementFrames(announced, group);
     const rarp = rarpRequest(MAC).toString("hex");
+    const toGroup = `${group.toString("hex")}${rarp.slice(12)}`;
     expect(frames.map((frame) => frame.toString("hex"))).toEqual([
       rarp,
+      toGroup,
       `${rarp.slice(0, 24)}81000005${rarp.slice(24)}`,
+      `${toGroup.slice(0, 24)}81000005${rarp.slice(24)}`,
       `${rarp.slice(0, 24)}81000ffe${rarp.slice(24)}`,
+      `${toGroup.slice(0, 24)}81000ffe${rarp.slice(24)}`,
       gratuitousArp(MAC, "10.9.0.200").toString("hex"),
       neighbourAdvertisement(MAC, "2001:db8::5").toString("hex"),
     ]);

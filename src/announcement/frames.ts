@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
 import { ipv4Bytes, ipv6Bytes } from "../names/ip-address.ts";
 
@@ -21,24 +22,35 @@ export interface Announced {
 
 /**
  * Frames that tell a network where a MAC is now, and which addresses it has. The addresses are those that go without
- * a tag: nobody knows of others.
+ * a tag: nobody knows of others. The MAC is told to everybody, as the network may expect it, and once more to a group
+ * that no frame has gone to lately: a switch that still caches how it forwarded the first kind, from when the MAC came
+ * from there before, would learn of it late (Open vSwitch up to half a second, `max-revalidator`).
+ * @param group the group, from {@link unusedGroup}
  */
-export function announcementFrames({ mac, addresses, vlans }: Announced): Buffer[] {
-  const request = rarpRequest(mac);
+export function announcementFrames({ mac, addresses, vlans }: Announced, group: Uint8Array): Buffer[] {
+  const requests = [rarpRequest(mac), rarpRequest(mac, group)];
   return [
-    request,
-    ...vlans.map((vlan) => tagged(request, vlan)),
+    ...requests,
+    ...vlans.flatMap((vlan) => requests.map((request) => tagged(request, vlan))),
     ...addresses.map((address) =>
       isIPv4(address) ? gratuitousArp(mac, address) : neighbourAdvertisement(mac, address),
     ),
   ];
 }
 
+/**
+ * A group address that nobody listens to and that, one of 2 ** 40, no switch has seen before: the first byte says group
+ * and locally administered (IEEE 802 section 8.2).
+ */
+export function unusedGroup(): Buffer {
+  return Buffer.concat([Buffer.from([0x03]), randomBytes(5)]);
+}
+
 /** A host asking for its own address, which nobody answers any more: bridges learn the MAC (RFC 903). */
-export function rarpRequest(mac: string): Buffer {
+export function rarpRequest(mac: string, to: Uint8Array = EVERYBODY): Buffer {
   const sender = macBytes(mac);
   const none = Buffer.alloc(4);
-  return ethernet(EVERYBODY, sender, ETHERTYPE.rarp, arpBody(3, [sender, none, sender, none]));
+  return ethernet(to, sender, ETHERTYPE.rarp, arpBody(3, [sender, none, sender, none]));
 }
 
 /** An announcement as RFC 5227 section 3 has it: a request for the own address. Neighbours update what they know. */
@@ -72,7 +84,7 @@ function tagged(frame: Buffer, vlan: number): Buffer {
   return Buffer.concat([frame.subarray(0, 12), words16(ETHERTYPE.vlan, vlan), frame.subarray(12)]);
 }
 
-function ethernet(to: Buffer, from: Buffer, type: number, payload: Buffer): Buffer {
+function ethernet(to: Uint8Array, from: Buffer, type: number, payload: Buffer): Buffer {
   const frame = Buffer.concat([to, from, words16(type), payload]);
   return Buffer.concat([frame, Buffer.alloc(Math.max(0, LEAST_BYTES - frame.length))]);
 }

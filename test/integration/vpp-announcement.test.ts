@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { announcementFrames } from "../../src/announcement/frames.ts";
+import { announcementFrames, unusedGroup } from "../../src/announcement/frames.ts";
 import type { Dataplane, LinkChange } from "../../src/dataplane/dataplane.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
@@ -10,11 +10,10 @@ import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { VppStandIn } from "../stand-in/vpp/vpp.ts";
 
-const FRAMES = announcementFrames({
-  mac: "02:00:00:00:00:07",
-  addresses: ["10.9.0.5", "fd09::5"],
-  vlans: [7],
-});
+const FRAMES = announcementFrames(
+  { mac: "02:00:00:00:00:07", addresses: ["10.9.0.5", "fd09::5"], vlans: [7] },
+  unusedGroup(),
+);
 const PORT = "vhu0123456789ab";
 
 // On the stand-in only, which can play a guest that comes and goes: test/vpp/ has the same with guests and frames.

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { announcementFrames } from "../../src/announcement/frames.ts";
+import { announcementFrames, unusedGroup } from "../../src/announcement/frames.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { FrameInjector } from "../../src/dataplane/vpp/frame-injector.ts";
 import { portSettingsSchema } from "../../src/port-settings/port-settings.ts";
@@ -12,7 +12,7 @@ import { startRealVpp } from "../integration/vpp-process.ts";
 import { startVppRig, type VppRig } from "../integration/vpp-rig.ts";
 
 const MAC = "02:00:00:00:00:07";
-const FRAMES = announcementFrames({ mac: MAC, addresses: ["10.9.0.5", "fd09::5"], vlans: [] });
+const FRAMES = announcementFrames({ mac: MAC, addresses: ["10.9.0.5", "fd09::5"], vlans: [] }, unusedGroup());
 
 /** Frames that a capture of VPP holds, in hexadecimal digits. */
 async function readCapture(file: string): Promise<readonly string[]> {
@@ -83,9 +83,9 @@ describe("frames that VPP takes as if a guest had sent them", () => {
   });
 
   it("pass a trunk with the tags that it carries, and no others", async () => {
-    const frames = announcementFrames({ mac: MAC, addresses: [], vlans: [6, 8] });
+    const frames = announcementFrames({ mac: MAC, addresses: [], vlans: [6, 8] }, unusedGroup());
     const seen = await inject({ vlan: { mode: "trunk", trunks: [6, 7] } }, frames);
-    expect(seen.map((frame) => frame.slice(24, 32))).toEqual(["81000006"]);
+    expect(seen.map((frame) => frame.slice(24, 32))).toEqual(["81000006", "81000006"]);
   });
 
   it("have their streams deleted, also those that a daemon left which ended in between", async () => {
