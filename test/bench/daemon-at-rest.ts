@@ -4,15 +4,15 @@ import { timeWork } from "./timed-program.ts";
 
 /** How long a daemon is left alone, in milliseconds. */
 export interface RestTimes {
+  /** A daemon that has started does a first pass and a probe or two. */
   readonly settleMs: number;
+  /** One that has allocated looks once more at what it has made, some seconds later, and then V8 collects. */
+  readonly calmMs: number;
   readonly idleMs: number;
 }
 
-/**
- * A daemon that has started does a first pass and a probe or two; it is looked at after them, for the reconciler's
- * default interval, so that it has its share.
- */
-export const REST_TIMES: RestTimes = { settleMs: 3_000, idleMs: 30_000 };
+/** It is watched for the reconciler's default interval, so that it has its share. */
+export const REST_TIMES: RestTimes = { settleMs: 3_000, calmMs: 30_000, idleMs: 30_000 };
 
 /** Resident memory of a daemon some seconds after its last work. */
 export async function settledMemory(node: BenchNode, { settleMs }: RestTimes): Promise<number> {
@@ -20,9 +20,15 @@ export async function settledMemory(node: BenchNode, { settleMs }: RestTimes): P
   return node.daemonMB();
 }
 
+/** Resident memory of a daemon of which nobody has asked anything for a while. */
+export async function calmMemory(node: BenchNode, { calmMs }: RestTimes): Promise<number> {
+  await delay(calmMs);
+  return node.daemonMB();
+}
+
 /** Share of one core, in percent, that the daemon takes while nobody asks anything of it. */
-export async function idlePercent(node: BenchNode, { settleMs, idleMs }: RestTimes): Promise<number> {
-  await delay(settleMs);
+export async function idlePercent(node: BenchNode, { calmMs, idleMs }: RestTimes): Promise<number> {
+  await delay(calmMs);
   const before = await node.daemonCpuSeconds();
   const ms = await timeWork(() => delay(idleMs));
   return (((await node.daemonCpuSeconds()) - before) * 1000 * 100) / ms;

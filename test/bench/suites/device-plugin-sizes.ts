@@ -28,5 +28,5 @@ export const TRIAL: Sizes = {
   bursts: 1,
   warmUpBursts: 0,
   reclaim: { intervalSeconds: 0.2, graceSeconds: 1 },
-  rest: { settleMs: 0, idleMs: 100 },
+  rest: { settleMs: 0, calmMs: 0, idleMs: 100 },
 };

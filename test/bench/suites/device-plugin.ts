@@ -2,7 +2,7 @@ import { BRIDGES } from "../../cluster/switch.ts";
 import type { PluginClient } from "../../stand-in/kubelet/plugin-client.ts";
 import { BenchNode, type BenchNodeOptions } from "../bench-node.ts";
 import type { Bench } from "../bench-suite.ts";
-import { idlePercent, settledMemory } from "../daemon-at-rest.ts";
+import { calmMemory, idlePercent, settledMemory } from "../daemon-at-rest.ts";
 import {
   allocateInBursts,
   cpuPerDevice,
@@ -133,6 +133,18 @@ export const devicePluginSuite: SuiteDefinition<DevicePluginRig> = {
         onFreshNode(rig, {}, async (node) => {
           await allocate(node, rig.sizes, rig.sizes.devices);
           return settledMemory(node, rig.sizes.rest);
+        }),
+      shows: "median",
+      aim: atMost(100, "< 100 MB"),
+    },
+    {
+      name: `daemon's memory, ${DEVICES} allocated, half a minute later`,
+      unit: "MB",
+      repetitions: 1,
+      ours: (rig) =>
+        onFreshNode(rig, {}, async (node) => {
+          await allocate(node, rig.sizes, rig.sizes.devices);
+          return calmMemory(node, rig.sizes.rest);
         }),
       shows: "median",
       aim: atMost(100, "< 100 MB"),
