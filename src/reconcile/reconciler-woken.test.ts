@@ -6,7 +6,7 @@ import type { ReconcileObserver } from "./reconcile-observer.ts";
 import type { Reconciler } from "./reconciler.ts";
 
 /** Between two passes, and from one look at all ports to the next at least. */
-const [REST_MS, ALL_PORTS_QUIET_MS] = [1_000, 5_000];
+const [REST_MS, ALL_PORTS_QUIET_MS] = [1_000, 750];
 /** Before each try of a port that cannot be repaired. */
 const PAUSES_MS = [100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
 

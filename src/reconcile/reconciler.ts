@@ -36,8 +36,8 @@ const FILES_QUIET_MS = 5_000;
 const PORTS_SETTLED_MS = 50;
 /** Somebody may insist on changing a port. */
 const PORTS_QUIET_MS = 1_000;
-/** Or make bridges one after the other, and a look at a thousand ports takes a while. */
-const ALL_PORTS_QUIET_MS = 5_000;
+/** Or make bridges one after the other: each has ports that wait for it, and a look at a thousand takes some 0.2 s. */
+const ALL_PORTS_QUIET_MS = 750;
 
 /** What is to be looked at before the next pass. */
 interface Due {
