@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { vhostUserValues } from "../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn, type VppStandInOptions } from "../../test/stand-in/vpp/vpp.ts";
 import { Failure } from "../failure/failure.ts";
 import { createVppClient, type VppClient } from "./client.ts";
@@ -53,20 +54,7 @@ const NO_POLICER = {
   violate_action: DROP,
 };
 
-const vhostUser = (sock_filename: string) => ({
-  is_server: false,
-  sock_filename,
-  renumber: false,
-  disable_mrg_rxbuf: false,
-  disable_indirect_desc: false,
-  enable_gso: false,
-  enable_packed: false,
-  enable_event_idx: false,
-  custom_dev_instance: 0,
-  use_custom_mac: false,
-  mac_address: Buffer.alloc(6),
-  tag: "a tag",
-});
+const vhostUser = (socket: string) => vhostUserValues(socket, "a tag");
 
 let directory: string;
 let path: string;

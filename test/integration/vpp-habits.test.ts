@@ -44,6 +44,7 @@ import {
 } from "../../src/vpp-api/routing-messages.ts";
 import { soon } from "../contract/switch-under-test.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";
 import type { VppRig } from "./vpp-rig.ts";
 import { startVpp, vppName } from "./vpp-under-test.ts";
 
@@ -70,18 +71,8 @@ describe(`habits of ${vppName}`, () => {
     vpp.request(
       createVhostUser,
       {
+        ...vhostUserValues(changes.path ?? join(rig.socketDirectory, name), name),
         is_server: changes.is_server ?? false,
-        sock_filename: changes.path ?? join(rig.socketDirectory, name),
-        renumber: false,
-        disable_mrg_rxbuf: false,
-        disable_indirect_desc: false,
-        enable_gso: false,
-        enable_packed: false,
-        enable_event_idx: false,
-        custom_dev_instance: 0,
-        use_custom_mac: false,
-        mac_address: Buffer.alloc(6),
-        tag: name,
       },
       soon(),
     );

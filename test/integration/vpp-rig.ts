@@ -16,6 +16,7 @@ import {
 import { deleteLoopback, dumpNeighbors } from "../../src/vpp-api/routing-messages.ts";
 import { type SwitchUnderTest, soon } from "../contract/switch-under-test.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";
 import type { VppProcess } from "./vpp-process.ts";
 
 /** A VPP as the contract suite wants it, plus what only VPP tests look at. */
@@ -107,20 +108,7 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
     },
     makeForeignPort: (name, socketPath) =>
       withVpp(async (connection) => {
-        const values = {
-          is_server: false,
-          sock_filename: socketPath,
-          renumber: false,
-          disable_mrg_rxbuf: false,
-          disable_indirect_desc: false,
-          enable_gso: false,
-          enable_packed: false,
-          enable_event_idx: false,
-          custom_dev_instance: 0,
-          use_custom_mac: false,
-          mac_address: Buffer.alloc(6),
-          tag: name,
-        };
+        const values = vhostUserValues(socketPath, name);
         await connection.request(createVhostUser, values, soon());
       }),
     portNames: () => withVpp(async (_, view) => view.ports.map(({ name }) => name).sort()),

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { checkedHost } from "../../../test/stand-in/doctor/checked-host.ts";
 import { hugepagesCheck, userCheck, versionsCheck } from "./check-host.ts";
 import { examine } from "./examine.ts";
 import type { CheckedHost, Finding } from "./node-check.ts";
@@ -12,15 +13,7 @@ let host: CheckedHost;
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-doctor-"));
-  host = {
-    places: { node: "n" },
-    version: "0.1.0",
-    proc: join(directory, "proc"),
-    sys: join(directory, "sys"),
-    kernel: "6.1.0-28-amd64",
-    uid: 0,
-    run: async () => "",
-  };
+  host = checkedHost(directory);
 });
 afterEach(() => rm(directory, { recursive: true }));
 

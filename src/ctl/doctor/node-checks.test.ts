@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../../test/stand-in/dataplane/memory-dataplane.ts";
+import { checkedHost } from "../../../test/stand-in/doctor/checked-host.ts";
 import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
 import { parseConfig } from "../../config/load.ts";
 import { writeRecord } from "../../durable-file/record-file.ts";
@@ -36,15 +37,7 @@ beforeEach(async () => {
   for (const name of ["root", "proc/self", "sys"]) await mkdir(join(directory, name), { recursive: true });
   await writeFile(join(directory, "proc/filesystems"), "nodev\ttmpfs\n");
   dataplane = new MemoryDataplane();
-  host = {
-    places: { node: "n" },
-    version: "0.1.0",
-    proc: join(directory, "proc"),
-    sys: join(directory, "sys"),
-    kernel: "6.1.0-28-amd64",
-    uid: 0,
-    run: async () => "",
-  };
+  host = checkedHost(directory);
 });
 afterEach(async () => {
   for (const server of servers.splice(0)) server.close();

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { OneAtATime } from "../../turns/one-at-a-time.ts";
@@ -52,20 +53,7 @@ afterEach(async () => {
 });
 
 async function create(tag: string): Promise<number> {
-  const values = {
-    is_server: false,
-    sock_filename: join(directory, "vhost.sock"),
-    renumber: false,
-    disable_mrg_rxbuf: false,
-    disable_indirect_desc: false,
-    enable_gso: false,
-    enable_packed: false,
-    enable_event_idx: false,
-    custom_dev_instance: 0,
-    use_custom_mac: false,
-    mac_address: Buffer.alloc(6),
-    tag,
-  };
+  const values = vhostUserValues(join(directory, "vhost.sock"), tag);
   return (await connection.request(createVhostUser, values, soon())).sw_if_index;
 }
 

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
 import { portSettingsSchema } from "../../port-settings/port-settings.ts";
 import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
@@ -25,24 +26,7 @@ describe("wiring a port of VPP", () => {
     vpp = new VppStandIn({ path: join(directory, "api.sock") });
     await vpp.start();
     connection = await connectVpp({ path: join(directory, "api.sock") }, soon());
-    await connection.request(
-      createVhostUser,
-      {
-        is_server: false,
-        sock_filename: join(directory, "vhost.sock"),
-        renumber: false,
-        disable_mrg_rxbuf: false,
-        disable_indirect_desc: false,
-        enable_gso: false,
-        enable_packed: false,
-        enable_event_idx: false,
-        custom_dev_instance: 0,
-        use_custom_mac: false,
-        mac_address: Buffer.alloc(6),
-        tag: "p",
-      },
-      soon(),
-    );
+    await connection.request(createVhostUser, vhostUserValues(join(directory, "vhost.sock"), "p"), soon());
   });
   afterEach(async () => {
     connection.close();
