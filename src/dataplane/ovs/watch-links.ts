@@ -1,12 +1,9 @@
 import type { Clock } from "../../clock/clock.ts";
-import { describeThrown } from "../../failure/failure.ts";
 import { monitorTables } from "../../ovsdb/monitor.ts";
 import type { LinkChange } from "../dataplane.ts";
+import { keepWatchingLinks } from "../keep-watching-links.ts";
 import type { OvsContext } from "./context.ts";
 import { LINK_COLUMNS, type LinkStates } from "./link-states.ts";
-
-/** Pace at which a database that is away is tried, in milliseconds. */
-const RETRY_MS = 250;
 
 /**
  * {@link Dataplane.watchLinks}: a guest that comes is known a moment after the switch knows.
@@ -19,26 +16,22 @@ export async function watchLinks(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  let isAway = false;
-  const watch = {
+  const watch = (onSeen: () => void) => ({
     path: databaseSocket,
     database: "Open_vSwitch",
     columns: LINK_COLUMNS,
     onChanges: (changes: Parameters<LinkStates["take"]>[0]) => {
-      isAway = false;
+      onSeen();
       for (const change of states.take(changes)) onLink(change);
     },
-  };
-  while (!signal.aborted) {
+  });
+  const live = async (onSeen: () => void) => {
     try {
-      await monitorTables(watch, signal);
+      await monitorTables(watch(onSeen), signal);
     } catch (thrown) {
       states.lost();
-      if (!isAway && !signal.aborted) {
-        logger.warn({ reason: describeThrown(thrown) }, "guests that come or go are not seen for now");
-      }
-      isAway = true;
+      throw thrown;
     }
-    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
-  }
+  };
+  await keepWatchingLinks(live, { clock, logger, signal });
 }

@@ -1,15 +1,14 @@
 import type { Clock } from "../../clock/clock.ts";
-import { describeThrown, Failure } from "../../failure/failure.ts";
+import { Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../vpp-api/connection.ts";
 import { ANY_INDEX, dumpInterfaces, interfaceEvent, wantInterfaceEvents } from "../../vpp-api/messages.ts";
 import { EVENTS_WANTED } from "../../vpp-api/retval.ts";
 import type { LinkChange } from "../dataplane.ts";
+import { keepWatchingLinks } from "../keep-watching-links.ts";
 import type { VppContext } from "./context.ts";
 import type { LinkEvent, LinkStates } from "./link-states.ts";
 import { requireDone } from "./require-done.ts";
 
-/** Pace at which a VPP that is away is asked, in milliseconds. */
-const RETRY_MS = 250;
 const LIMIT_MS = 5_000;
 
 /**
@@ -23,29 +22,18 @@ export async function watchLinks(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  let isAway = false;
-  const onSeen = () => {
-    isAway = false;
-  };
   const tell = (changes: readonly LinkChange[]) => {
     if (!signal.aborted) for (const change of changes) onLink(change);
   };
-  while (!signal.aborted) {
+  const live = async (onSeen: () => void) => {
+    const connection = await client.connection(signal);
     try {
-      const connection = await client.connection(signal);
-      try {
-        await follow(connection, states, tell, onSeen, signal);
-      } finally {
-        if (connection.lost.aborted) tell(states.lost());
-      }
-    } catch (thrown) {
-      if (!isAway && !signal.aborted) {
-        logger.warn({ reason: describeThrown(thrown) }, "guests that come or go are not seen for now");
-      }
-      isAway = true;
+      await follow(connection, states, tell, onSeen, signal);
+    } finally {
+      if (connection.lost.aborted) tell(states.lost());
     }
-    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
-  }
+  };
+  await keepWatchingLinks(live, { clock, logger, signal });
 }
 
 /** @throws Failure when the connection is lost, or the signal fires */
