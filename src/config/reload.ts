@@ -14,7 +14,12 @@ export interface ReloadPlan {
 }
 
 /** Top-level keys that take effect at once; all others are where things are, and stand until a restart. */
-const LIVE_KEYS: ReadonlySet<string> = new Set<keyof DaemonConfig>(["pools", "reclaim", "announce"]);
+const LIVE_KEYS: ReadonlySet<string> = new Set<keyof DaemonConfig>([
+  "pools",
+  "reclaim",
+  "announce",
+  "reconnectSilentAfterSeconds",
+]);
 
 /** Of a pool's dataplane only this can change while pods have ports in it; the others say which switch it is. */
 const LIVE_DATAPLANE_KEY = "bridge" satisfies keyof PoolConfig["dataplane"];

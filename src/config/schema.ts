@@ -206,6 +206,14 @@ export const daemonConfigSchema = z
       .describe(
         "Tell the network where a guest is when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave; and have the switch that a guest left look where it went.",
       ),
+    reconnectSilentAfterSeconds: z
+      .number()
+      .min(0)
+      .max(3_600)
+      .default(30)
+      .describe(
+        "Seconds after which the switch connects anew to a VM whose socket is there and whose guest was never heard, as after a migration from a node whose switch is dead; then after twice the time, seven times in all. 0 for never.",
+      ),
     pools: z.array(poolSchema).min(1),
   })
   .superRefine((config, context) => {

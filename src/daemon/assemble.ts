@@ -29,6 +29,7 @@ import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
+import { SilentGuests } from "../reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
@@ -247,19 +248,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => live.close());
   // Not awaited: what changes before the watch is set up its first look sees.
   void live.start();
-  const reconciler = new Reconciler({
-    context: node,
-    places,
-    turns,
-    listPods,
-    ownPod,
-    observer: observer.reconcile,
-    clock,
-    logger,
-  });
+  const repair = { context: node, places, turns, observer: observer.reconcile, clock, logger };
+  const reconciler = new Reconciler({ ...repair, listPods, ownPod });
   started.reconciler = reconciler;
   reconciler.start();
   undo.defer(() => reconciler.close());
+  const silentGuests = new SilentGuests({
+    ...repair,
+    afterMs: () => live.current.reconnectSilentAfterSeconds * 1000,
+  });
+  silentGuests.start();
+  undo.defer(() => silentGuests.close());
 
   const running = undo.move();
   return { close: () => running.disposeAsync() };

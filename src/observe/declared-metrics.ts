@@ -128,7 +128,7 @@ export const METRICS = {
   vhostuser_reconcile_repairs_total: {
     type: "counter",
     labels: ["kind"],
-    help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory). And what it made anew or set right because somebody else had removed or changed it: directories of an allocation (directory), the file that tells of a device (device-info), a port (port).",
+    help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory). And what it made anew or set right because somebody else had removed or changed it: directories of an allocation (directory), the file that tells of a device (device-info), a port (port). And ports of VMs that it made anew because their guest was never heard (silent-guest).",
   },
   vhostuser_announcements_total: {
     type: "counter",

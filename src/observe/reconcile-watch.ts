@@ -14,6 +14,7 @@ const REPAIR_KINDS = [
   "directory",
   "device-info",
   "port",
+  "silent-guest",
 ] as const;
 
 /** One of the things that the reconciler puts right. */

@@ -19,7 +19,8 @@ export interface ReconcileObserver {
       | "unknown-directory"
       | "directory"
       | "device-info"
-      | "port",
+      | "port"
+      | "silent-guest",
   ): void;
   /** An allocation of this pool was removed. */
   reclaimed(pool: string): void;

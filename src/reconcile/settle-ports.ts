@@ -57,6 +57,23 @@ export function ensureAttachedPorts(
   return eachPort(pass, ensure, options);
 }
 
+/** Has the switch give up its connections to these ports' guests and make them anew: nothing else of a port goes. */
+export function reconnectPorts(pass: ReconcilePass, only: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+  const reconnect: PortWork = async (record, signal) => {
+    const allocation = pass.context.records.allocations.get(record.allocationId);
+    const dataplane = pass.context.pools.get(record.pool)?.dataplane;
+    if (record.state !== "attached" || allocation === undefined || dataplane === undefined) return;
+    try {
+      await dataplane.removePort(record.portName, signal);
+    } finally {
+      await ensureAttachment(pass.context, record, allocation, signal);
+    }
+    pass.observer.repaired("silent-guest");
+    pass.logger.info(attachmentFields(record), "connected once more to a guest that was never heard");
+  };
+  return eachPort(pass, reconnect, { only });
+}
+
 type PortWork = (record: PortRecord, signal: AbortSignal) => Promise<void>;
 
 /**

@@ -33,6 +33,8 @@ export interface ClusterNodeOptions {
   readonly reclaim?: DaemonConfig["reclaim"];
   /** Whether guests that come up are announced to the network; default true, as in production. */
   readonly announce?: boolean;
+  /** When the switch connects anew to VMs that were never heard; default that of the product. */
+  readonly reconnectSilentAfterSeconds?: number;
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
   /** Where the runtime looks for further CNI plugins, such as those for IPAM. */
@@ -187,6 +189,7 @@ export class ClusterNode {
       observe: { address: "127.0.0.1", port: 0 },
       reclaim: options.reclaim ?? { intervalSeconds: 0.5, graceSeconds: 3 },
       announce: options.announce ?? true,
+      reconnectSilentAfterSeconds: options.reconnectSilentAfterSeconds,
       pools: [
         {
           name: "sockets",

@@ -48,6 +48,8 @@ export interface VmPodOptions {
 /** A virt-launcher pod, from admission to its end, one step a method as the cluster does them. */
 export class VmPod {
   readonly name: string;
+  /** As the cluster knows the pod. */
+  readonly podName: string;
   readonly node: ClusterNode;
   readonly domainName: string;
   readonly #options: VmPodOptions;
@@ -64,6 +66,7 @@ export class VmPod {
   constructor(options: VmPodOptions) {
     this.#options = options;
     this.name = options.name;
+    this.podName = `virt-launcher-${options.name}`;
     this.node = options.node;
     this.domainName = `${options.vmi.metadata.namespace}_${options.vmi.metadata.name}`;
   }
@@ -75,7 +78,7 @@ export class VmPod {
     const added = (vmi.spec.networks ?? []).filter(({ multus }) => multus !== undefined).length;
     const admission = await this.node.kubelet.admitPod({
       namespace: vmi.metadata.namespace,
-      name: this.name,
+      name: this.podName,
       containers: [{ name: "compute", resources: { [SOCKETS]: asked + added } }],
     });
     if (admission.phase === "Failed") throw new Error(`pod ${this.name}: ${admission.message}`);
@@ -253,11 +256,11 @@ export class VmPod {
 
   /** The pod is deleted; nobody tells the device plugin. */
   remove(): void {
-    this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.name });
+    this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.podName });
   }
 
   #sandbox() {
-    const pod = { namespace: this.#options.vmi.metadata.namespace, name: this.name, uid: this.#uid };
+    const pod = { namespace: this.#options.vmi.metadata.namespace, name: this.podName, uid: this.#uid };
     return { pod, containerId: this.#containerId, netns: this.#pod?.network.path ?? "" };
   }
 

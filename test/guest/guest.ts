@@ -74,6 +74,11 @@ export class Guest {
     return { name, mtu: mtu ?? 0, queues: queues ?? 0 };
   }
 
+  /** Whether the interface with this MAC, which must be up, has a link. */
+  async hasCarrier(mac: string): Promise<boolean> {
+    return (await this.run(`cat /sys/class/net/$(interface_of ${mac.toLowerCase()})/carrier`)).trim() === "1";
+  }
+
   /** A few pings to a peer, 10 ms apart; resolves with what came back. */
   async ping(address: string, count = 1): Promise<PingFigures> {
     const limitMs = 20_000 + count * 10;

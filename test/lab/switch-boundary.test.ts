@@ -4,7 +4,7 @@ import { ClusterNode } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { vlanNetwork } from "../cluster/network.ts";
 import { BRIDGES, type Switches, startSwitches } from "../cluster/switch.ts";
-import { startTarget, startVm } from "../cluster/vm-life.ts";
+import { endVm, startTarget, startVm } from "../cluster/vm-life.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
 import { buildGuestImage } from "../guest/image.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
@@ -30,6 +30,7 @@ let switches: Switches;
 let source: VmPod;
 let target: VmPod;
 let peers: Record<Side, VmPod>;
+let pod: (name: string, node: Side, vm: Parameters<typeof smallVmi>[0]) => VmPod;
 
 beforeAll(async () => {
   await buildAll();
@@ -39,11 +40,16 @@ beforeAll(async () => {
   const image = await buildGuestImage(kernel);
   switches = await startSwitches(run, 0);
   const startNode = (name: Side) =>
-    ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
+    ClusterNode.start(run, {
+      name,
+      bridge: BRIDGES[name],
+      databaseSocket: switches[name].databaseSocket,
+      reconnectSilentAfterSeconds: 3,
+    });
   const nodes = { a: await startNode("a"), b: await startNode("b") };
   const [network, second] = await Promise.all(VLANS.map(vlanNetwork));
   if (network === undefined || second === undefined) throw new Error("two VLANs are two networks");
-  const pod = (name: string, node: Side, vm: Parameters<typeof smallVmi>[0]) =>
+  pod = (name, node, vm) =>
     new VmPod({
       run,
       node: nodes[node],
@@ -172,5 +178,19 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
         QUEUES,
       );
     }
+  });
+
+  it("leaves a node whose switch is dead, and is reached where it went", async () => {
+    await endVm(source);
+    const back = pod("back", "a", { name: "moving", mac: MOVING.macs, queues: QUEUES });
+    await startTarget(back);
+    await switches.b.killVswitchd();
+    for (const mac of MOVING.macs) {
+      const hasNoLink = async () => !(await target.guest.hasCarrier(mac));
+      await waitUntil(hasNoLink, { what: `the guest sees that ${mac} has no link`, limitMs: 20_000 });
+    }
+    await target.libvirt.migrate(target.domainName, back.libvirt);
+    for (const index of VLANS.keys()) await peers.a.guest.waitForPeer(addressOf(MOVING, index));
+    for (const mac of MOVING.macs) expect(await back.guest.hasCarrier(mac)).toBe(true);
   });
 });

@@ -36,6 +36,8 @@ export async function startSite(run: LabRun, options: SiteOptions): Promise<Site
     ...options,
     capacity: CAPACITY,
     reclaim: { intervalSeconds: 0.5, graceSeconds: GRACE_SECONDS },
+    // While a guest boots too: QEMU must live with it.
+    reconnectSilentAfterSeconds: 2,
     daemonPrefix: clock.prefix,
   });
   const { path } = await addNetworkNamespace(run, `churn-${name}`);

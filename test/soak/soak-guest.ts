@@ -62,7 +62,7 @@ export class SoakGuest {
     const [device = ""] = pod.devices;
     const name = pod.interfaceName;
     return {
-      name: pod.name,
+      name: pod.podName,
       uid: pod.uid,
       hostPath: pod.allocationDirectory,
       interfaces: [{ name, device, network: this.#variant }],

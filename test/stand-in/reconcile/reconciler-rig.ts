@@ -9,6 +9,7 @@ import { createAllocator } from "../../../src/device-plugin/allocate.ts";
 import { silentLogger } from "../../../src/logging/logger.ts";
 import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-observer.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 
@@ -82,8 +83,8 @@ export class ReconcilerRig {
     await allocator([`${name}-00000`]);
   }
 
-  /** Attached ports, as the records have them after an ADD; gives their names. */
-  async attach(count: number): Promise<readonly string[]> {
+  /** Attached ports of one pod, as the records have them after an ADD; gives their names. */
+  async attach(count: number, podName = "p"): Promise<readonly string[]> {
     await this.allocate("one");
     const [allocation] = this.records.allocations.list();
     if (allocation === undefined) throw new Error("no allocation");
@@ -105,7 +106,7 @@ export class ReconcilerRig {
         network: "n",
         netns: "/n",
         podNamespace: "ns",
-        podName: "p",
+        podName,
         podUid: "",
         createdAt: this.now,
       });
@@ -114,8 +115,24 @@ export class ReconcilerRig {
   }
 
   reconciler(wishes: ReconcilerWishes = {}): Reconciler {
-    const { config, records, switches } = this;
     return new Reconciler({
+      ...this.#repair(wishes),
+      listPods: async () => {
+        wishes.onList?.();
+        return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
+      },
+      ownPod: OWN_POD,
+    });
+  }
+
+  /** @param afterMs see {@link SilentGuests} */
+  silentGuests(afterMs: number, wishes: ReconcilerWishes = {}): SilentGuests {
+    return new SilentGuests({ ...this.#repair(wishes), afterMs: () => afterMs });
+  }
+
+  #repair(wishes: ReconcilerWishes) {
+    const { config, records, switches } = this;
+    return {
       context: {
         get config() {
           return wishes.configNow?.() ?? config;
@@ -132,13 +149,8 @@ export class ReconcilerRig {
       turns: new ContainerTurns(),
       logger: silentLogger,
       observer: { ...unobserved, ...wishes.observer },
-      listPods: async () => {
-        wishes.onList?.();
-        return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
-      },
-      ownPod: OWN_POD,
       clock: wishes.clock ?? this.#clock,
-    });
+    };
   }
 
   get #clock(): Clock {

@@ -1,0 +1,190 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { dirname } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import type { SilentGuests } from "./silent-guests.ts";
+
+const AFTER_MS = 30_000;
+const PORT = "vhu-net0";
+const VM = "virt-launcher-web-x7k2p";
+
+let rig: ReconcilerRig;
+let servers: Server[];
+/** Ports that the switch lost and was asked for since. */
+let made: string[];
+beforeEach(async () => {
+  rig = await ReconcilerRig.open();
+  servers = [];
+  made = [];
+});
+afterEach(async () => {
+  for (const server of servers) server.close();
+  await rig.close();
+});
+
+const portRecord = (): PortRecord => {
+  const [record] = rig.records.ports.list();
+  if (record === undefined) throw new Error("no record of a port");
+  return record;
+};
+
+/** A pod with one port in the switch. */
+async function attached(podName = VM): Promise<void> {
+  await rig.attach(1, podName);
+  const { one } = rig.switches;
+  const { bridge, switchSocketPath: socketPath, settings } = portRecord();
+  const owner = {} as Parameters<typeof one.ensurePort>[0]["owner"];
+  await one.ensurePort({ name: PORT, bridge, socketPath, settings, owner }, AbortSignal.timeout(5_000));
+  const remove = one.removePort.bind(one);
+  one.removePort = async (name, signal) => {
+    const removed = await remove(name, signal);
+    if (removed) made.push(name);
+    return removed;
+  };
+}
+
+/** QEMU listens. */
+async function bound(): Promise<void> {
+  const { switchSocketPath: path } = portRecord();
+  await mkdir(dirname(path), { recursive: true });
+  rmSync(path, { force: true });
+  const server = createServer();
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+}
+
+/** One look at each of these times, in milliseconds after the first; says how often the port was made anew by then. */
+async function looks(guests: SilentGuests, ...timesMs: readonly number[]): Promise<readonly number[]> {
+  const start = rig.now;
+  const counts: number[] = [];
+  await guests.look();
+  for (const time of timesMs) {
+    rig.now = start + time;
+    await guests.look();
+    counts.push(made.length);
+  }
+  return counts;
+}
+
+describe("a VM whose guest is never heard", () => {
+  it("is connected to once more, each time after twice the time, seven times in all", async () => {
+    await attached();
+    await bound();
+    const repaired: string[] = [];
+    const guests = rig.silentGuests(AFTER_MS, {
+      observer: { repaired: (kind) => repaired.push(kind) },
+    });
+    expect(await looks(guests, AFTER_MS - 1, AFTER_MS, 2 * AFTER_MS - 1, 2 * AFTER_MS)).toEqual([0, 1, 1, 2]);
+    const later = Array.from({ length: 20 }, (_, index) => 2 ** (index + 2) * AFTER_MS);
+    const counts = await looks(guests, ...later);
+    expect(counts.at(-1)).toBe(7);
+    expect(repaired).toEqual(new Array(7).fill("silent-guest"));
+    expect(rig.switches.one.ports.has(PORT), "the port is there again").toBe(true);
+  });
+
+  it("is left alone from the moment on in which it was heard, whatever becomes of its link", async () => {
+    await attached();
+    await bound();
+    const guests = rig.silentGuests(AFTER_MS);
+    rig.switches.one.setLink(PORT, "up");
+    await looks(guests, AFTER_MS);
+    rig.switches.one.setLink(PORT, "down");
+    expect(await looks(guests, 10 * AFTER_MS)).toEqual([0]);
+  });
+
+  it("was heard also where only the switch's counters tell", async () => {
+    await attached();
+    await bound();
+    const none = { packets: 0, bytes: 0, dropped: 0 };
+    const traffic = { fromGuest: { ...none, packets: 1 }, toGuest: none };
+    rig.switches.one.inspected.set(PORT, { traffic });
+    expect(await looks(rig.silentGuests(AFTER_MS), AFTER_MS, 10 * AFTER_MS)).toEqual([0, 0]);
+  });
+
+  it("has its time from the moment on in which its QEMU listens", async () => {
+    await attached();
+    const guests = rig.silentGuests(AFTER_MS);
+    expect(await looks(guests, 10 * AFTER_MS)).toEqual([0]);
+    await bound();
+    expect(await looks(guests, AFTER_MS - 1, AFTER_MS)).toEqual([0, 1]);
+  });
+
+  it("gets no more tries for a new socket, only its time once more", async () => {
+    await attached();
+    await bound();
+    const guests = rig.silentGuests(AFTER_MS);
+    for (let times = 0; times < 10; times += 1) {
+      await bound();
+      await looks(guests, 2 ** 10 * AFTER_MS);
+    }
+    expect(made.length).toBe(7);
+  });
+
+  it("waits while its switch does not answer", async () => {
+    await attached();
+    await bound();
+    const guests = rig.silentGuests(AFTER_MS);
+    await looks(guests);
+    rig.switches.one.dead = true;
+    rig.now += AFTER_MS;
+    await guests.look();
+    rig.switches.one.dead = false;
+    expect(made).toEqual([]);
+    await guests.look();
+    expect(made).toEqual([PORT]);
+  });
+
+  it.each([
+    ["no VM", async () => attached("dpdk-app").then(bound)],
+    [
+      "a VM that has no socket but something else in its place",
+      async () => {
+        await attached();
+        const { switchSocketPath } = portRecord();
+        await mkdir(dirname(switchSocketPath), { recursive: true });
+        writeFileSync(switchSocketPath, "");
+      },
+    ],
+    [
+      "a port on its way out",
+      async () => {
+        await attached();
+        await bound();
+        await rig.records.ports.put({ ...portRecord(), state: "detaching" });
+      },
+    ],
+  ])("does not mean %s", async (_, arrange) => {
+    await arrange();
+    expect(await looks(rig.silentGuests(AFTER_MS), AFTER_MS, 4 * AFTER_MS)).toEqual([0, 0]);
+  });
+
+  it.each([
+    ["is looked at by itself", AFTER_MS, 1],
+    ["is left alone for good where the configuration says so", 0, 0],
+  ])("%s", async (_, afterMs, times) => {
+    await attached();
+    await bound();
+    const naps = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let slept = 0;
+    const guests = rig.silentGuests(afterMs, {
+      clock: {
+        now: () => rig.now,
+        // Each nap is as long as it takes; the third lasts until the end.
+        sleep: (_ms, signal) => {
+          rig.now += AFTER_MS;
+          naps[slept - 1]?.resolve();
+          slept += 1;
+          if (slept < 3) return Promise.resolve();
+          return new Promise((_resolve, reject) => signal?.addEventListener("abort", reject, { once: true }));
+        },
+      },
+    });
+    guests.start();
+    await Promise.all(naps.map(({ promise }) => promise));
+    await guests.close();
+    expect(made.length).toBe(times);
+  });
+});
