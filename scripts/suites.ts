@@ -27,13 +27,20 @@ export const SIDE_BY_SIDE: readonly string[] = [
 /** Half a gibibyte of hugepages each: no more than the lab with its two switches and its guests takes. */
 const AT_ONCE = 3;
 
-/** The same as {@link SUITES} in less time: unit tests on all processors, and the integration suite in two parts. */
-export const EVERYTHING: readonly Suite[] = [
+/**
+ * The same as {@link SUITES} in less time: unit tests on all processors, and the integration suite in two parts. These
+ * first two may have something beside them.
+ */
+export const BESIDE_SOAK: readonly Suite[] = [
   { what: "unit", args: ["--project", "unit", "--maxWorkers=100%"] },
   {
     what: `integration, ${AT_ONCE} files at a time`,
     args: ["--project", "integration", "--fileParallelism", `--maxWorkers=${AT_ONCE}`, ...SIDE_BY_SIDE],
   },
+];
+
+/** The rest of {@link SUITES}: figures, bounds on processor and memory, and guests with traffic. */
+export const ALONE: readonly Suite[] = [
   {
     what: "integration, file by file",
     args: ["--project", "integration", ...SIDE_BY_SIDE.map((file) => `--exclude=${file}`)],

@@ -1,5 +1,5 @@
-// npm test: everything, after installing what it needs, and a soak of KUBE_VHOSTUSER_SOAK_MINUTES (default 5) at the
-// end. `-- --unit` runs the tests that need nothing installed but musl-gcc, `-- --no-soak` leaves the soak out; everything
+// npm test: everything, after installing what it needs, and a soak of KUBE_VHOSTUSER_SOAK_MINUTES (default 5) beside
+// what does not mind. `-- --unit` runs the tests that need nothing installed but musl-gcc, `-- --no-soak` leaves the soak out; everything
 // else after `--` goes to vitest, and then there is no soak either.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +9,7 @@ import { openLabRun } from "../test/machine/lab-run.ts";
 import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
 import { buildAll } from "./build/build-all.ts";
-import { EVERYTHING, SUITES } from "./suites.ts";
+import { ALONE, BESIDE_SOAK, SUITES, type Suite } from "./suites.ts";
 
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
 const NO_SOAK = "--no-soak";
@@ -31,23 +31,32 @@ async function main(): Promise<void> {
     process.exitCode = await program(process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
-    const chosen = args.length === 0 ? EVERYTHING : SUITES;
-    for (const suite of args.includes("--project") ? [{ what: "those of", args: [] }] : chosen) {
-      progress(`tests: ${[suite.what, ...args].join(" ")}`);
-      const code = await vitest([...suite.args, ...args]);
+    const runSuites = async (suites: readonly Suite[]) => {
+      for (const suite of suites) {
+        progress(`tests: ${[suite.what, ...args].join(" ")}`);
+        const code = await vitest([...suite.args, ...args]);
+        if (code !== 0) process.exitCode = code;
+      }
+    };
+    if (args.includes("--project")) await runSuites([{ what: "those of", args: [] }]);
+    else if (args.length > 0) await runSuites(SUITES);
+    else {
+      const soaked = given.length === 0 ? soak(progress) : Promise.resolve(0);
+      await runSuites(BESIDE_SOAK);
+      const code = await soaked;
       if (code !== 0) process.exitCode = code;
-    }
-    if (given.length === 0) {
-      const minutes = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
-      progress(`soak: ${minutes} minutes`);
-      const soak = [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`];
-      const code = await program(process.execPath, soak);
-      if (code !== 0) process.exitCode = code;
+      await runSuites(ALONE);
     }
   } finally {
     forget();
     await run.close();
   }
+}
+
+function soak(progress: (line: string) => void): Promise<number> {
+  const minutes = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
+  progress(`soak: ${minutes} minutes, beside the first tests`);
+  return program(process.execPath, [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`]);
 }
 
 function vitest(args: readonly string[]): Promise<number> {

@@ -1,4 +1,5 @@
-import { chmod } from "node:fs/promises";
+import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { build, type Plugin } from "esbuild";
 
 /**
@@ -60,13 +61,14 @@ const withoutLocales: Plugin = {
 
 /**
  * One executable file for one program: dist/<program>/main.mjs. It finds proto/ two folders up, as the sources do, so an
- * image keeps dist/ and proto/ side by side.
+ * image keeps dist/ and proto/ side by side. Each file is replaced at once: who starts the program meanwhile has one whole.
  */
 export async function bundleProgram(program: keyof typeof NODE_FLAGS): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;
-  await build({
+  const { outputFiles } = await build({
     entryPoints: [`src/${program}/main.ts`],
     outfile,
+    write: false,
     bundle: true,
     platform: "node",
     target: "node24",
@@ -81,6 +83,12 @@ export async function bundleProgram(program: keyof typeof NODE_FLAGS): Promise<s
     },
     logLevel: "warning",
   });
-  await chmod(outfile, 0o755);
+  for (const { path, contents } of outputFiles) {
+    const unfinished = `${path}.${process.pid}`;
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(unfinished, contents);
+    if (path.endsWith(outfile)) await chmod(unfinished, 0o755);
+    await rename(unfinished, path);
+  }
   return outfile;
 }

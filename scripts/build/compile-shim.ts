@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { Failure, systemCode } from "../../src/failure/failure.ts";
@@ -87,16 +87,18 @@ export async function compileShim(build: ShimBuild = {}): Promise<string> {
   const recipe = sanitized ? SANITIZER : recipeFor(processor);
   await mkdir(dirname(output), { recursive: true });
   const sources = (await readdir(SOURCES)).filter((name) => name.endsWith(".c")).sort();
+  const unfinished = `${output}.${process.pid}`;
   const flags = [
     ...["-std=gnu11", ...WARNINGS, ...(sanitized ? SANITIZED : SHIPPED)],
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
     ...recipe.before,
     ...sources.map((name) => join(SOURCES, name)),
     ...recipe.after,
-    ...["-o", output],
+    ...["-o", unfinished],
   ];
   try {
     await promisify(execFile)(recipe.compiler, flags);
+    await rename(unfinished, output);
   } catch (error) {
     if (!isMissing(error)) throw error;
     throw new Failure({
