@@ -65,8 +65,8 @@ export function checkLink({ port }: TracedInterface): Finding {
   if (port?.link === "up") return ok("up");
   return waiting(
     "down",
-    "the guest's driver has not started its queues: it boots, has no virtio-net driver, or the interface is down in it",
-    "in the guest: ip link set dev <interface> up; for DPDK, bind the device and start the port",
+    "the guest's driver has not started its queues: it boots, has no virtio-net driver, the interface is down in it, or its VM has migrated from a node whose switch was dead",
+    "in the guest: ip link set dev <interface> up; for DPDK, bind the device and start the port; after such a migration wait, the daemon connects once more (docs/migration.md)",
   );
 }
 
