@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { describeThrown, Failure } from "../failure/failure.ts";
+import { printableText } from "../names/printable.ts";
 import type { CommandContext } from "./command-context.ts";
 import {
   COMMON_OPTIONS,
@@ -16,7 +17,6 @@ import { commandHelp, programHelp } from "./help/help.ts";
 import { PODS, runCompletion } from "./help/run-completion.ts";
 import { findSocket } from "./settings.ts";
 import { runStatus } from "./status/run-status.ts";
-import { printableText } from "./terminal/printable.ts";
 import type { Screen } from "./terminal/screen.ts";
 import { runTop } from "./top/run-top.ts";
 import { runTrace } from "./trace/run-trace.ts";

@@ -35,6 +35,7 @@ const TIERS: Readonly<Record<string, number>> = {
   reconcile: 4,
   observe: 4,
   "node-status": 4.5,
+  diagnosis: 4.6,
   daemon: 5,
   "mount-root": 5,
   ctl: 5,

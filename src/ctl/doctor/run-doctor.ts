@@ -1,6 +1,6 @@
+import { printable } from "../../names/printable.ts";
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
-import { printable } from "../terminal/printable.ts";
 import { paint, type Screen, type Tone } from "../terminal/screen.ts";
 import { plural } from "../terminal/units.ts";
 import { wrap } from "../terminal/wrap.ts";

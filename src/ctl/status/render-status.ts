@@ -1,10 +1,10 @@
+import type { Problem } from "../../diagnosis/problems.ts";
+import { printable } from "../../names/printable.ts";
 import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
-import { printable } from "../terminal/printable.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
 import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { age, plural, short } from "../terminal/units.ts";
 import { wrap } from "../terminal/wrap.ts";
-import type { Problem } from "./problems.ts";
 
 /** The status of a node, for people. */
 export function renderStatus(screen: Screen, told: NodeStatus, found: readonly Problem[]): string {

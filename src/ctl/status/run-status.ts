@@ -1,8 +1,8 @@
+import { findProblems } from "../../diagnosis/problems.ts";
 import { nodeStatusShape } from "../../node-status/shape.ts";
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";
-import { findProblems } from "./problems.ts";
 import { renderStatus } from "./render-status.ts";
 
 /** `vhostuserctl status`. */

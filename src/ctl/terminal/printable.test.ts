@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { nodeStatus, tracedInterface } from "../../../test/stand-in/records/traced-interface.ts";
+import { traceChain } from "../../diagnosis/chain.ts";
+import { findProblems } from "../../diagnosis/problems.ts";
+import { printable, printableText } from "../../names/printable.ts";
 import { renderExamined } from "../doctor/run-doctor.ts";
-import { findProblems } from "../status/problems.ts";
 import { renderStatus } from "../status/render-status.ts";
 import { renderTop } from "../top/run-top.ts";
-import { traceChain } from "../trace/chain.ts";
 import { renderTrace } from "../trace/render-trace.ts";
-import { printable, printableText } from "./printable.ts";
 
 const EVIL = "a\u001b]0;title\u0007\u009b2Jb\u202ec\u007f";
 const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };

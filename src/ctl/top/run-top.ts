@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describeThrown, Failure } from "../../failure/failure.ts";
+import { printable, printableText } from "../../names/printable.ts";
 import { type NodeStatus, nodeStatusShape } from "../../node-status/shape.ts";
 import type { CommandContext } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";
-import { printable, printableText } from "../terminal/printable.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
 import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { short } from "../terminal/units.ts";

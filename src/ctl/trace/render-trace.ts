@@ -1,9 +1,9 @@
+import { isBroken } from "../../diagnosis/chain.ts";
+import { LINKS, type Link } from "../../diagnosis/link.ts";
+import { printable } from "../../names/printable.ts";
 import type { TracedInterface } from "../../node-status/shape.ts";
-import { printable } from "../terminal/printable.ts";
 import { paint, type Screen, type Tone } from "../terminal/screen.ts";
 import { wrap } from "../terminal/wrap.ts";
-import { isBroken } from "./chain.ts";
-import { LINKS, type Link } from "./link.ts";
 
 const MARKS: Readonly<Record<Link["verdict"], { readonly text: string; readonly tone: Tone }>> = {
   ok: { text: "ok", tone: "good" },

@@ -1,3 +1,4 @@
+import { isBroken, traceChain } from "../../diagnosis/chain.ts";
 import { Failure } from "../../failure/failure.ts";
 import {
   type NodeStatus,
@@ -8,7 +9,6 @@ import {
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";
-import { isBroken, traceChain } from "./chain.ts";
 import { renderTrace } from "./render-trace.ts";
 
 /** Which pod, and which of its interfaces. */

@@ -1,5 +1,5 @@
-import type { NodeStatus } from "../../node-status/shape.ts";
-import { brokenLink } from "../trace/chain.ts";
+import type { NodeStatus } from "../node-status/shape.ts";
+import { brokenLink } from "./chain.ts";
 
 /** Something that is wrong on a node, and what to look at next. */
 export interface Problem {

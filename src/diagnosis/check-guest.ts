@@ -1,4 +1,4 @@
-import type { TracedInterface } from "../../node-status/shape.ts";
+import type { TracedInterface } from "../node-status/shape.ts";
 import { broken, type Finding, ok, waiting } from "./link.ts";
 
 /** connect(2) needs write permission. */

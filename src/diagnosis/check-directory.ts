@@ -1,5 +1,5 @@
-import type { Place, TracedInterface } from "../../node-status/shape.ts";
-import { isLocked } from "../../socket-directory/locked-directory.ts";
+import type { Place, TracedInterface } from "../node-status/shape.ts";
+import { isLocked } from "../socket-directory/locked-directory.ts";
 import { broken, type Finding, ok } from "./link.ts";
 
 /** The directory of an allocation is root's, or its pod could swap what is in it. */

@@ -1,4 +1,4 @@
-import type { TracedInterface } from "../../node-status/shape.ts";
+import type { TracedInterface } from "../node-status/shape.ts";
 import { broken, type Finding, ok, waiting } from "./link.ts";
 
 const ANEW = "delete the pod; its controller makes it anew, and it gets everything afresh";

@@ -1,4 +1,4 @@
-import type { TracedInterface } from "../../node-status/shape.ts";
+import type { TracedInterface } from "../node-status/shape.ts";
 import { broken, type Finding, ok } from "./link.ts";
 
 /** Whether the switch runs and has the port as it was asked for. */

@@ -1,4 +1,4 @@
-import type { InterfaceStatus, TracedInterface } from "../../node-status/shape.ts";
+import type { InterfaceStatus, TracedInterface } from "../node-status/shape.ts";
 import { checkDirectory } from "./check-directory.ts";
 import { checkConnected, checkLink, checkQueues, checkSocket } from "./check-guest.ts";
 import { checkPort } from "./check-port.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { tracedInterface } from "../../../test/stand-in/records/traced-interface.ts";
-import type { Place, TracedInterface } from "../../node-status/shape.ts";
+import { tracedInterface } from "../../test/stand-in/records/traced-interface.ts";
+import type { Place, TracedInterface } from "../node-status/shape.ts";
 import { brokenLink, isBroken, traceChain } from "./chain.ts";
 import { LINKS } from "./link.ts";
 
