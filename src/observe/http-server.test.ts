@@ -1,3 +1,4 @@
+import { Agent, get } from "node:http";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../logging/logger.ts";
@@ -57,6 +58,34 @@ describe("the server of metrics and probes", () => {
       `POST /page HTTP/1.1\r\nhost: x\r\ncontent-length: ${inner.length}\r\n\r\n${inner}`,
     );
     expect(answer.match(/HTTP\/1.1/g)).toHaveLength(1);
+  });
+
+  it("answers one request at a time on a connection, and drops a caller that sends on", async () => {
+    const go = Promise.withResolvers<Page>();
+    let asked = 0;
+    page = () => {
+      asked += 1;
+      return go.promise;
+    };
+    const request = "GET /page HTTP/1.1\r\nhost: x\r\n\r\n";
+    expect(await raw(request.repeat(100))).toBe("");
+    expect(asked).toBe(1);
+    go.resolve(text(200, "late\n"));
+  });
+
+  it("answers one request after the other on a connection", async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const sockets = new Set<unknown>();
+    for (let i = 0; i < 3; i += 1) {
+      await new Promise<void>((resolve, reject) => {
+        get(`${server.url}/page`, { agent }, (response) => {
+          sockets.add(response.socket);
+          response.resume().on("end", resolve);
+        }).on("error", reject);
+      });
+    }
+    agent.destroy();
+    expect(sockets.size).toBe(1);
   });
 
   it.each(["/", "/page/", "//page", "/../page", "/page/../../etc/passwd", "/%70age", "/etc/passwd", "*"])(

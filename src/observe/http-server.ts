@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, ListenOptions } from "node:net";
+import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { listenPrivately } from "../private-socket/listen-privately.ts";
@@ -9,6 +9,8 @@ export interface Page {
   readonly status: number;
   readonly contentType: string;
   readonly body: string;
+  /** Beside those of every answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Where a server listens. */
@@ -18,6 +20,8 @@ export type HttpPlace =
       readonly address: string;
       /** 0 for any free one. */
       readonly port: number;
+      /** What errors call it, and the key of the configuration that it comes from; metrics and probes by default. */
+      readonly named?: { readonly what: string; readonly key: string };
     }
   | {
       /** Unix socket, made for its owner alone; its directory is made where it is missing. */
@@ -28,6 +32,10 @@ export type HttpPlace =
 export type HttpServerOptions = HttpPlace & {
   /** By path, which must be met exactly: nothing of a request is ever part of a file's name. */
   readonly pages: ReadonlyMap<string, (query: URLSearchParams) => Promise<Page>>;
+  /** Looks at a request before anything is done for it. @returns what it is refused with; undefined to let it in */
+  readonly refuse?: (request: IncomingMessage) => Page | undefined;
+  /** Headers of every answer, unless its page has others. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly logger: Logger;
 };
 
@@ -44,12 +52,14 @@ const REQUEST_MS = 5_000;
 const MAX_HEADER_BYTES = 8 * 1024;
 const MAX_CONNECTIONS = 32;
 const CLOSE_MS = 1_000;
+const METRICS = { what: "metrics and probes", key: "observe" };
 
 /**
  * Serves read-only pages over HTTP, GET and HEAD, bounded in everything that a caller can make large or slow.
  * @throws Failure `invalid-config` when the address cannot be listened on
  */
 export async function serveHttp(options: HttpServerOptions): Promise<HttpServer> {
+  const waiting = new WeakSet<Socket>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -57,7 +67,14 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
       requestTimeout: REQUEST_MS,
       connectionsCheckingInterval: REQUEST_MS,
     },
-    (request, response) => void respond(request, response, options),
+    (request, response) => {
+      const { socket } = request;
+      // One at a time on each connection: else a caller piles up answers without end by sending on.
+      if (waiting.has(socket)) return void socket.destroy();
+      waiting.add(socket);
+      response.once("close", () => waiting.delete(socket));
+      void respond(request, response, options);
+    },
   );
   server.maxConnections = MAX_CONNECTIONS;
   await listen(server, options);
@@ -75,7 +92,7 @@ async function listen(server: Server, options: HttpServerOptions): Promise<void>
   else {
     const { address: host, port } = options;
     await listening(server, { host, port, exclusive: true }).catch((error: unknown) => {
-      throw cannotListen(host, port, error);
+      throw cannotListen(options, error);
     });
   }
   server.on("error", (err) => options.logger.warn({ err }, "a server of pages failed"));
@@ -105,23 +122,26 @@ async function listenOnSocket(server: Server, path: string): Promise<void> {
   }
 }
 
-function cannotListen(address: string, port: number, cause: unknown): Failure {
-  const where = `observe.address ${address}, observe.port ${port}`;
+function cannotListen(
+  { address, port, named: { what, key } = METRICS }: Extract<HttpPlace, { readonly port: number }>,
+  cause: unknown,
+): Failure {
+  const where = `${key}.address ${address}, ${key}.port ${port}`;
   switch (systemCode(cause)) {
     case "EADDRINUSE":
       return new Failure({
         code: "invalid-config",
-        what: "metrics and probes cannot be served: another program listens on the port",
+        what: `${what} cannot be served: another program listens on the port`,
         where,
-        fix: "set observe.port to a free one, or stop the other program",
+        fix: `set ${key}.port to a free one, or stop the other program`,
         cause,
       });
     default:
       return new Failure({
         code: "invalid-config",
-        what: `metrics and probes cannot be served: ${describeThrown(cause)}`,
+        what: `${what} cannot be served: ${describeThrown(cause)}`,
         where,
-        fix: "set observe.address to an address of this node or pod",
+        fix: `set ${key}.address to an address of this node or pod`,
         cause,
       });
   }
@@ -130,15 +150,17 @@ function cannotListen(address: string, port: number, cause: unknown): Failure {
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  { pages, logger }: HttpServerOptions,
+  { pages, refuse, headers, logger }: HttpServerOptions,
 ): Promise<void> {
   // Whoever goes away in the middle of an answer is none of our business.
   response.on("error", () => undefined);
-  const answer = await pageFor(request, pages).catch((err: unknown) => {
+  const answer = await pageFor(request, pages, refuse).catch((err: unknown) => {
     logger.error({ err }, "a page could not be made");
     return text(500, `${describeThrown(err)}\n`);
   });
   response.writeHead(answer.status, {
+    ...headers,
+    ...answer.headers,
     "content-type": answer.contentType,
     "content-length": Buffer.byteLength(answer.body),
     "cache-control": "no-store",
@@ -150,7 +172,13 @@ async function respond(
   response.end(request.method === "HEAD" ? undefined : answer.body);
 }
 
-async function pageFor(request: IncomingMessage, pages: HttpServerOptions["pages"]): Promise<Page> {
+async function pageFor(
+  request: IncomingMessage,
+  pages: HttpServerOptions["pages"],
+  refuse: HttpServerOptions["refuse"],
+): Promise<Page> {
+  const refused = refuse?.(request);
+  if (refused !== undefined) return refused;
   const [path = "", query] = request.url?.split("?", 2) ?? [];
   const page = pages.get(path);
   if (page === undefined) return text(404, `there is: ${[...pages.keys()].join(", ")}\n`);
