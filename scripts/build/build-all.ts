@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { buildPage } from "./build-page.ts";
 import { bundleProgram } from "./bundle-program.ts";
 import { compileShim } from "./compile-shim.ts";
 
@@ -15,6 +16,7 @@ export async function buildAll(): Promise<readonly BuiltFile[]> {
     await bundleProgram("mount-root"),
     await bundleProgram("sidecar"),
     await bundleProgram("ctl"),
+    await buildPage(),
     await compileShim({ processor: "x64" }),
     await compileShim({ processor: "arm64" }),
   ];

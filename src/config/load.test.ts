@@ -34,7 +34,20 @@ describe("configuration file", () => {
     expect(parseConfig(MINIMAL, "c.yaml", "n7").node).toBe("n1");
   });
 
+  it("serves no status page unless asked to, and then on loopback", () => {
+    expect(parseConfig(MINIMAL, "c.yaml").statusPage).toEqual({
+      enabled: false,
+      address: "127.0.0.1",
+      port: 9418,
+    });
+  });
+
   it.each([
+    [
+      "a status page for everybody",
+      `${MINIMAL}statusPage: { enabled: true, address: 0.0.0.0 }\n`,
+      /line 9, key statusPage\.address: must be a loopback address.*kubectl port-forward/,
+    ],
     ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key/],
     [
       "an unknown nested key",

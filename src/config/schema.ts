@@ -4,6 +4,7 @@ import { z } from "zod";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
 import { isSelinuxLabel } from "../names/directory-ownership.ts";
+import { isLoopback } from "../names/ip-address.ts";
 import { isResourceName } from "../names/resource-name.ts";
 import { isBelow } from "../names/unix-path.ts";
 
@@ -198,6 +199,29 @@ export const daemonConfigSchema = z
           .max(65_535)
           .default(9417)
           .describe("TCP port of metrics and probes; 0 for any free one, which the log tells."),
+      })
+      .prefault({}),
+    statusPage: z
+      .strictObject({
+        enabled: z
+          .boolean()
+          .default(false)
+          .describe("Serve a read-only page that shows this node to a browser: docs/status-page.md."),
+        address: z
+          .string()
+          .refine(isLoopback, {
+            error:
+              "must be a loopback address, 127.0.0.1 or ::1: the page asks nobody who they are, kubectl port-forward does (docs/status-page.md)",
+          })
+          .default("127.0.0.1")
+          .describe("Loopback address of the page; `kubectl port-forward` reaches it."),
+        port: z
+          .number()
+          .int()
+          .min(0)
+          .max(65_535)
+          .default(9418)
+          .describe("TCP port of the page; 0 for any free one, which the log tells."),
       })
       .prefault({}),
     announce: z

@@ -25,6 +25,7 @@ import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
 import { serveStatus } from "../node-status/serve-status.ts";
 import { statusSocket } from "../node-status/status-socket.ts";
+import type { StatusSource } from "../node-status/status-source.ts";
 import { Observer } from "../observe/observer.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
@@ -35,6 +36,7 @@ import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
 import { takeOwnership } from "./owner-lock.ts";
 import { recordedDirectories } from "./recorded-directories.ts";
+import { startStatusPage } from "./start-status-page.ts";
 import { nodeView, type StartedParts } from "./started-parts.ts";
 
 /** What a daemon is built from. */
@@ -215,20 +217,21 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   undo.defer(() => server.close());
 
-  const status = await serveStatus({
-    socketPath: statusSocket(config),
-    source: {
-      ...{ context: node, view, version, startedAt, clock },
-      counts: () => observer.counts(),
-      listPods: () => podList.read(),
+  const source: StatusSource = {
+    ...{ context: node, view, version, startedAt, clock },
+    counts: () => observer.counts(),
+    listPods: () => podList.read(),
+  };
+  const status = await serveStatus({ socketPath: statusSocket(config), source, logger }).catch(
+    (err: unknown) => {
+      // A node serves its pods also while nobody can look at it.
+      logger.error({ err }, "the node's status cannot be served");
+      return undefined;
     },
-    logger,
-  }).catch((err: unknown) => {
-    // A node serves its pods also while nobody can look at it.
-    logger.error({ err }, "the node's status cannot be served");
-    return undefined;
-  });
+  );
   undo.defer(() => status?.close());
+  const page = await startStatusPage(config.statusPage, source, logger);
+  undo.defer(() => page?.close());
   if (status !== undefined) logger.info({ url: status.url }, "serving the node's status");
   undo.defer(() => plugins.close());
   // Kubelet would be told of devices and lose them again.

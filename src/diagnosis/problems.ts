@@ -1,5 +1,6 @@
 import type { NodeStatus } from "../node-status/shape.ts";
 import { brokenLink } from "./chain.ts";
+import type { Link } from "./link.ts";
 
 /** Something that is wrong on a node, and what to look at next. */
 export interface Problem {
@@ -7,8 +8,14 @@ export interface Problem {
   readonly look: string;
 }
 
-/** Pure: what is wrong by the status of a node. An interface that waits for its guest is not among it. */
-export function findProblems(status: NodeStatus): readonly Problem[] {
+/**
+ * Pure: what is wrong by the status of a node. An interface that waits for its guest is not among it.
+ * @param linkOf for who has looked for the first broken link of each interface already
+ */
+export function findProblems(
+  status: NodeStatus,
+  linkOf: (one: NodeStatus["interfaces"][number]) => Link | undefined = brokenLink,
+): readonly Problem[] {
   const doctor = "vhostuserctl doctor";
   const pools = status.pools
     .filter((pool) => !pool.switch.ready)
@@ -20,7 +27,7 @@ export function findProblems(status: NodeStatus): readonly Problem[] {
     .filter(({ registered }) => !registered)
     .map(({ name }) => ({ what: `resource ${name} is not registered with kubelet`, look: doctor }));
   const interfaces = status.interfaces.flatMap((one) => {
-    const link = brokenLink(one);
+    const link = linkOf(one);
     if (link?.verdict !== "broken") return [];
     const pod = `${one.pod.namespace}/${one.pod.name}`;
     return [{ what: `${pod}, ${one.name}: ${link.what}`, look: `vhostuserctl trace ${pod}` }];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ipv4Bytes, ipv6Bytes } from "./ip-address.ts";
+import { ipv4Bytes, ipv6Bytes, isLoopback } from "./ip-address.ts";
 
 describe("an IP address as bytes", () => {
   it("is four of them, or sixteen in whatever form it is written", () => {
@@ -15,4 +15,17 @@ describe("an IP address as bytes", () => {
       expect(ipv6Bytes(text).toString("hex")).toBe(hex);
     }
   });
+});
+
+describe("a loopback address", () => {
+  it.each(["127.0.0.1", "127.9.9.9", "::1", "0:0:0:0:0:0:0:1"])("is %s", (address) => {
+    expect(isLoopback(address)).toBe(true);
+  });
+
+  it.each(["0.0.0.0", "::", "10.0.0.1", "169.254.0.1", "fe80::1", "localhost", "127.0.0.1:80", "127.1", ""])(
+    "is not %s",
+    (address) => {
+      expect(isLoopback(address)).toBe(false);
+    },
+  );
 });

@@ -1,4 +1,4 @@
-import { BlockList, isIPv4 } from "node:net";
+import { BlockList, isIP, isIPv4 } from "node:net";
 
 /** The four bytes of an IPv4 address. */
 export function ipv4Bytes(address: string): Buffer {
@@ -21,10 +21,17 @@ export function whyNotRoutable(address: string): string | undefined {
   return KINDS.find(([, blocked]) => blocked.check(address, isIPv4(address) ? "ipv4" : "ipv6"))?.[0];
 }
 
+/** Whether a text is an address that only this machine, or this network namespace, can reach. */
+export function isLoopback(address: string): boolean {
+  return isIP(address) !== 0 && whyNotRoutable(address) === LOOPBACK;
+}
+
+const LOOPBACK = "is of the loopback";
+
 /** RFC 6890 and RFC 4291 section 2.4. */
 const KINDS = [
   ["is unspecified", blockList(["0.0.0.0", 8], ["::", 128])],
-  ["is of the loopback", blockList(["127.0.0.0", 8], ["::1", 128])],
+  [LOOPBACK, blockList(["127.0.0.0", 8], ["::1", 128])],
   ["is of one link only", blockList(["169.254.0.0", 16], ["fe80::", 10])],
   ["is a multicast group", blockList(["224.0.0.0", 4], ["ff00::", 8])],
   ["is the broadcast address", blockList(["255.255.255.255", 32])],

@@ -36,6 +36,7 @@ const TIERS: Readonly<Record<string, number>> = {
   observe: 4,
   "node-status": 4.5,
   diagnosis: 4.6,
+  "status-page": 4.7,
   daemon: 5,
   "mount-root": 5,
   ctl: 5,

@@ -1,0 +1,28 @@
+import type { DaemonConfig } from "../config/schema.ts";
+import type { Logger } from "../logging/logger.ts";
+import { readNode } from "../node-status/read-node.ts";
+import { readTrace } from "../node-status/read-trace.ts";
+import type { StatusSource } from "../node-status/status-source.ts";
+import type { HttpServer } from "../observe/http-server.ts";
+import { serveStatusPage } from "../status-page/serve-page.ts";
+
+/** Serves the status page where it is asked for. A node serves its pods also while nobody can look at it. */
+export async function startStatusPage(
+  { enabled, address, port }: DaemonConfig["statusPage"],
+  source: StatusSource,
+  logger: Logger,
+): Promise<HttpServer | undefined> {
+  if (!enabled) return undefined;
+  try {
+    const server = await serveStatusPage({
+      ...{ address, port, logger },
+      readNode: (signal) => readNode(source, signal),
+      readTrace: ({ namespace, name: pod }, signal) => readTrace(source, { namespace, pod }, signal),
+    });
+    logger.info({ url: server.url }, "serving the status page");
+    return server;
+  } catch (err) {
+    logger.error({ err }, "the status page cannot be served");
+    return undefined;
+  }
+}

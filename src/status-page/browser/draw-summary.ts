@@ -1,0 +1,120 @@
+import type { NodeView, PoolView } from "../page-shape.ts";
+import { age, HEALTH_WORDS, nodeWords, plural } from "../picture/words.ts";
+import { byId, fill, html, svg } from "./elements.ts";
+import { type Mark, markIcon } from "./marks.ts";
+
+/** Everything above the picture. */
+export function drawSummary(view: NodeView): void {
+  const { node, version, at, startedAt, lastPassAt, health } = view;
+  document.title = `${node}: ${nodeWords(view)}`;
+  fill(byId("node"), node);
+  fill(
+    byId("about"),
+    `kube-vhostuser ${version}, up ${age(at - startedAt)}, `,
+    lastPassAt === undefined ? "not checked yet" : `last checked ${age(at - lastPassAt)} ago`,
+  );
+  const badge = byId("health");
+  badge.className = `badge ${health}`;
+  const words = nodeWords(view);
+  // A live region: it is read out where its text changes, so it must not change without need.
+  if (badge.textContent !== words) fill(badge, markIcon(health, 18), html("span", {}, words));
+  fill(byId("tiles"), interfacesTile(view), ...view.pools.map(poolTile));
+  drawProblems(view);
+}
+
+function interfacesTile({ interfaces, bare }: NodeView): HTMLElement {
+  const all = interfaces.healthy + interfaces.degraded + interfaces.broken;
+  const counts = (["healthy", "degraded", "broken"] as const).map((health) =>
+    html(
+      "li",
+      { class: interfaces[health] === 0 ? "nothing" : health },
+      markIcon(interfaces[health] === 0 ? "none" : health, 14),
+      `${interfaces[health]} ${HEALTH_WORDS[health]}`,
+    ),
+  );
+  return tile(
+    "Interfaces",
+    String(all),
+    html("ul", { class: "counts" }, ...counts),
+    ...(bare === 0 ? [] : [html("p", {}, `${plural(bare, "allocation")} without an interface`)]),
+  );
+}
+
+function poolTile({
+  name,
+  resource,
+  registered,
+  configured,
+  devices,
+  healthy,
+  inUse,
+}: PoolView): HTMLElement {
+  const mark: Mark = !configured ? "unknown" : registered && healthy === devices ? "healthy" : "broken";
+  const state = !configured
+    ? "no longer configured"
+    : !registered
+      ? "kubelet does not know it"
+      : healthy < devices
+        ? `${devices - healthy} devices not healthy`
+        : "known to kubelet";
+  const meter = html("meter", {
+    min: 0,
+    max: Math.max(devices, 1),
+    value: inUse,
+    "aria-label": `devices of pool ${name} in use`,
+  });
+  return tile(
+    `Pool ${name}`,
+    `${inUse} of ${devices}`,
+    meter,
+    html("p", {}, markIcon(mark, 14), html("span", {}, html("bdi", {}, resource), ` ${state}`)),
+  );
+}
+
+function tile(title: string, figure: string, ...rest: readonly HTMLElement[]): HTMLElement {
+  return html(
+    "section",
+    { class: "tile" },
+    html("h2", {}, html("bdi", {}, title)),
+    html("p", { class: "figure" }, figure),
+    ...rest,
+  );
+}
+
+/** What the marks and lines of the picture mean. */
+export function drawLegend(): void {
+  const line = (state: string) =>
+    svg(
+      "svg",
+      { width: 34, height: 10, "aria-hidden": "true" },
+      svg("path", { class: `line ${state}`, d: "M0 5H34" }),
+    );
+  fill(
+    byId("legend"),
+    html("span", {}, markIcon("healthy"), line("ok"), "healthy"),
+    html("span", {}, markIcon("degraded"), line("waiting"), "waits for the pod's program"),
+    html("span", {}, markIcon("broken"), line("broken"), "broken"),
+    html("span", {}, line("unknown"), "not known"),
+  );
+}
+
+function drawProblems({ problems }: NodeView): void {
+  const section = byId("problems");
+  section.hidden = problems.length === 0;
+  fill(
+    byId("problem-list"),
+    ...problems.map(({ what, look }) =>
+      html(
+        "li",
+        {},
+        markIcon("broken"),
+        html(
+          "div",
+          {},
+          html("p", {}, html("bdi", {}, what)),
+          html("p", { class: "look" }, "see ", html("bdi", {}, look)),
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,54 @@
+const SVG = "http://www.w3.org/2000/svg";
+
+/** What may be put into an element; a text is always text. */
+export type Child = Node | string | undefined;
+
+type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** Makes an HTML element. Attributes that are undefined or false are left out. */
+export function html<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** Makes an SVG element. */
+export function svg<Tag extends keyof SVGElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): SVGElementTagNameMap[Tag] {
+  return filled(document.createElementNS(SVG, tag) as SVGElementTagNameMap[Tag], attributes, children);
+}
+
+/** Sets attributes; those that are undefined or false are taken away. */
+export function setAttributes(element: Element, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) element.removeAttribute(name);
+    else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, String(value));
+  }
+}
+
+/** Puts children in the place of those that are there. */
+export function fill(element: Element, ...children: readonly Child[]): void {
+  element.replaceChildren(...children.filter((child) => child !== undefined));
+}
+
+/** An element of the document, by id. */
+export function byId<Kind extends Element = HTMLElement>(id: string): Kind {
+  const element = document.getElementById(id);
+  if (element === null) throw new Error(`the page has no #${id}`);
+  return element as unknown as Kind;
+}
+
+function filled<Kind extends Element>(
+  element: Kind,
+  attributes: Attributes,
+  children: readonly Child[],
+): Kind {
+  setAttributes(element, attributes);
+  fill(element, ...children);
+  return element;
+}

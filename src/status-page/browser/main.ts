@@ -1,0 +1,157 @@
+import type { NodeView, PodChains, PodView } from "../page-shape.ts";
+import { layOut } from "../picture/layout.ts";
+import { age, plural } from "../picture/words.ts";
+import { ask, NotThere } from "./ask.ts";
+import { drawChains, drawNoChains } from "./draw-chain.ts";
+import { Picture } from "./draw-picture.ts";
+import { drawLegend, drawSummary } from "./draw-summary.ts";
+import { drawTable } from "./draw-table.ts";
+import { byId, fill } from "./elements.ts";
+
+/** Between two looks; a slow answer makes it longer, so that the page never keeps a node busy. */
+const EVERY_MS = 2_000;
+const TIMES_SLOWER = 10;
+const HASH = "#pod=";
+
+const filter = byId<HTMLInputElement>("filter");
+const attention = byId<HTMLInputElement>("attention");
+const table = byId<HTMLDetailsElement>("table");
+const chain = byId("chain");
+const picture = new Picture(byId("canvas"), (pod) => select(pod));
+
+let view: NodeView | undefined;
+/** Id of the pod whose chain is shown. */
+let selected = location.hash.startsWith(HASH) ? location.hash.slice(HASH.length) : undefined;
+/** By this browser's clock, when the last answer came. */
+let answeredAt: number | undefined;
+let drawnChain = "";
+let wake = Promise.withResolvers<void>();
+
+/** Asks, draws and waits, as long as somebody can see it. */
+async function run(): Promise<never> {
+  for (;;) {
+    while (document.hidden) await wake.promise;
+    const began = performance.now();
+    await look();
+    const pause = Math.max(EVERY_MS, (performance.now() - began) * TIMES_SLOWER);
+    const timer = setTimeout(() => wake.resolve(), Math.min(pause, 60_000));
+    await wake.promise;
+    clearTimeout(timer);
+    wake = Promise.withResolvers();
+  }
+}
+
+async function look(): Promise<void> {
+  try {
+    const next = await ask<NodeView>("api/node");
+    // Another release has another page.
+    if (view !== undefined && view.version !== next.version) location.reload();
+    view = next;
+    answeredAt = Date.now();
+    byId("stale").hidden = true;
+    document.body.dataset["state"] = "live";
+    draw();
+    if (selected !== undefined) await lookClosely(selected);
+  } catch (error) {
+    tellStale(error);
+  }
+}
+
+function tellStale(error: unknown): void {
+  document.body.dataset["state"] = "stale";
+  const since = answeredAt === undefined ? "" : ` since ${new Date(answeredAt).toLocaleTimeString()}`;
+  const why = error instanceof TypeError ? "the daemon cannot be reached" : `${(error as Error).message}`;
+  const text = view === undefined ? `Nothing to show: ${why}` : `Stale${since}: ${why}`;
+  const banner = byId("stale");
+  banner.hidden = false;
+  // Read out once, not at each try.
+  if (byId("stale-text").textContent !== text) fill(byId("stale-text"), text);
+  tellFreshness();
+}
+
+async function lookClosely(pod: string): Promise<void> {
+  try {
+    const chains = await ask<PodChains>(`api/chain?pod=${encodeURIComponent(pod)}`);
+    const { at: _, ...lasting } = chains;
+    const text = JSON.stringify(lasting);
+    if (pod !== selected || text === drawnChain) return;
+    drawnChain = text;
+    drawChains(chains);
+  } catch (error) {
+    if (!(error instanceof NotThere)) throw error;
+    drawnChain = "";
+    if (pod === selected) drawNoChains("This pod is gone", "It has no interface on this node any more.");
+  }
+}
+
+function draw(): void {
+  if (view === undefined) return;
+  drawSummary(view);
+  const pods = view.pods.filter(isWanted);
+  const { clientWidth } = byId("canvas");
+  picture.draw(layOut({ pods, bridges: view.bridges }, clientWidth), selected);
+  if (table.open) drawTable(pods, view.bridges, select);
+  byId("empty").hidden = pods.length > 0;
+  fill(
+    byId("empty"),
+    view.pods.length === 0
+      ? "No pod has a vhost-user interface on this node yet. One appears here as soon as its network is attached."
+      : "No pod is left with this filter.",
+  );
+  const left = view.leftOut === 0 ? "" : `; ${view.leftOut} healthy interfaces are left out`;
+  fill(byId("shown"), `${plural(pods.length, "pod")} shown${left}`);
+  tellFreshness();
+}
+
+function isWanted(pod: PodView): boolean {
+  const text = filter.value.trim().toLowerCase();
+  if (attention.checked && pod.health === "healthy") return false;
+  const names = [
+    `${pod.namespace}/${pod.name}`,
+    ...pod.interfaces.flatMap((one) => [one.name, one.portName ?? ""]),
+  ];
+  return names.some((name) => name.toLowerCase().includes(text));
+}
+
+function select(pod: string | undefined): void {
+  const before = selected;
+  selected = pod;
+  history.replaceState(undefined, "", pod === undefined ? location.pathname : `${HASH}${pod}`);
+  chain.hidden = pod === undefined;
+  document.body.classList.toggle("with-chain", pod !== undefined);
+  drawnChain = "";
+  if (pod === undefined) {
+    draw();
+    picture.focus(before);
+    return;
+  }
+  const known = view?.pods.find(({ id }) => id === pod);
+  drawNoChains(known === undefined ? "…" : `${known.namespace}/${known.name}`, "Looking…");
+  draw();
+  byId("chain-title").focus();
+  lookClosely(pod).catch(tellStale);
+}
+
+function tellFreshness(): void {
+  const text = answeredAt === undefined ? "connecting" : `updated ${age(Date.now() - answeredAt)} ago`;
+  fill(byId("fresh"), document.body.dataset["state"] === "stale" ? "stale" : text);
+}
+
+filter.addEventListener("input", draw);
+attention.addEventListener("change", draw);
+table.addEventListener("toggle", draw);
+byId("close").addEventListener("click", () => select(undefined));
+document.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape" && selected !== undefined) select(undefined);
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) wake.resolve();
+});
+new ResizeObserver(draw).observe(byId("canvas"));
+setInterval(tellFreshness, 1_000);
+drawLegend();
+if (selected !== undefined) {
+  chain.hidden = false;
+  document.body.classList.add("with-chain");
+}
+void run();

@@ -1,0 +1,108 @@
+import type { Link, LinkName } from "../diagnosis/link.ts";
+
+// What the server tells the page. Only types: the page's own code is bundled for browsers. Both are of one release, so
+// the shape may change freely; scripts use the status socket. Texts are fit for eyes already (names/printable.ts), and
+// still nobody's to trust: the page shows them as text and nothing else.
+
+/** `degraded`: a pod's program has something to do yet. Worst last. */
+export const HEALTHS = ["healthy", "degraded", "broken"] as const;
+
+export type Health = (typeof HEALTHS)[number];
+
+/** A bridge of a switch. */
+export interface BridgeView {
+  /** Which switch and which bridge; {@link InterfaceView.bridge} refers to it. */
+  readonly id: string;
+  readonly name: string;
+  readonly kind: "ovs-dpdk" | "vpp";
+  readonly version?: string;
+  /** Whether it can take ports; undefined where no pool stands for it. */
+  readonly ready?: boolean;
+  readonly reason?: string;
+}
+
+export interface PoolView {
+  readonly name: string;
+  readonly resource: string;
+  /** Whether kubelet knows the resource. */
+  readonly registered: boolean;
+  readonly configured: boolean;
+  readonly devices: number;
+  readonly healthy: number;
+  readonly inUse: number;
+}
+
+/** An interface of a pod with what the picture shows of it. */
+export interface InterfaceView {
+  readonly name: string;
+  readonly device: string;
+  readonly health: Health;
+  /** The first link of its chain that is not as it should be, and what was found there. */
+  readonly broken?: Pick<Link, "name" | "what">;
+  readonly network?: string;
+  readonly bridge?: string;
+  readonly socket: "there" | "missing" | "wrong" | "unknown";
+  readonly portName?: string;
+  /** Absent where the switch has none, or does not tell. */
+  readonly port?: {
+    readonly link: "up" | "down";
+    readonly connected: boolean;
+    readonly failed: boolean;
+    readonly queuePairs?: number;
+    readonly dropped?: number;
+  };
+  /** Whether the switch told its ports. */
+  readonly portKnown: boolean;
+}
+
+export interface PodView {
+  /** Stands for namespace and name, which may hold anything, in addresses and in the document. */
+  readonly id: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** That of its worst interface. */
+  readonly health: Health;
+  readonly interfaces: readonly InterfaceView[];
+}
+
+/** A node for one look at it. Times are milliseconds since the epoch. */
+export interface NodeView {
+  readonly node: string;
+  readonly version: string;
+  readonly startedAt: number;
+  readonly at: number;
+  readonly lastPassAt?: number;
+  readonly health: Health;
+  readonly problems: readonly { readonly what: string; readonly look: string }[];
+  readonly bridges: readonly BridgeView[];
+  readonly pools: readonly PoolView[];
+  readonly pods: readonly PodView[];
+  /** Of all, shown or not. */
+  readonly interfaces: Readonly<Record<Health, number>>;
+  /** How many interfaces are left out of {@link NodeView.pods}, the healthy first. */
+  readonly leftOut: number;
+  /** Allocations of which no interface is attached. */
+  readonly bare: number;
+}
+
+/** One interface, looked at closely. */
+export interface ChainView {
+  readonly name: string;
+  readonly device: string;
+  readonly health: Health;
+  /** Up to the first link that is broken; what stands on it is left out. */
+  readonly chain: readonly Link[];
+  /** Links that were not looked at, in their order. */
+  readonly beyond: readonly LinkName[];
+  /** What else is known, for people. */
+  readonly facts: readonly (readonly [label: string, text: string])[];
+}
+
+/** A pod with the chains of its interfaces. */
+export interface PodChains {
+  readonly id: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly at: number;
+  readonly interfaces: readonly ChainView[];
+}

@@ -1,0 +1,45 @@
+import type { LinkName } from "../../diagnosis/link.ts";
+import type { Health, InterfaceView } from "../page-shape.ts";
+
+/** The three lines of an interface in the picture: pod to socket, socket to port, port to bridge. */
+export const SEGMENTS = ["socket", "peer", "port"] as const;
+
+export type Segment = (typeof SEGMENTS)[number];
+
+/** `unknown` where nothing is there to tell, or nobody tells. */
+export type SegmentState = "ok" | "waiting" | "broken" | "unknown";
+
+/** How the lines of one interface are drawn. */
+export interface DrawnSegments {
+  readonly states: Readonly<Record<Segment, SegmentState>>;
+  /** Where its chain breaks. */
+  readonly mark?: { readonly at: Segment; readonly name: LinkName; readonly health: Health };
+}
+
+/** Which line a link of the chain is on. */
+const SEGMENT_OF: Readonly<Record<LinkName, Segment>> = {
+  pod: "socket",
+  allocation: "socket",
+  directory: "socket",
+  "device-info": "socket",
+  record: "socket",
+  port: "port",
+  socket: "socket",
+  connected: "peer",
+  link: "peer",
+  queues: "peer",
+};
+
+/** Pure: the state of each line by what is known, and where the chain breaks, which wins. */
+export function segmentsOf(one: InterfaceView): DrawnSegments {
+  const { port, portKnown, socket, broken, health } = one;
+  const states: Record<Segment, SegmentState> = {
+    socket: socket === "there" ? "ok" : "unknown",
+    peer: port === undefined ? "unknown" : port.connected && port.link === "up" ? "ok" : "waiting",
+    port: port === undefined || !portKnown ? "unknown" : port.failed ? "broken" : "ok",
+  };
+  if (broken === undefined || health === "healthy") return { states };
+  const at = SEGMENT_OF[broken.name];
+  states[at] = health === "broken" ? "broken" : "waiting";
+  return { states, mark: { at, name: broken.name, health } };
+}

@@ -1,0 +1,59 @@
+import type { BridgeView, Health, InterfaceView, NodeView, PodView } from "../page-shape.ts";
+
+/** What each state is called. */
+export const HEALTH_WORDS: Readonly<Record<Health, string>> = {
+  healthy: "healthy",
+  degraded: "waiting",
+  broken: "broken",
+};
+
+/** The state of a whole node in a sentence. */
+export function nodeWords({ health, problems, interfaces }: NodeView): string {
+  switch (health) {
+    case "healthy":
+      return "All is well";
+    case "degraded":
+      return `${plural(interfaces.degraded, "interface")} ${interfaces.degraded === 1 ? "waits" : "wait"} for ${interfaces.degraded === 1 ? "its" : "their"} guest`;
+    case "broken":
+      return plural(problems.length, "problem");
+  }
+}
+
+/** A count and its noun. */
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A time span as people say it. @param ms negative where two clocks differ, which is told as none */
+export function age(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+}
+
+/** A pod and its state in one line, for those who cannot see the picture. */
+export function podLabel({ namespace, name, health, interfaces }: PodView): string {
+  const broken = interfaces.flatMap((one) =>
+    one.broken === undefined ? [] : [`${one.name} at ${one.broken.name}: ${one.broken.what}`],
+  );
+  const count = plural(interfaces.length, "interface");
+  return `Pod ${namespace}/${name}, ${count}, ${[HEALTH_WORDS[health], ...broken].join("; ")}. Show its chain`;
+}
+
+/** What a port is, as far as its switch tells. */
+export function portWords({ port, portKnown, portName }: InterfaceView): string {
+  if (!portKnown) return `${portName ?? "port"}, the switch does not tell`;
+  if (port === undefined) return portName === undefined ? "none" : `${portName} is missing`;
+  if (port.failed) return `${portName} failed`;
+  const queues = port.queuePairs === undefined ? [] : [plural(port.queuePairs, "pair")];
+  const drops = port.dropped === undefined || port.dropped === 0 ? [] : [`${port.dropped} dropped`];
+  return [portName ?? "port", `link ${port.link}`, ...queues, ...drops].join(", ");
+}
+
+/** What a switch is, a line for each of its parts. */
+export function switchWords({ kind, version }: Pick<BridgeView, "kind" | "version">): readonly string[] {
+  return (version ?? (kind === "vpp" ? "VPP" : "Open vSwitch, DPDK")).split(", ").slice(0, 2);
+}

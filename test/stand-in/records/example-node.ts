@@ -1,0 +1,135 @@
+import type { NodeStatus, TraceAnswer, TracedInterface } from "../../../src/node-status/shape.ts";
+import { nodeStatus, tracedInterface } from "./traced-interface.ts";
+
+/** What an example says of one interface; the rest is as it should be. */
+interface Example {
+  readonly pod: readonly [namespace: string, name: string];
+  readonly name: string;
+  readonly network: string;
+  readonly pool?: "sockets" | "routed";
+  /** Pairs of queues. */
+  readonly queues?: number;
+  readonly dropped?: number;
+  readonly changes?: (whole: TracedInterface) => Partial<TracedInterface>;
+}
+
+const BRIDGES = { sockets: "br-dpdk", routed: "blue" } as const;
+const NOW = Date.UTC(2026, 0, 15, 9, 30);
+const MINUTE = 60_000;
+
+const BOOTING: Example["changes"] = ({ port }) =>
+  port === undefined ? {} : { port: { ...port, link: "down" } };
+const PORT_LOST: Example["changes"] = ({ portName }) => ({
+  port: undefined,
+  differences: [`port ${portName} belongs to somebody else`],
+});
+
+const EXAMPLES: readonly Example[] = [
+  { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod37a8eec1ce1", network: "fast", queues: 4 },
+  { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod5e09c2d71ab", network: "storage", queues: 2 },
+  {
+    pod: ["shop", "virt-launcher-db-9q4tz"],
+    name: "pod37a8eec1ce1",
+    network: "fast",
+    queues: 4,
+    dropped: 12,
+  },
+  {
+    pod: ["media", "virt-launcher-encoder-2mx8w"],
+    name: "pod8d1f60b3c42",
+    network: "fast",
+    changes: BOOTING,
+  },
+  { pod: ["lab", "virt-launcher-probe-k3d9f"], name: "pod37a8eec1ce1", network: "fast", changes: PORT_LOST },
+  { pod: ["lab", "packet-generator"], name: "net1", network: "fast", queues: 2 },
+  { pod: ["edge", "gateway-0"], name: "net1", network: "uplink", pool: "routed", queues: 2 },
+  { pod: ["edge", "gateway-0"], name: "net2", network: "fast", queues: 2 },
+  { pod: ["edge", "gateway-1"], name: "net1", network: "uplink", pool: "routed", queues: 2 },
+];
+
+/** A node as people have it: most of it healthy, a guest that boots, a port that somebody took away. */
+export function exampleNode(examples: readonly Example[] = EXAMPLES): NodeStatus {
+  const interfaces = examples
+    .map(trace)
+    .map(({ holder: _, deviceInfo: __, differences: ___, ...one }) => one);
+  const [pool] = nodeStatus().pools;
+  if (pool === undefined) throw new Error("the example has a pool");
+  const inUse = (name: string) => interfaces.filter((one) => one.pool === name).length;
+  const registered = (name: string) => ({ name, registered: true, registrations: 1 });
+  return nodeStatus({
+    startedAt: NOW - 5 * 24 * 60 * MINUTE,
+    at: NOW,
+    lastPassAt: NOW - 11_000,
+    pools: [
+      { ...pool, bridge: BRIDGES.sockets, inUse: inUse("sockets") },
+      {
+        ...pool,
+        name: "routed",
+        resource: "vhostuser/routed",
+        bridge: BRIDGES.routed,
+        switch: { kind: "vpp", ready: true, version: "VPP 25.06" },
+        devices: 16,
+        healthy: 16,
+        inUse: inUse("routed"),
+      },
+    ],
+    resources: ["vhostuser/sockets", "vhostuser/routed", "vhostuser/dataplane"].map(registered),
+    allocations: [],
+    interfaces,
+  });
+}
+
+/** The trace of a pod of {@link exampleNode}. */
+export function exampleTrace(
+  pod: { readonly namespace: string; readonly name: string },
+  examples: readonly Example[] = EXAMPLES,
+): TraceAnswer {
+  const interfaces = examples
+    .map(trace)
+    .filter((one) => one.pod.name === pod.name && one.pod.namespace === pod.namespace);
+  return { node: "worker-1", at: NOW, interfaces };
+}
+
+/** So many pods with an interface each. */
+export function manyExamples(count: number): readonly Example[] {
+  return Array.from({ length: count }, (_, index) => {
+    const [whole = EXAMPLES[0], number] = [EXAMPLES[index % EXAMPLES.length], String(index).padStart(3, "0")];
+    if (whole === undefined) throw new Error("there are examples");
+    return { ...whole, pod: [whole.pod[0], `${whole.pod[1]}-${number}`] as const };
+  });
+}
+
+function trace(
+  { pod, name, network, pool = "sockets", queues = 1, dropped = 0, changes }: Example,
+  index: number,
+) {
+  const [namespace, podName] = pod;
+  const whole = tracedInterface();
+  const id = `${index}`.padStart(4, "0");
+  const device = `${pool}-0${id}`;
+  const portName = `vhu7c41e09${id}d`;
+  const allocation = `k3x9v2m7q1${podName.length.toString().padStart(2, "0")}${id}`;
+  const inRoot = (path: string) =>
+    path.replace("0123456789abcdef", allocation).replace("pod37a8eec1ce1", name);
+  const { places, port } = whole;
+  if (places === undefined || port === undefined) throw new Error("the example is whole");
+  const moved = (place: typeof places.socket) => ({ ...place, path: inRoot(place.path) });
+  const traffic = { packets: 48_211_907 + index * 1_733, bytes: 31_337_739_550, dropped: 0 };
+  const one: TracedInterface = {
+    ...whole,
+    ...{ pod: { namespace, name: podName, uid: "" }, name, network, device, pool, portName, allocation },
+    ...{ resource: `vhostuser/${pool}`, bridge: BRIDGES[pool], createdAt: NOW - (index + 3) * 47 * MINUTE },
+    mac: `02:00:00:00:1f:${id.slice(2)}`,
+    podSocket: `/var/run/vhostuser/${pool}/${name}/vhost.sock`,
+    places: {
+      allocation: moved(places.allocation),
+      directory: moved(places.directory),
+      socket: moved(places.socket),
+    },
+    port: {
+      ...{ ...port, name: portName, bridge: BRIDGES[pool], queuePairs: queues },
+      traffic: { fromGuest: traffic, toGuest: { ...traffic, dropped } },
+    },
+  };
+  return { ...one, ...changes?.(one) };
+}
