@@ -86,6 +86,19 @@ async function publish(version: string, content: string): Promise<void> {
 }
 
 describe("a live configuration", () => {
+  it("tells whether the file is what runs, and which of its keys wait for a restart", async () => {
+    const file = join(directory, "config.yaml");
+    await writeFile(file, text(4));
+    const config = await start(file);
+    expect(config.view).toEqual({ isOk: true, waiting: [] });
+    await writeFile(file, "pools: 1");
+    await says("is not taken");
+    expect(config.view).toEqual({ isOk: false, waiting: [] });
+    await writeFile(file, text(5, "podRoot: /other\n"));
+    await says("is in effect");
+    expect(config.view).toEqual({ isOk: true, waiting: ["podRoot"] });
+  });
+
   it("takes a new version of a mounted ConfigMap", async () => {
     await publish("..1", text(4));
     await symlink("..data/config.yaml", join(directory, "config.yaml"));

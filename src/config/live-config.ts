@@ -55,7 +55,7 @@ export class LiveConfig {
   /** Whether the text was wrong in itself, or there was none. */
   #isBroken = false;
   /** Keys of which was said that they need a restart. */
-  #waiting = "";
+  #waiting: readonly string[] = [];
   /** Why the current configuration is not in effect as a whole; undefined where it is. */
   #notApplied: string | undefined;
   #changed = Promise.withResolvers<void>();
@@ -68,6 +68,11 @@ export class LiveConfig {
   /** What the daemon runs with now. */
   get current(): DaemonConfig {
     return this.#config;
+  }
+
+  /** Whether the file is what the daemon runs with, and which of its keys wait for a restart. */
+  get view(): { readonly isOk: boolean; readonly waiting: readonly string[] } {
+    return { isOk: !this.#isBroken && this.#notApplied === undefined, waiting: this.#waiting };
   }
 
   /**
@@ -158,10 +163,10 @@ export class LiveConfig {
       return;
     }
     this.#refused = undefined;
-    const waiting = plan.waiting.join(", ");
-    if (waiting !== this.#waiting && waiting !== "") {
+    const { waiting } = plan;
+    if (waiting.length > 0 && !isDeepStrictEqual(waiting, this.#waiting)) {
       logger.warn(
-        { file, keys: plan.waiting },
+        { file, keys: waiting },
         "these keys have new values that need a restart of the daemon; the old values stay",
       );
     }

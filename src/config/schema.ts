@@ -199,6 +199,12 @@ export const daemonConfigSchema = z
           .max(65_535)
           .default(9417)
           .describe("TCP port of metrics and probes; 0 for any free one, which the log tells."),
+        interfaces: z
+          .boolean()
+          .default(false)
+          .describe(
+            "Serve `/metrics/interfaces`, with what went through each interface. Who reaches the address reads names of pods there.",
+          ),
       })
       .prefault({}),
     statusPage: z

@@ -97,6 +97,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const view = nodeView(config, records, started);
   const observer = await Observer.start({
     listen: config.observe,
+    interfaces: config.observe.interfaces,
     view,
     version,
     maxReconcilerSilenceMs: () =>

@@ -35,6 +35,8 @@ export function nodeView(config: DaemonConfig, records: Records, started: Starte
       ),
       pluginView(config.dataplaneResource, started.dataplane),
     ],
+    root: config.root,
+    configuration: () => started.live?.view ?? { isOk: true, waiting: [] },
     guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
   };
 }

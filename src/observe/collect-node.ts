@@ -4,8 +4,16 @@ import type { NodeView } from "./node-view.ts";
 
 const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching", "releasing"];
 
+/** What is known of ports beside their records. */
+export interface PortNews {
+  /** Milliseconds for which each port is down, by name; undefined while no switch answers. */
+  readonly downFor: ReadonlyMap<string, number> | undefined;
+  /** Names of ports that the reconciler could not settle when it last tried. */
+  readonly unsettled: ReadonlySet<string>;
+}
+
 /** Pools, ports, records and registrations as they are now. */
-export function collectNode(view: NodeView, metrics: Metrics): void {
+export function collectNode(view: NodeView, news: PortNews, metrics: Metrics): void {
   const pools = view.pools();
   const inUse = devicesInUse(view);
   metrics.replace(
@@ -25,12 +33,15 @@ export function collectNode(view: NodeView, metrics: Metrics): void {
     metrics.count("vhostuser_allocations_total", { pool: name, code: "ok" }, 0);
     metrics.count("vhostuser_reclaims_total", { pool: name }, 0);
   }
-  collectPorts(view, named, metrics);
+  collectPorts(view, news, named, metrics);
   const { allocations, ports } = view.records;
   metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
   const { socketsMended, hoardsEmptied } = view.guard();
   metrics.replace("vhostuser_sockets_mended_total", [[{}, socketsMended]]);
   metrics.replace("vhostuser_hoards_emptied_total", [[{}, hoardsEmptied]]);
+  const { isOk, waiting } = view.configuration();
+  metrics.set("vhostuser_config_ok", {}, isOk ? 1 : 0);
+  metrics.set("vhostuser_config_keys_waiting", {}, waiting.length);
   const plugins = view.plugins();
   metrics.replace(
     "vhostuser_kubelet_registered",
@@ -53,15 +64,38 @@ function devicesInUse(view: NodeView): ReadonlyMap<string, ReadonlySet<string>> 
   return inUse;
 }
 
-function collectPorts(view: NodeView, named: ReadonlySet<string>, metrics: Metrics): void {
+function collectPorts(
+  view: NodeView,
+  { downFor, unsettled }: PortNews,
+  named: ReadonlySet<string>,
+  metrics: Metrics,
+): void {
   const byPool = Map.groupBy(view.records.ports.list(), ({ pool }) => pool);
+  const pools = [...new Set([...named, ...byPool.keys()])].map(
+    (pool) => [pool, byPool.get(pool) ?? []] as const,
+  );
   metrics.replace(
     "vhostuser_ports",
-    [...new Set([...named, ...byPool.keys()])].flatMap((pool) => {
-      const ports = byPool.get(pool) ?? [];
-      return PORT_STATES.map(
+    pools.flatMap(([pool, ports]) =>
+      PORT_STATES.map(
         (state) => [{ pool, state }, ports.filter((port) => port.state === state).length] as const,
-      );
-    }),
+      ),
+    ),
+  );
+  metrics.replace(
+    "vhostuser_ports_unsettled",
+    pools.map(([pool, ports]) => [{ pool }, ports.filter(({ portName }) => unsettled.has(portName)).length]),
+  );
+  const down = pools.map(([pool, ports]) => {
+    const attached = ports.filter(({ state }) => state === "attached");
+    return [pool, attached.flatMap(({ portName }) => downFor?.get(portName) ?? [])] as const;
+  });
+  metrics.replace(
+    "vhostuser_links_down",
+    downFor === undefined ? [] : down.map(([pool, times]) => [{ pool }, times.length]),
+  );
+  metrics.replace(
+    "vhostuser_link_down_longest_seconds",
+    downFor === undefined ? [] : down.map(([pool, times]) => [{ pool }, Math.max(0, ...times) / 1000]),
   );
 }

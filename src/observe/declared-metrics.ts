@@ -107,6 +107,22 @@ export const METRICS = {
     labels: ["bridge", "state"],
     help: "Our ports in the switch at the reconciler's last look: connected to a VM or pod, waiting for one, or failed. Absent while the switch does not answer.",
   },
+  vhostuser_ports_unsettled: {
+    type: "gauge",
+    labels: ["pool"],
+    help: "Recorded ports that the reconciler could not make, mend or remove when it last tried.",
+  },
+  vhostuser_links_down: {
+    type: "gauge",
+    labels: ["pool"],
+    help: "Attached ports whose guest does not run its queues, at the reconciler's last look. Absent while no switch answers.",
+  },
+  vhostuser_link_down_longest_seconds: {
+    type: "gauge",
+    unit: "seconds",
+    labels: ["pool"],
+    help: "How long that has been so for the one of them that is down longest, as far as this daemon has seen.",
+  },
   vhostuser_reconcile_passes_total: {
     type: "counter",
     labels: ["outcome"],
@@ -130,6 +146,11 @@ export const METRICS = {
     labels: ["kind"],
     help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory). And what it made anew or set right because somebody else had removed or changed it: directories of an allocation (directory), the file that tells of a device (device-info), a port (port). And ports of VMs that it made anew because their guest was never heard (silent-guest).",
   },
+  vhostuser_unreclaimed: {
+    type: "gauge",
+    labels: ["what"],
+    help: "What no pod holds any more and could not be removed at the reconciler's last look: allocations, ports, or directories without a record.",
+  },
   vhostuser_announcements_total: {
     type: "counter",
     labels: ["outcome"],
@@ -149,6 +170,48 @@ export const METRICS = {
     type: "counter",
     labels: [],
     help: "Directories that a pod had filled, and that were emptied.",
+  },
+  vhostuser_root_size_bytes: {
+    type: "gauge",
+    unit: "bytes",
+    labels: [],
+    help: "Bytes that the root's file system can hold; 0 where nobody can tell.",
+  },
+  vhostuser_root_free_bytes: {
+    type: "gauge",
+    unit: "bytes",
+    labels: [],
+    help: "Bytes of them that are free.",
+  },
+  vhostuser_root_inodes: {
+    type: "gauge",
+    labels: [],
+    help: "Files, directories and sockets that the root's file system can hold; 0 where nobody can tell.",
+  },
+  vhostuser_root_inodes_free: {
+    type: "gauge",
+    labels: [],
+    help: "How many of them can still be made.",
+  },
+  vhostuser_hugepages: {
+    type: "gauge",
+    labels: ["size"],
+    help: "Hugepages of the node, which switch and guests share; size as in Kubernetes' resource names.",
+  },
+  vhostuser_hugepages_free: {
+    type: "gauge",
+    labels: ["size"],
+    help: "Hugepages that nobody has taken.",
+  },
+  vhostuser_config_ok: {
+    type: "gauge",
+    labels: [],
+    help: "1 while the configuration file is what the daemon runs with, else 0: it is wrong, gone, or could not be put into effect as a whole.",
+  },
+  vhostuser_config_keys_waiting: {
+    type: "gauge",
+    labels: [],
+    help: "Keys of the configuration file whose new values need a restart of the daemon.",
   },
   vhostuser_unreadable_records: {
     type: "gauge",

@@ -22,6 +22,14 @@ export interface GuardView {
   readonly hoardsEmptied: number;
 }
 
+/** How the configuration file stands. */
+export interface ConfigurationView {
+  /** Whether the file is what the daemon runs with, but for keys that wait. */
+  readonly isOk: boolean;
+  /** Keys whose new values need a restart. */
+  readonly waiting: readonly string[];
+}
+
 /** The node as its parts see it. Asked at every scrape and probe, and nothing of it is kept. */
 export interface NodeView {
   readonly records: Records;
@@ -34,4 +42,7 @@ export interface NodeView {
   readonly plugins: () => readonly PluginView[];
   /** What the guard of pods' directories has done since the daemon started. */
   readonly guard: () => GuardView;
+  readonly configuration: () => ConfigurationView;
+  /** Directory of all allocations, whose file system they fill. */
+  readonly root: string;
 }

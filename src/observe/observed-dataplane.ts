@@ -1,5 +1,6 @@
+import { orAborted } from "../clock/or-aborted.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
-import type { PortState } from "../dataplane/port.ts";
+import type { PortInspection, PortState } from "../dataplane/port.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError, outcomeOf, timed } from "./observed-calls.ts";
 
@@ -21,13 +22,21 @@ export class ObservedDataplanes {
   readonly #metrics: Metrics;
   /** A switch that did not answer last is not in it: old numbers would be taken for present ones. */
   readonly #listed = new Map<Dataplane, readonly PortState[]>();
+  /** Those that are not closed. */
+  readonly #open = new Set<Dataplane>();
+  /** When each port that is down was first seen so, in milliseconds of `elapsedMs`. */
+  readonly #downSince = new Map<string, number>();
+  readonly #elapsedMs: () => number;
 
-  constructor(metrics: Metrics) {
+  /** @param elapsedMs a time that never steps, unlike the clock's */
+  constructor(metrics: Metrics, elapsedMs: () => number = () => performance.now()) {
     this.#metrics = metrics;
+    this.#elapsedMs = elapsedMs;
   }
 
   /** The same switch, with its calls timed. */
   observe(dataplane: Dataplane): Dataplane {
+    this.#open.add(dataplane);
     return {
       probe: (bridge, signal) => this.#probe(dataplane, bridge, signal),
       ensurePort: (request, signal) => this.#call("ensure-port", () => dataplane.ensurePort(request, signal)),
@@ -44,6 +53,7 @@ export class ObservedDataplanes {
         this.#call("announce", () => dataplane.announce(port, frames, signal)),
       expectMove: (bridge) => dataplane.expectMove(bridge),
       close: () => {
+        this.#open.delete(dataplane);
         this.#listed.delete(dataplane);
         return dataplane.close();
       },
@@ -61,6 +71,32 @@ export class ObservedDataplanes {
         }),
       ),
     );
+  }
+
+  /**
+   * For how many milliseconds each port is down, by name, as far as listings tell; undefined while no switch answers.
+   * Of a switch that does not answer nobody knows.
+   */
+  downFor(): ReadonlyMap<string, number> | undefined {
+    if (this.#listed.size === 0) return undefined;
+    const listed = [...this.#listed.values()].flat();
+    const now = this.#elapsedMs();
+    return new Map(
+      listed.flatMap(({ name }) => {
+        const since = this.#downSince.get(name);
+        return since === undefined ? [] : [[name, now - since] as const];
+      }),
+    );
+  }
+
+  /** The ports of all switches that answer, with their counters. Counts nowhere when one does not. */
+  async inspect(signal: AbortSignal): Promise<readonly PortInspection[]> {
+    const readings = await Promise.allSettled(
+      [...this.#open].map((dataplane) =>
+        this.#look("inspect-ports", () => orAborted(dataplane.inspectPorts(signal), signal)),
+      ),
+    );
+    return readings.flatMap((reading) => (reading.status === "fulfilled" ? reading.value : []));
   }
 
   #call<Value>(call: Call, run: () => Promise<Value>): Promise<Value> {
@@ -107,11 +143,25 @@ export class ObservedDataplanes {
   async #listPorts(dataplane: Dataplane, signal: AbortSignal): Promise<readonly PortState[]> {
     try {
       const ports = await this.#call("list-ports", () => dataplane.listPorts(signal));
-      this.#listed.set(dataplane, ports);
+      this.#remember(dataplane, ports);
       return ports;
     } catch (error) {
       this.#listed.delete(dataplane);
       throw error;
+    }
+  }
+
+  #remember(dataplane: Dataplane, ports: readonly PortState[]): void {
+    this.#listed.set(dataplane, ports);
+    const known = new Set([...this.#listed.values()].flat().map(({ name }) => name));
+    // While one switch is away, its ports are in no listing; how long they are down is not forgotten.
+    if (this.#listed.size === this.#open.size) {
+      for (const name of this.#downSince.keys()) if (!known.has(name)) this.#downSince.delete(name);
+    }
+    const now = this.#elapsedMs();
+    for (const { name, link } of ports) {
+      if (link === "up") this.#downSince.delete(name);
+      else if (!this.#downSince.has(name)) this.#downSince.set(name, now);
     }
   }
 }

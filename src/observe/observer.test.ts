@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { Failure } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { METRICS } from "./declared-metrics.ts";
-import type { PluginView, PoolView } from "./node-view.ts";
+import type { ConfigurationView, PluginView, PoolView } from "./node-view.ts";
 import { Observer, type ObserverOptions } from "./observer.ts";
 
 const SIGNAL = AbortSignal.timeout(60_000);
@@ -21,6 +21,8 @@ let directory: string;
 let records: Records;
 let pools: PoolView[];
 let plugins: PluginView[];
+let configuration: ConfigurationView;
+let root: string;
 let cleanup: AsyncDisposableStack;
 
 beforeEach(async () => {
@@ -30,6 +32,8 @@ beforeEach(async () => {
   records = await openRecords(join(directory, "records"));
   pools = [{ name: "sockets", devices: [{ healthy: true }, { healthy: true }, { healthy: false }] }];
   plugins = [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }];
+  root = directory;
+  configuration = { isOk: true, waiting: [] };
 });
 afterEach(() => cleanup.disposeAsync());
 
@@ -43,6 +47,10 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       pools: () => pools,
       plugins: () => plugins,
       guard: () => ({ socketsMended: 3, hoardsEmptied: 4 }),
+      configuration: () => configuration,
+      get root() {
+        return root;
+      },
     },
     version: "1.2.3",
     maxReconcilerSilenceMs: () => 60_000,
@@ -296,6 +304,84 @@ describe("/metrics", () => {
     expect(await counts()).toEqual([2, 1]);
   });
 
+  it("tells which ports could not be settled, of those that have a record", async () => {
+    const observer = await startObserver();
+    await records.ports.put(port("net1", "attached"));
+    await records.ports.put(port("net2", "attached"));
+    const unsettled = async () => Object.values(await series(observer, "vhostuser_ports_unsettled"));
+    expect(await unsettled()).toEqual([0]);
+    observer.reconcile.portsTried(undefined, new Set(["vhunet1", "vhunet2", "of-a-pod-that-is-gone"]));
+    expect(await unsettled()).toEqual([2]);
+    observer.reconcile.portsTried(["vhunet1"], new Set());
+    expect(await unsettled()).toEqual([1]);
+    observer.reconcile.portsTried(undefined, new Set());
+    expect(await unsettled()).toEqual([0]);
+  });
+
+  it("tells how many attached ports have no guest that runs them, and for how long", async () => {
+    const observer = await startObserver();
+    const memory = new MemoryDataplane();
+    const dataplane = observer.dataplane(memory);
+    const down = () => series(observer, "vhostuser_links_down");
+    await records.ports.put(port("net1", "attached"));
+    await records.ports.put(port("net2", "attached"));
+    await records.ports.put(port("net3", "detaching"));
+    expect(await down()).toEqual({});
+    for (const name of ["vhunet1", "vhunet2", "vhunet3"])
+      memory.ports.set(name, { ...(await dataplane.ensurePort(portRequest(name), SIGNAL)), link: "down" });
+    await dataplane.listPorts(SIGNAL);
+    expect(await down()).toEqual({ 'vhostuser_links_down{pool="sockets"}': 2 });
+    const [longest = 0] = Object.values(await series(observer, "vhostuser_link_down_longest_seconds"));
+    expect(longest).toBeGreaterThan(0);
+    for (const [name, state] of memory.ports) memory.ports.set(name, { ...state, link: "up" });
+    await dataplane.listPorts(SIGNAL);
+    expect(await down()).toEqual({ 'vhostuser_links_down{pool="sockets"}': 0 });
+    expect(await series(observer, "vhostuser_link_down_longest_seconds")).toEqual({
+      'vhostuser_link_down_longest_seconds{pool="sockets"}': 0,
+    });
+    memory.dead = true;
+    await dataplane.listPorts(SIGNAL).catch(() => undefined);
+    expect(await down()).toEqual({});
+  });
+
+  it("tells of what could not be removed, of the configuration file, and of room", async () => {
+    const pages = join(directory, "sys/kernel/mm/hugepages");
+    for (const [name, total, free] of [
+      ["hugepages-2048kB", 512, 3],
+      ["hugepages-1048576kB", 4, 0],
+    ] as const) {
+      await mkdir(join(pages, name), { recursive: true });
+      await writeFile(join(pages, name, "nr_hugepages"), `${total}\n`);
+      await writeFile(join(pages, name, "free_hugepages"), `${free}\n`);
+    }
+    const observer = await startObserver({ machine: { sys: join(directory, "sys") } });
+    observer.reconcile.leftover("directory", 2);
+    configuration = { isOk: false, waiting: ["root", "podRoot"] };
+    expect(await series(observer, "vhostuser_unreclaimed")).toEqual({
+      'vhostuser_unreclaimed{what="allocation"}': 0,
+      'vhostuser_unreclaimed{what="port"}': 0,
+      'vhostuser_unreclaimed{what="directory"}': 2,
+    });
+    const values = await Promise.all(
+      ["vhostuser_config_ok", "vhostuser_config_keys_waiting"].map((name) => series(observer, name)),
+    );
+    expect(values.flatMap(Object.values)).toEqual([0, 2]);
+    expect(await series(observer, "vhostuser_hugepages_free")).toEqual({
+      'vhostuser_hugepages_free{size="2Mi"}': 3,
+      'vhostuser_hugepages_free{size="1Gi"}': 0,
+    });
+    const room = async (name: string) => Object.values(await series(observer, name))[0] ?? Number.NaN;
+    expect(await room("vhostuser_root_size_bytes")).toBeGreaterThan(await room("vhostuser_root_free_bytes"));
+    expect(await room("vhostuser_root_inodes")).toBeGreaterThan(await room("vhostuser_root_inodes_free"));
+  });
+
+  it("goes without what nobody can tell: a root that is gone, a kernel without hugepages", async () => {
+    const observer = await startObserver({ machine: { sys: join(directory, "nothing") } });
+    expect(await series(observer, "vhostuser_hugepages")).toEqual({});
+    root = join(directory, "nothing");
+    expect(await series(observer, "vhostuser_root_inodes")).toEqual({ vhostuser_root_inodes: 0 });
+  });
+
   it("tells what the process costs and which release it is", async () => {
     const observer = await startObserver();
     observer.switchConnected("ovs-dpdk");
@@ -321,6 +407,27 @@ describe("/metrics", () => {
       expect(readExposition(text).size).toBe(Object.keys(METRICS).length);
       expect(text).not.toContain("secret-pod");
     }
+  });
+});
+
+describe("/metrics/interfaces", () => {
+  it("is there only where it is wanted, for it tells names of pods", async () => {
+    const without = await startObserver();
+    expect((await fetch(`${without.url}/metrics/interfaces`)).status).toBe(404);
+    const observer = await startObserver({ interfaces: true });
+    const memory = new MemoryDataplane();
+    const dead = new MemoryDataplane();
+    dead.dead = true;
+    observer.dataplane(dead);
+    await records.ports.put(port("net1", "attached"));
+    await observer.dataplane(memory).ensurePort(portRequest("vhunet1"), SIGNAL);
+    const response = await fetch(`${observer.url}/metrics/interfaces`);
+    expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+    const families = readExposition(await response.text());
+    expect([...(families.get("vhostuser_interface_link_up")?.series.keys() ?? [])]).toEqual([
+      'vhostuser_interface_link_up{pool="sockets",pod_namespace="d",pod_name="p",interface="net1"}',
+    ]);
+    expect(await series(observer, "vhostuser_errors_total")).toEqual({});
   });
 });
 

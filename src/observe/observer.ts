@@ -2,10 +2,12 @@ import type { Clock } from "../clock/clock.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type Check, runChecks } from "./checks.ts";
+import { collectMachine } from "./collect-machine.ts";
 import { collectNode } from "./collect-node.ts";
 import { collectProcess } from "./collect-process.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { type HttpServer, type Page, serveHttp, text } from "./http-server.ts";
+import { InterfacesPage } from "./interfaces-page.ts";
 import { type Count, Metrics } from "./metrics.ts";
 import type { NodeView } from "./node-view.ts";
 import {
@@ -23,6 +25,8 @@ import { ReconcileWatch } from "./reconcile-watch.ts";
 export interface ObserverOptions {
   /** Where metrics and probes are served. */
   readonly listen: { readonly address: string; readonly port: number };
+  /** Whether `/metrics/interfaces` is served, which tells names of pods; default no. */
+  readonly interfaces?: boolean;
   readonly view: NodeView;
   /** Release that runs. */
   readonly version: string;
@@ -30,6 +34,8 @@ export interface ObserverOptions {
   readonly maxReconcilerSilenceMs: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Where the machine tells of itself; default its own /sys. */
+  readonly machine?: { readonly sys: string };
 }
 
 /** What an {@link Observer} has counted. */
@@ -65,24 +71,26 @@ export class Observer {
     this.#server = server;
   }
 
-  /** Serves /metrics, /livez and /readyz. @throws Failure `invalid-config` when the address cannot be used */
+  /** Serves /metrics, /livez and /readyz, and /metrics/interfaces where it is wanted. @throws Failure `invalid-config` when the address cannot be used */
   static async start(options: ObserverOptions): Promise<Observer> {
     const { view, clock, logger } = options;
     const metrics: Metrics = new Metrics([
       collectZeros,
-      (to) => collectNode(view, to),
+      (to) => collectNode(view, { downFor: dataplanes.downFor(), unsettled: reconcile.unsettledPorts }, to),
       (to) => dataplanes.collect(to),
+      (to) => collectMachine({ root: view.root, ...options.machine }, to),
       (to) => collectProcess(options.version, to),
     ]);
     const dataplanes = new ObservedDataplanes(metrics);
     const heartbeats = new Heartbeats();
     const onAlive = heartbeats.expect("reconciler", options.maxReconcilerSilenceMs);
-    const reconcile = new ReconcileWatch({ metrics, clock, onAlive });
+    const reconcile: ReconcileWatch = new ReconcileWatch({ metrics, clock, onAlive });
     const pages = new Map<string, () => Promise<Page>>([
       [
         "/metrics",
         async () => ({ status: 200, contentType: metrics.contentType, body: await metrics.text() }),
       ],
+      ...interfacesPage(options, dataplanes, metrics),
       ["/livez", () => verdict(heartbeats.checks())],
       ["/readyz", () => verdict(readinessChecks(view))],
     ]);
@@ -147,6 +155,19 @@ export class Observer {
   close(): Promise<void> {
     return this.#server.close();
   }
+}
+
+function interfacesPage(
+  { interfaces = false, view }: ObserverOptions,
+  dataplanes: ObservedDataplanes,
+  { contentType }: Metrics,
+): readonly (readonly [path: string, page: () => Promise<Page>])[] {
+  if (!interfaces) return [];
+  const page = new InterfacesPage({
+    ports: view.records.ports,
+    inspect: (signal) => dataplanes.inspect(signal),
+  });
+  return [["/metrics/interfaces", async () => ({ status: 200, contentType, body: await page.text() })]];
 }
 
 async function verdict(checks: readonly Check[]): Promise<Page> {

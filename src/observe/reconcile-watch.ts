@@ -20,6 +20,9 @@ const REPAIR_KINDS = [
 /** One of the things that the reconciler puts right. */
 export type RepairKind = (typeof REPAIR_KINDS)[number];
 
+/** What may be left that no pod holds; the metric's help says more. */
+const LEFTOVERS = ["allocation", "port", "directory"] as const;
+
 /** What the watch over the reconciler works with. */
 export interface ReconcileWatchOptions {
   readonly metrics: Metrics;
@@ -31,12 +34,14 @@ export interface ReconcileWatchOptions {
 /** Counts what the reconciler does; it is told by the reconciler, whose passes never overlap. */
 export class ReconcileWatch {
   readonly #options: ReconcileWatchOptions;
+  readonly #unsettled = new Set<string>();
   #hasFailed = false;
   #lastOkAt: number | undefined;
 
   constructor(options: ReconcileWatchOptions) {
     this.#options = options;
     for (const kind of REPAIR_KINDS) options.metrics.count("vhostuser_reconcile_repairs_total", { kind }, 0);
+    for (const what of LEFTOVERS) options.metrics.set("vhostuser_unreclaimed", { what }, 0);
     for (const outcome of ["ok", "failed"]) {
       options.metrics.count("vhostuser_reconcile_passes_total", { outcome }, 0);
     }
@@ -80,6 +85,23 @@ export class ReconcileWatch {
   /** One port, allocation or directory could not be put right; the pass goes on with the others. */
   itemFailed(error: unknown): void {
     countError(this.#options.metrics, "reconcile", toFailure(error).code);
+  }
+
+  /** Names of ports that could not be settled when they were last tried; some of them may have no record any more. */
+  get unsettledPorts(): ReadonlySet<string> {
+    return this.#unsettled;
+  }
+
+  /** Recorded ports were tried, all where `only` is left out; `failed` could not be settled. */
+  portsTried(only: Iterable<string> | undefined, failed: ReadonlySet<string>): void {
+    if (only === undefined) this.#unsettled.clear();
+    else for (const port of only) this.#unsettled.delete(port);
+    for (const port of failed) this.#unsettled.add(port);
+  }
+
+  /** So many of what no pod holds any more could not be removed. */
+  leftover(what: (typeof LEFTOVERS)[number], count: number): void {
+    this.#options.metrics.set("vhostuser_unreclaimed", { what }, count);
   }
 
   /** Something was put right. */

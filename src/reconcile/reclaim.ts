@@ -30,12 +30,14 @@ export async function reclaim(options: ReclaimOptions, pass: ReconcilePass): Pro
     ports: records.ports.list(),
     graceMs: config.reclaim.graceSeconds * 1000,
   });
+  let portsLeft = 0;
   for (const port of plan.ports) {
     const left = await detach(port, pass);
     if (left === undefined) {
       pass.observer.repaired("missing-del");
       pass.logger.warn(attachmentFields(port), "removed the port of a pod that is gone; its DEL never came");
     } else {
+      portsLeft += 1;
       pass.observer.itemFailed(left);
       pass.logger.warn(
         { ...attachmentFields(port), err: left },
@@ -43,12 +45,15 @@ export async function reclaim(options: ReclaimOptions, pass: ReconcilePass): Pro
       );
     }
   }
+  pass.observer.leftover("port", portsLeft);
+  let allocationsLeft = 0;
   for (const allocation of plan.allocations) {
     try {
       await removeOne(allocation, pass);
       pass.observer.reclaimed(allocation.pool);
       pass.logger.info(allocationFields(allocation), "reclaimed");
     } catch (error) {
+      allocationsLeft += 1;
       pass.observer.itemFailed(error);
       pass.logger.warn(
         { ...allocationFields(allocation), reason: describeThrown(error) },
@@ -56,6 +61,7 @@ export async function reclaim(options: ReclaimOptions, pass: ReconcilePass): Pro
       );
     }
   }
+  pass.observer.leftover("allocation", allocationsLeft);
   return plan.abandoned;
 }
 

@@ -8,6 +8,13 @@ export interface ReconcileObserver {
   stageFailed(error: unknown): void;
   /** One port, allocation or directory could not be put right; the pass goes on with the others. */
   itemFailed(error: unknown): void;
+  /**
+   * Recorded ports were to be made, mended or removed, all where `only` is left out; `failed` could not be.
+   * Names of ports.
+   */
+  portsTried(only: Iterable<string> | undefined, failed: ReadonlySet<string>): void;
+  /** So many of what no pod holds any more could not be removed. */
+  leftover(what: "allocation" | "port" | "directory", count: number): void;
   /** Something was put right. */
   repaired(
     kind:
@@ -32,6 +39,8 @@ export const unobserved: ReconcileObserver = {
   progress: () => undefined,
   stageFailed: () => undefined,
   itemFailed: () => undefined,
+  portsTried: () => undefined,
+  leftover: () => undefined,
   repaired: () => undefined,
   reclaimed: () => undefined,
 };

@@ -62,6 +62,32 @@ describe("a pass of the reconciler", () => {
     expect(await listAllocationDirectories(rig.config.root)).toEqual([id]);
   });
 
+  it("tells which ports it could not settle, and that a pod's leavings stay, for as long as that is so", async () => {
+    await rig.attach(2);
+    rig.now += 60_000;
+    const unsettled: string[][] = [];
+    const left: [string, number][] = [];
+    const observer = {
+      portsTried: (_: unknown, failed: ReadonlySet<string>) => unsettled.push([...failed].sort()),
+      leftover: (what: string, count: number) => left.push([what, count]),
+    };
+    const one = rig.reconciler({ observer });
+    rig.switches.one.portError = "no memory";
+    await one.pass();
+    expect(unsettled).toEqual([["vhu-net0", "vhu-net1"]]);
+    rig.switches.one.portError = undefined;
+    rig.switches.one.removePort = async () => {
+      throw new Error("it does not let go");
+    };
+    left.length = 0;
+    await one.pass();
+    expect(unsettled.at(-1)).toEqual([]);
+    expect(Object.fromEntries(left)).toEqual({ allocation: 1, port: 2, directory: 0 });
+    delete (rig.switches.one as Partial<typeof rig.switches.one>).removePort;
+    await one.pass();
+    expect(Object.fromEntries(left)).toEqual({ allocation: 0, port: 0, directory: 0 });
+  });
+
   it("clears every switch that answers of what ports left behind, and counts it", async () => {
     const repaired: string[] = [];
     const failed: unknown[] = [];

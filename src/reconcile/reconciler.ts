@@ -16,7 +16,7 @@ import { removeOrphanPorts } from "./remove-orphan-ports.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
 import { restoreArtefacts } from "./restore-artefacts.ts";
-import { ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
+import { type EachPortOptions, ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
 import { SwitchSockets } from "./switch-sockets.ts";
 
 /** What the reconciler works with. */
@@ -181,14 +181,21 @@ export class Reconciler {
       ...(only === undefined ? {} : { only }),
       isNews: (port: string) => this.#retries.isLast(port),
     };
+    const failed = await this.#settlePorts(options);
+    await this.#stage("bridges that were held back", () => openBridges(this.#pass));
+    this.#retries.tried(only ?? [], failed);
+  }
+
+  /** @returns names of the ports that could not be settled */
+  async #settlePorts(options: EachPortOptions = {}): Promise<ReadonlySet<string>> {
     const failed = new Set<string>();
     const each = (work: typeof ensureAttachedPorts) => async () => {
       for (const port of await work(this.#pass, options)) failed.add(port);
     };
     await this.#stage("unfinished ports", each(settleUnfinishedPorts));
-    await this.#stage("ports that may be gone or changed", each(ensureAttachedPorts));
-    await this.#stage("bridges that were held back", () => openBridges(this.#pass));
-    this.#retries.tried(only ?? [], failed);
+    await this.#stage("attached ports", each(ensureAttachedPorts));
+    this.#pass.observer.portsTried(options.only, failed);
+    return failed;
   }
 
   /**
@@ -200,8 +207,7 @@ export class Reconciler {
     const passed = pass.observer.passBegan();
     this.#retries.startAnew();
     await this.#restoreFiles();
-    await this.#stage("unfinished ports", () => settleUnfinishedPorts(pass));
-    await this.#stage("attached ports", () => ensureAttachedPorts(pass));
+    await this.#settlePorts();
     await this.#stage("bridges that were held back", () => openBridges(pass));
     await this.#stage("what is abandoned", async () => {
       const kubelet = await this.#readKubelet();

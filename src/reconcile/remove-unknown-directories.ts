@@ -23,6 +23,7 @@ export async function removeUnknownDirectories(
   const { config, records } = pass.context;
   const { root } = pass.places;
   const unknown = new Set<string>();
+  let left = 0;
   for (const id of await listAllocationDirectories(root)) {
     if (records.allocations.get(id) !== undefined || allocationsOfPorts.has(id)) continue;
     if (isNamedByForeign(records, id)) continue;
@@ -35,9 +36,11 @@ export async function removeUnknownDirectories(
       await removeAllocationDirectory(root, id);
       pass.observer.repaired("unknown-directory");
     } catch (error) {
+      left += 1;
       pass.observer.itemFailed(error);
       pass.logger.warn({ allocation: id, reason: describeThrown(error) }, "a directory cannot be removed");
     }
   }
+  pass.observer.leftover("directory", left);
   return unknown;
 }

@@ -1,15 +1,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { INTERFACE_METRICS } from "../../src/observe/declared-interface-metrics.ts";
 import { METRICS } from "../../src/observe/declared-metrics.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/metrics.md"), "utf8");
+
+const ALL = { ...METRICS, ...INTERFACE_METRICS };
 
 describe("docs/metrics.md", () => {
   it("has a row for every metric and no other, in the same order, with what the metric says of itself", () => {
     const rows = [...page.matchAll(/^\| `(\w+)` \| (counter|gauge|histogram) \| (.*?) \| (.*?) \| .*\|$/gm)];
     expect(rows.map(([, name, type, labels, help]) => ({ name, type, labels, help }))).toEqual(
-      Object.entries(METRICS).map(([name, { type, labels, help }]) => ({
+      Object.entries(ALL).map(([name, { type, labels, help }]) => ({
         name,
         type,
         labels: labels.map((label) => `\`${label}\``).join(", "),
@@ -19,7 +22,7 @@ describe("docs/metrics.md", () => {
   });
 
   it("names no metric that is not there", () => {
-    const known = Object.keys(METRICS);
+    const known = Object.keys(ALL);
     const named = [...page.matchAll(/`((?:vhostuser|process|nodejs)_\w+)`/g)].map(([, name = ""]) => name);
     expect(named.filter((name) => !known.includes(name))).toEqual([]);
   });
