@@ -19,6 +19,7 @@ export class Metrics {
   readonly #counters = new Map<string, Counter>();
   readonly #gauges = new Map<string, Gauge>();
   readonly #histograms = new Map<string, Histogram>();
+  readonly #zeroed = new Set<string>();
   readonly #collectors: readonly Collector[];
 
   /** @param collectors run in turn at every scrape, before the text is made */
@@ -61,6 +62,14 @@ export class Metrics {
   /** Adds one measurement, in the metric's unit, to a histogram. */
   observe<Name extends MetricName<"histogram">>(name: Name, labels: LabelsOf<Name>, value: number): void {
     this.#histograms.get(name)?.observe(labels, value);
+  }
+
+  /** Makes a histogram's series appear with nothing in it; repeated, it changes nothing. */
+  zero<Name extends MetricName<"histogram">>(name: Name, labels: LabelsOf<Name>): void {
+    const series = JSON.stringify([name, labels]);
+    // The client's own would forget what was observed.
+    if (!this.#zeroed.has(series)) this.#histograms.get(name)?.zero(labels);
+    this.#zeroed.add(series);
   }
 
   /** Sets one series of a gauge. */

@@ -23,10 +23,17 @@ export function countError(metrics: Metrics, source: ErrorSource, code: FailureC
   metrics.count("vhostuser_errors_total", { source, code });
 }
 
+const SOURCES: readonly ErrorSource[] = ["allocation", "cni", "dataplane", "pod-resources", "reconcile"];
+/** Failures of which a single one is to wake somebody. */
+const GRAVE: readonly FailureCode[] = ["internal", "directory-unsafe"];
+
 /** Makes the series of events that may never have happened appear with 0. */
 export function collectZeros(metrics: Metrics): void {
   for (const verb of VERBS) metrics.count("vhostuser_cni_requests_total", { verb, code: "ok" }, 0);
   for (const outcome of ["ok", "failed"]) metrics.count("vhostuser_announcements_total", { outcome }, 0);
+  for (const source of SOURCES) {
+    for (const code of GRAVE) metrics.count("vhostuser_errors_total", { source, code }, 0);
+  }
 }
 
 /** Counts and times what answers the container runtime. */
@@ -61,6 +68,8 @@ export function observeAllocations<Answer>(
   pool: string,
   allocate: (devices: readonly string[]) => Promise<Answer>,
 ): (devices: readonly string[]) => Promise<Answer> {
+  for (const outcome of ["ok", "failed"])
+    metrics.zero("vhostuser_allocation_duration_seconds", { pool, outcome });
   return (devices) =>
     timed(
       () => allocate(devices),
@@ -79,6 +88,8 @@ export function observePodResources<Pods>(
   metrics: Metrics,
   listPods: (signal: AbortSignal) => Promise<Pods>,
 ): (signal: AbortSignal) => Promise<Pods> {
+  for (const outcome of ["ok", "failed"])
+    metrics.zero("vhostuser_pod_resources_duration_seconds", { outcome });
   return (signal) =>
     timed(
       () => listPods(signal),
