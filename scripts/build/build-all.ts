@@ -14,6 +14,7 @@ export async function buildAll(): Promise<readonly BuiltFile[]> {
   const files = [
     await bundleProgram("daemon"),
     await bundleProgram("mount-root"),
+    await bundleProgram("cni-installer"),
     await bundleProgram("sidecar"),
     await bundleProgram("ctl"),
     await buildPage(),

@@ -13,7 +13,13 @@ const THRIFTY = [
   "MALLOC_TRIM_THRESHOLD_=65536",
   "MALLOC_TOP_PAD_=16384",
 ];
-const ALLOCATOR = { daemon: THRIFTY, "mount-root": [], ctl: [], sidecar: THRIFTY } as const;
+const ALLOCATOR = {
+  daemon: THRIFTY,
+  "mount-root": [],
+  "cni-installer": [],
+  ctl: [],
+  sidecar: THRIFTY,
+} as const;
 
 /**
  * Node's flags for each program, in the bundle's first line so that nobody can start it without. KubeVirt gives
@@ -23,6 +29,7 @@ const ALLOCATOR = { daemon: THRIFTY, "mount-root": [], ctl: [], sidecar: THRIFTY
 const NODE_FLAGS = {
   daemon: ["--max-semi-space-size=2", "--optimize-for-size"],
   "mount-root": [],
+  "cni-installer": [],
   ctl: [],
   sidecar: [
     "--max-old-space-size=32",

@@ -16,6 +16,8 @@ export interface ReplaceOptions {
   readonly mode: number;
   /** Of the file's directory, where it must survive a power cut and not only a crash of ours. */
   readonly durable?: DirectorySync | undefined;
+  /** Looks at the new file, which is whole and on disk, before it takes the old one's place; throws to keep the old one. */
+  readonly inspect?: ((temporary: string) => Promise<void>) | undefined;
   /**
    * Told of the temporary file that stays because the disk became read-only after it was written: to be removed by
    * whoever outlives that.
@@ -24,20 +26,25 @@ export interface ReplaceOptions {
 }
 
 /**
- * Replaces a file whole: readers see the old text or the new one, never a part. The temporary file lies beside
+ * Replaces a file whole: readers see the old content or the new one, never a part. The temporary file lies beside
  * it, because rename is atomic within one file system only, and starts with a dot so that listings skip it.
  */
-export async function replaceFile(path: string, text: string, options: ReplaceOptions): Promise<void> {
+export async function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  options: ReplaceOptions,
+): Promise<void> {
   const temporary = temporaryBeside(path);
   let file: FileHandle | undefined;
   try {
     file = await open(temporary, "wx", OPEN_MODE);
-    await file.writeFile(text);
+    await file.writeFile(content);
     // No umask of use takes anything off the owner, so this one has its mode.
     if (options.mode !== OPEN_MODE) await file.chmod(options.mode);
     if (options.durable !== undefined) await file.sync();
     await file.close();
     file = undefined;
+    await options.inspect?.(temporary);
     await rename(temporary, path);
   } catch (error) {
     await file?.close().catch(() => undefined);

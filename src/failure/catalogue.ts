@@ -43,6 +43,7 @@ export const FAILURE_CODES = {
   "root-full": "The root has no room for another directory.",
   "capability-missing": "The daemon lacks a Linux capability that it needs.",
   "label-refused": "The SELinux policy does not let the daemon set a directory's label.",
+  "cni-directory-unfit": "The node's directory of CNI executables cannot take ours.",
   "check-failed": "CNI CHECK found that the attachment is not as it was made.",
   "part-missing": "A program, package or kernel feature that is needed is not on this machine.",
   internal: "A defect of kube-vhostuser itself.",

@@ -39,6 +39,7 @@ const TIERS: Readonly<Record<string, number>> = {
   "status-page": 4.7,
   daemon: 5,
   "mount-root": 5,
+  "cni-installer": 5,
   ctl: 5,
 };
 
