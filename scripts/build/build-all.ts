@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { buildPage } from "./build-page.ts";
-import { bundleProgram } from "./bundle-program.ts";
+import { BUNDLED_PROGRAMS, bundleProgram } from "./bundle-program.ts";
 import { compileShim } from "./compile-shim.ts";
 
 /** A built file, path relative to the project. */
@@ -12,11 +12,7 @@ export interface BuiltFile {
 /** Builds everything below dist/. */
 export async function buildAll(): Promise<readonly BuiltFile[]> {
   const files = [
-    await bundleProgram("daemon"),
-    await bundleProgram("mount-root"),
-    await bundleProgram("cni-installer"),
-    await bundleProgram("sidecar"),
-    await bundleProgram("ctl"),
+    ...(await Promise.all(BUNDLED_PROGRAMS.map(bundleProgram))),
     await buildPage(),
     await compileShim({ processor: "x64" }),
     await compileShim({ processor: "arm64" }),

@@ -1,6 +1,6 @@
-import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
 import { build, type Plugin } from "esbuild";
+import manifest from "../../package.json" with { type: "json" };
+import { placeFile } from "./place-file.ts";
 
 /**
  * What the C library's allocator is told, for each program. glibc raises by itself the size from which on a block is
@@ -66,17 +66,27 @@ const withoutLocales: Plugin = {
   },
 };
 
+/** Name of a program that is bundled. */
+export type BundledProgram = keyof typeof NODE_FLAGS;
+
+/** All of them. */
+export const BUNDLED_PROGRAMS = Object.keys(NODE_FLAGS) as readonly BundledProgram[];
+
+/** Where the names of the npm packages lie whose code is in a bundle. */
+export const packagesFile = (program: BundledProgram): string => `dist/${program}/packages.json`;
+
 /**
  * One executable file for one program: dist/<program>/main.mjs. It finds proto/ two folders up, as the sources do, so an
- * image keeps dist/ and proto/ side by side. Each file is replaced at once: who starts the program meanwhile has one whole.
+ * image keeps dist/ and proto/ side by side. Beside it lies the list of npm packages whose code went in.
  */
-export async function bundleProgram(program: keyof typeof NODE_FLAGS): Promise<string> {
+export async function bundleProgram(program: BundledProgram): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     entryPoints: [`src/${program}/main.ts`],
     outfile,
     write: false,
     bundle: true,
+    metafile: true,
     platform: "node",
     target: "node24",
     format: "esm",
@@ -86,16 +96,17 @@ export async function bundleProgram(program: keyof typeof NODE_FLAGS): Promise<s
     plugins: [withoutLocales, HTTP_BY_REQUIRE],
     // grpc-js and pino are CommonJS and call require for Node's own modules.
     banner: {
-      js: `#!${["/usr/bin/env -S", ...ALLOCATOR[program], "node", ...NODE_FLAGS[program]].join(" ")}\nimport { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);`,
+      js: `#!${["/usr/bin/env -S", ...ALLOCATOR[program], "node", ...NODE_FLAGS[program]].join(" ")}\n// kube-vhostuser ${manifest.version}\nimport { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);`,
     },
     logLevel: "warning",
   });
   for (const { path, contents } of outputFiles) {
-    const unfinished = `${path}.${process.pid}`;
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(unfinished, contents);
-    if (path.endsWith(outfile)) await chmod(unfinished, 0o755);
-    await rename(unfinished, path);
+    await placeFile(path, contents, path.endsWith(outfile) ? 0o755 : 0o644);
   }
+  const used = Object.values(metafile.outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
+  );
+  const packages = used.flatMap(([file]) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []);
+  await placeFile(packagesFile(program), `${JSON.stringify([...new Set(packages)].sort())}\n`);
   return outfile;
 }

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdir, readdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import manifest from "../../package.json" with { type: "json" };
 import { Failure, systemCode } from "../../src/failure/failure.ts";
 
 const SOURCES = "src/cni/shim";
@@ -91,6 +92,7 @@ export async function compileShim(build: ShimBuild = {}): Promise<string> {
   const flags = [
     ...["-std=gnu11", ...WARNINGS, ...(sanitized ? SANITIZED : SHIPPED)],
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
+    `-DRELEASE="${manifest.version}"`,
     ...recipe.before,
     ...sources.map((name) => join(SOURCES, name)),
     ...recipe.after,

@@ -6,6 +6,7 @@ const USAGE = `kube-vhostuser node daemon
 
   --config FILE       configuration (default /etc/kube-vhostuser/config.yaml)
   --log-level LEVEL   trace, debug, info, warn, error (default info)
+  --version           print the release
 `;
 
 /** Reads the command line, serves until SIGTERM or SIGINT. */
@@ -14,11 +15,16 @@ async function main(): Promise<void> {
     options: {
       config: { type: "string", default: "/etc/kube-vhostuser/config.yaml" },
       "log-level": { type: "string", default: "info" },
+      version: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
   if (values.help) {
     process.stdout.write(USAGE);
+    return;
+  }
+  if (values.version) {
+    process.stdout.write(`kube-vhostuser ${manifest.version}\n`);
     return;
   }
   const stop = new AbortController();

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import manifest from "../../package.json" with { type: "json" };
 import { loadConfig } from "../config/load.ts";
 import { toFailure } from "../failure/failure.ts";
 import { mountRoot } from "./mount-root.ts";
@@ -6,6 +7,7 @@ import { mountRoot } from "./mount-root.ts";
 const USAGE = `Mounts the root of all allocations; run as root, once before the daemon starts
 
   --config FILE       the daemon's configuration (default /etc/kube-vhostuser/config.yaml)
+  --version           print the release
 `;
 
 /** Reads the command line, mounts, says what it did. */
@@ -13,11 +15,16 @@ async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       config: { type: "string", default: "/etc/kube-vhostuser/config.yaml" },
+      version: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
   if (values.help) {
     process.stdout.write(USAGE);
+    return;
+  }
+  if (values.version) {
+    process.stdout.write(`kube-vhostuser ${manifest.version}\n`);
     return;
   }
   const config = await loadConfig(values.config, process.env["NODE_NAME"]);

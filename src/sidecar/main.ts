@@ -1,8 +1,14 @@
 import { hostname } from "node:os";
+import manifest from "../../package.json" with { type: "json" };
 import { createLogger } from "../logging/logger.ts";
 import { readEnvironment } from "./environment.ts";
 import { startSidecar } from "./sidecar.ts";
 
+// Alone: KubeVirt's own sidecars are given `--version` with a version of the hooks, and ours may be too.
+if (process.argv.slice(2).join(" ") === "--version") {
+  process.stdout.write(`kube-vhostuser ${manifest.version}\n`);
+  process.exit();
+}
 const { env } = process;
 // There with --expose-gc, which the bundle's first line has.
 const { gc } = globalThis;

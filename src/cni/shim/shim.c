@@ -146,8 +146,12 @@ static enum message ask(int daemon)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	static const char release[] = "kube-vhostuser " RELEASE "\n";
+	// A runtime gives no arguments.
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+		return write(STDOUT_FILENO, release, sizeof release - 1) == sizeof release - 1 ? 0 : 1;
 	deadline = now_ms() + CALL_MS;
 	hold_standard_descriptors();
 	reset_signals();
