@@ -18,7 +18,7 @@ export const SUITES: readonly Suite[] = [suite("unit"), suite("integration"), su
  */
 export const SIDE_BY_SIDE: readonly string[] = [
   ...["cni-conformance", "cni-ipam", "cni-ipam-crash", "ctl-doctor"],
-  ...["daemon-crash", "daemon-disturbed", "daemon-upgrade", "device-plugin", "device-plugin-numa"],
+  ...["daemon-crash", "daemon-disturbed", "daemon-upgrade", "device-plugin", "device-plugin-numa", "image"],
   ...["isolation", "isolation-root", "ovs-contract", "ovs-cut-connection", "ovs-database", "ovs-dataplane"],
   ...["ovs-port-security", "ovs-port-settings", "ovs-secured-port", "ovs-switch-sockets", "ovs-without-dpdk"],
   ...["shim-arm64", "shim-build", "shim-sanitized", "sidecar-corpus", "sidecar-domain"],

@@ -24,21 +24,37 @@ const BACKPORTS = "bookworm-backports";
  * @throws Failure part-missing where the machine has no entry for Debian 12
  */
 export async function sourcesWithBackports(etcApt = "/etc/apt"): Promise<SourceFile[]> {
+  const { entries, archive } = await readReleaseEntries(etcApt);
+  const known = entries.some(({ suites }) => suites.includes(BACKPORTS));
+  const all = known ? entries : [...entries, withSuite(archive, BACKPORTS)];
+  return asFiles(all);
+}
+
+/**
+ * The machine's apt sources of Debian 12 as they are, without those that have nothing but backports.
+ * @throws Failure part-missing where the machine has no entry for Debian 12
+ */
+export async function releaseSources(etcApt = "/etc/apt"): Promise<SourceFile[]> {
+  const { entries } = await readReleaseEntries(etcApt);
+  return asFiles(entries.filter(({ suites }) => suites.some((suite) => suite !== BACKPORTS)));
+}
+
+function asFiles(entries: readonly SourceEntry[]): SourceFile[] {
+  return entries.map((entry, index) => ({ name: `lab-${index}.${entry.form}`, text: `${entry.text}\n` }));
+}
+
+async function readReleaseEntries(etcApt: string): Promise<{ entries: SourceEntry[]; archive: SourceEntry }> {
   const entries = (await readEntries(etcApt)).filter(({ suites }) =>
     suites.some((suite) => suite === RELEASE || suite.startsWith(`${RELEASE}-`)),
   );
   const archive = chooseArchive(entries.filter(({ suites }) => suites.includes(RELEASE)));
-  if (archive === undefined) {
-    throw new Failure({
-      code: "part-missing",
-      what: `apt has no source of Debian 12's main archive (suite ${RELEASE}, component main)`,
-      where: etcApt,
-      fix: "add one to /etc/apt/sources.list.d",
-    });
-  }
-  const known = entries.some(({ suites }) => suites.includes(BACKPORTS));
-  const all = known ? entries : [...entries, withSuite(archive, BACKPORTS)];
-  return all.map((entry, index) => ({ name: `lab-${index}.${entry.form}`, text: `${entry.text}\n` }));
+  if (archive !== undefined) return { entries, archive };
+  throw new Failure({
+    code: "part-missing",
+    what: `apt has no source of Debian 12's main archive (suite ${RELEASE}, component main)`,
+    where: etcApt,
+    fix: "add one to /etc/apt/sources.list.d",
+  });
 }
 
 /**

@@ -57,6 +57,7 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
       "xz-utils",
     ],
     ...["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
+    ...["buildah", "runc"],
   ].map((name) => ({ name })),
   "bookworm-backports": [
     { name: "qemu-system-x86", minimum: "1:10" },
