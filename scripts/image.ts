@@ -1,5 +1,5 @@
 // npm run image: the image for both processors, as OCI archives with their bills of materials, by buildah.
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -48,6 +48,12 @@ async function main(): Promise<void> {
     lock: values["current-packages"] ? undefined : await readDebianLock(),
     name: `${values.name}:${state.version}`,
   });
+  // For the release workflow: what to sign, and for whoever compares.
+  const images = Object.fromEntries(
+    built.images.map(({ architecture, manifest }) => [architecture, manifest.digest]),
+  );
+  const summary = { ...state, name: values.name, index: built.index.digest, images, sizes: built.sizes };
+  await writeFile(`${OUTPUT}/image.json`, `${JSON.stringify(summary, undefined, 2)}\n`);
   console.log(`${values.name}:${state.version}, commit ${state.revision}`);
   console.log(`${built.index.digest}  index`);
   for (const { architecture, manifest } of built.images) console.log(`${manifest.digest}  ${architecture}`);
