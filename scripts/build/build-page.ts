@@ -1,6 +1,7 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { build } from "esbuild";
+import { placeFile } from "./place-file.ts";
 
 const BROWSER = "src/status-page/browser";
 
@@ -14,8 +15,7 @@ export async function buildPage(outfile = "dist/status-page/page.html"): Promise
   const page = frame
     .replace("<style></style>", () => `<style>${style}</style>`)
     .replace("<script></script>", () => `<script>${code}</script>`);
-  await mkdir(dirname(outfile), { recursive: true });
-  await writeFile(outfile, page);
+  await placeFile(outfile, page);
   return outfile;
 }
 
