@@ -36,6 +36,7 @@ export async function makeProgramTree(
     }
     await chmod(join(to, "main.mjs"), 0o755);
   }
+  await cp("dist/status-page", join(tree, HOME, "dist/status-page"), { recursive: true });
   const cni = processor.node === ownProcessor() ? "dist/cni" : `dist/cni-${processor.node}`;
   await mkdir(join(tree, HOME, "dist/cni"), { recursive: true });
   await cp(join(cni, "kube-vhostuser"), join(tree, HOME, "dist/cni/kube-vhostuser"));

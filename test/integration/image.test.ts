@@ -212,7 +212,7 @@ describe("a container of the image", () => {
   });
 
   it("mounts the root on the node, and is ready there as the daemon with the capabilities of its manifest", async () => {
-    const { root, kubelet, files, port } = await startNode();
+    const { root, kubelet, files, port, pagePort } = await startNode();
     const config = { from: files, to: "/etc/kube-vhostuser", readOnly: true };
     const step = await containers.runToEnd({
       ...{ rootfs, args: [`${HOME}/mount-root/main.mjs`], uid: 0, capabilities: "all" },
@@ -245,8 +245,8 @@ describe("a container of the image", () => {
         },
       ],
     });
-    const answer = async (path: string) =>
-      fetch(`http://127.0.0.1:${port}${path}`).then(
+    const answer = async (path: string, at = port) =>
+      fetch(`http://127.0.0.1:${at}${path}`).then(
         ({ status }) => status,
         () => 0,
       );
@@ -256,6 +256,7 @@ describe("a container of the image", () => {
     });
     await Promise.race([ready, daemon.died]);
     expect(await answer("/livez")).toBe(200);
+    expect(await answer("/", pagePort), "the status page").toBe(200);
     expect(kubelet.registrations.map(({ resource }) => resource)).toContain("vhostuser/sockets");
     await daemon.stop();
   });
@@ -275,17 +276,13 @@ async function startNode() {
   await runProgram("mount", ["--make-shared", directory]);
   const kubelet = await StandInKubelet.start({ root: join(directory, "kubelet") });
   run.cleanup.defer("stop kubelet", () => kubelet.stop());
-  const listener = createServer().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const address = listener.address();
-  const port = typeof address === "object" ? (address?.port ?? 0) : 0;
-  listener.close();
-  await once(listener, "close");
+  const [port, pagePort] = [await freePort(), await freePort()];
   await writeFile(
     join(files, "config.yaml"),
     JSON.stringify({
       node: "n",
       observe: { address: "127.0.0.1", port },
+      statusPage: { enabled: true, port: pagePort },
       pools: [
         {
           ...{ name: "sockets", resource: "vhostuser/sockets", capacity: 4 },
@@ -295,5 +292,14 @@ async function startNode() {
       ],
     }),
   );
-  return { root, files, kubelet, port };
+  return { root, files, kubelet, port, pagePort };
+}
+
+async function freePort(): Promise<number> {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const address = listener.address();
+  listener.close();
+  await once(listener, "close");
+  return typeof address === "object" ? (address?.port ?? 0) : 0;
 }
