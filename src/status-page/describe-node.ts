@@ -34,7 +34,7 @@ export function healthOf(broken: Pick<Link, "verdict"> | undefined): Health {
   return broken.verdict === "broken" ? "broken" : "degraded";
 }
 
-/** What the page shows of a node, and the names as they are that its pods' ids stand for. */
+/** What the page shows of a node, and the names as they are that the ids of shown pods stand for. */
 export interface DescribedNode {
   readonly view: NodeView;
   readonly pods: ReadonlyMap<string, PodName>;
@@ -51,10 +51,19 @@ export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
   const interfaces = { healthy: count("healthy"), degraded: count("degraded"), broken: count("broken") };
   const problems = findProblems(status, (one) => broken.get(one));
   const worst = problems.length > 0 ? "broken" : interfaces.degraded > 0 ? "degraded" : "healthy";
-  const byPod = Map.groupBy(status.interfaces, ({ pod }) => podId(pod));
-  const { shown, leftOut } = bounded(podsOf(status, byPod, broken));
+  await nextTurn();
+  const { shown, leftOut } = bounded(podsOf(status, broken));
+  await nextTurn();
+  const kinds = new Map(status.pools.map((pool) => [pool.name, pool.switch.kind]));
+  const pods: PodView[] = [];
+  for (const [index, { pod, health, own }] of shown.entries()) {
+    if (index > 0 && index % AT_ONCE === 0) await nextTurn();
+    const views = own.map((one) => describe(one, broken.get(one), kinds.get(one.pool)));
+    const { namespace, name } = pod;
+    pods.push(printable<PodView>({ id: podId(pod), namespace, name, health, interfaces: views }));
+  }
   const attached = new Set(status.interfaces.flatMap(({ allocation }) => allocation ?? []));
-  const view = printable<NodeView>({
+  const view = printable<Omit<NodeView, "pods">>({
     node: status.node,
     version: status.version,
     startedAt: status.startedAt,
@@ -72,26 +81,35 @@ export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
     pools: status.pools.map(({ name, resource, registered, configured, devices, healthy, inUse }) => ({
       ...{ name, resource, registered, configured, devices, healthy, inUse },
     })),
-    pods: shown,
     interfaces,
     leftOut,
     bare: status.allocations.filter(({ id }) => !attached.has(id)).length,
   });
-  return { view, pods: new Map([...byPod].flatMap(([id, [one]]) => (one ? [[id, one.pod] as const] : []))) };
+  return {
+    view: { ...view, pods },
+    pods: new Map(shown.map(({ pod }) => [podId(pod), pod])),
+  };
+}
+
+/** A pod of the node before it is known whether it is shown. */
+interface PodStatus {
+  /** By which they are sorted. */
+  readonly key: string;
+  readonly pod: PodName;
+  readonly health: Health;
+  readonly own: readonly InterfaceStatus[];
 }
 
 function podsOf(
-  { pools }: NodeStatus,
-  byPod: ReadonlyMap<string, readonly InterfaceStatus[]>,
+  { interfaces }: NodeStatus,
   broken: ReadonlyMap<InterfaceStatus, Link | undefined>,
-): PodView[] {
-  const kinds = new Map(pools.map((pool) => [pool.name, pool.switch.kind]));
-  return [...byPod].flatMap(([id, own]): PodView[] => {
+): PodStatus[] {
+  const byPod = Map.groupBy(interfaces, ({ pod: { namespace, name } }) => `${namespace}/${name}`);
+  return [...byPod].flatMap(([key, own]) => {
     const [first] = own;
-    if (first === undefined) return [];
-    const views = own.map((one) => describe(one, broken.get(one), kinds.get(one.pool)));
-    const health = HEALTHS.findLast((each) => views.some((view) => view.health === each)) ?? "healthy";
-    return [{ id, namespace: first.pod.namespace, name: first.pod.name, health, interfaces: views }];
+    const healths = new Set(own.map((one) => healthOf(broken.get(one))));
+    const health = HEALTHS.findLast((each) => healths.has(each)) ?? "healthy";
+    return first === undefined ? [] : [{ key, pod: first.pod, health, own }];
   });
 }
 
@@ -143,14 +161,14 @@ function socketOf(kind: NonNullable<InterfaceStatus["places"]>["socket"]["kind"]
 }
 
 /** The worst pods, as many as have no more than {@link MAX_INTERFACES}, in the order of their names. */
-function bounded(pods: readonly PodView[]): { readonly shown: PodView[]; readonly leftOut: number } {
-  const rank = ({ health }: PodView) => HEALTHS.indexOf(health);
+function bounded(pods: readonly PodStatus[]): { readonly shown: PodStatus[]; readonly leftOut: number } {
+  const rank = ({ health }: PodStatus) => HEALTHS.indexOf(health);
   const worstFirst = pods.toSorted((one, other) => rank(other) - rank(one) || inOrder(one, other));
-  const shown: PodView[] = [];
+  const shown: PodStatus[] = [];
   let drawn = 0;
   let leftOut = 0;
   for (const pod of worstFirst) {
-    const { length } = pod.interfaces;
+    const { length } = pod.own;
     if (drawn + length > MAX_INTERFACES) leftOut += length;
     else {
       drawn += length;
@@ -161,9 +179,8 @@ function bounded(pods: readonly PodView[]): { readonly shown: PodView[]; readonl
 }
 
 /** By code units: a locale's order takes far longer, and depends on the machine. */
-function inOrder(one: PodName, other: PodName): number {
-  const [a, b] = [one, other].map(({ namespace, name }) => `${namespace}/${name}`);
-  return (a ?? "") < (b ?? "") ? -1 : 1;
+function inOrder({ key: one }: PodStatus, { key: other }: PodStatus): number {
+  return one < other ? -1 : 1;
 }
 
 /** Those of the pools, and those that interfaces are on beside them. */

@@ -25,6 +25,8 @@ export class Picture {
   readonly #lines = svg("g", { "aria-hidden": "true" });
   readonly #bridges = svg("g", { "aria-hidden": "true" });
   readonly #pods = svg("g");
+  /** What is written on the pods: what they are called for those who hear it is on the buttons. */
+  readonly #faces = svg("g", { "aria-hidden": "true", class: "faces" });
   /** By pod's id. They are kept from one drawing to the next, or a reader would lose the focus at each. */
   readonly #buttons = new Map<string, SVGGElement>();
   #drawn = "";
@@ -32,7 +34,7 @@ export class Picture {
   /** @param onSelect called with the pod's id */
   constructor(parent: Element, onSelect: (pod: string) => void) {
     this.#onSelect = onSelect;
-    this.#root.append(this.#headings, this.#bridges, this.#lines, this.#pods);
+    this.#root.append(this.#headings, this.#bridges, this.#lines, this.#pods, this.#faces);
     parent.append(this.#root);
     this.#root.addEventListener("keydown", (event) => this.#onKey(event));
   }
@@ -48,6 +50,7 @@ export class Picture {
     fill(this.#headings, ...drawHeadings(layout));
     fill(this.#lines, ...pods.flatMap((pod) => pod.rows.map((row) => drawRow(layout, pod, row))));
     this.#drawPods(pods, selected);
+    fill(this.#faces, ...pods.map(drawFace));
   }
 
   /** Puts the focus on a pod, or on the first. */
@@ -76,7 +79,7 @@ export class Picture {
         // One stop for the tabulator, arrows from there.
         ...(entry === undefined ? {} : { tabindex: pod.of.id === entry ? 0 : -1 }),
       });
-      fill(button, ...drawPod(pod));
+      fill(button, ...drawCard(pod));
       if (button === before) before = before.nextElementSibling;
       else this.#pods.insertBefore(button, before);
     }
@@ -126,11 +129,15 @@ function drawHeadings({ columns: { pod, socket, port, bridge } }: Layout): SVGEl
   ];
 }
 
-function drawPod({ of, x, y, width, height, rows }: PlacedPod): SVGElement[] {
-  const name = `${of.namespace}/${of.name}`;
-  return [
-    svg("title", {}, name),
-    svg("rect", { class: "card", x, y, width, height, rx: 10 }),
+function drawCard({ of, x, y, width, height }: PlacedPod): SVGElement[] {
+  const card = svg("rect", { class: "card", x, y, width, height, rx: 10 });
+  return [svg("title", {}, `${of.namespace}/${of.name}`), card];
+}
+
+function drawFace({ of, x, y, width, height, rows }: PlacedPod): SVGElement {
+  return svg(
+    "g",
+    { class: of.health },
     svg("rect", { class: "stripe", x: x + 1, y: y + 10, width: 4, height: height - 20, rx: 2 }),
     words("namespace", x + 18, y + 21, `${of.namespace} /`, { width: width * 0.3, font: SMALL }),
     namePart(of, x, y, width),
@@ -147,7 +154,7 @@ function drawPod({ of, x, y, width, height, rows }: PlacedPod): SVGElement[] {
         }),
       ),
     ),
-  ];
+  );
 }
 
 function namePart({ namespace, name }: PodView, x: number, y: number, width: number): SVGElement {
@@ -220,15 +227,21 @@ function curve(x1: number, y1: number, x2: number, y2: number): string {
   return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
 }
 
+/** The state of a port stands beside its name where there is room for both; its title has it in any case. */
 function drawPort(of: PlacedInterface["of"], { x, width }: Layout["columns"]["port"], y: number): SVGElement {
   const state = of.port === undefined ? "gone" : of.port.failed ? "failed" : of.port.link;
+  const name = fitText(of.portName ?? "", width - 20, PLAIN);
+  const note = shortState(of);
+  const isRoomy = measure(name, PLAIN) + measure(note, SMALL) + 30 <= width;
   return svg(
     "g",
     { class: `port ${state}` },
     svg("title", {}, portWords(of)),
     svg("rect", { class: "card", x, y: y - 13, width, height: 26, rx: 6 }),
-    words("name", x + 10, y + 4, of.portName ?? "", { width: width - 88, font: PLAIN }),
-    words("note", x + width - 10, y + 4, shortState(of), { width: 70, font: SMALL, end: true }),
+    svg("text", { class: "name", x: x + 10, y: y + 4 }, name),
+    isRoomy
+      ? svg("text", { class: "note", x: x + width - 10, y: y + 4, "text-anchor": "end" }, note)
+      : undefined,
   );
 }
 

@@ -24,7 +24,8 @@ const PORT_LOST: Example["changes"] = ({ portName }) => ({
   differences: [`port ${portName} belongs to somebody else`],
 });
 
-const EXAMPLES: readonly Example[] = [
+/** The pods of {@link exampleNode}. */
+export const EXAMPLE_PODS: readonly Example[] = [
   { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod37a8eec1ce1", network: "fast", queues: 4 },
   { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod5e09c2d71ab", network: "storage", queues: 2 },
   {
@@ -48,7 +49,7 @@ const EXAMPLES: readonly Example[] = [
 ];
 
 /** A node as people have it: most of it healthy, a guest that boots, a port that somebody took away. */
-export function exampleNode(examples: readonly Example[] = EXAMPLES): NodeStatus {
+export function exampleNode(examples: readonly Example[] = EXAMPLE_PODS): NodeStatus {
   const interfaces = examples
     .map(trace)
     .map(({ holder: _, deviceInfo: __, differences: ___, ...one }) => one);
@@ -82,7 +83,7 @@ export function exampleNode(examples: readonly Example[] = EXAMPLES): NodeStatus
 /** The trace of a pod of {@link exampleNode}. */
 export function exampleTrace(
   pod: { readonly namespace: string; readonly name: string },
-  examples: readonly Example[] = EXAMPLES,
+  examples: readonly Example[] = EXAMPLE_PODS,
 ): TraceAnswer {
   const interfaces = examples
     .map(trace)
@@ -93,7 +94,10 @@ export function exampleTrace(
 /** So many pods with an interface each. */
 export function manyExamples(count: number): readonly Example[] {
   return Array.from({ length: count }, (_, index) => {
-    const [whole = EXAMPLES[0], number] = [EXAMPLES[index % EXAMPLES.length], String(index).padStart(3, "0")];
+    const [whole = EXAMPLE_PODS[0], number] = [
+      EXAMPLE_PODS[index % EXAMPLE_PODS.length],
+      String(index).padStart(3, "0"),
+    ];
     if (whole === undefined) throw new Error("there are examples");
     return { ...whole, pod: [whole.pod[0], `${whole.pod[1]}-${number}`] as const };
   });
