@@ -22,6 +22,7 @@ export const SIDE_BY_SIDE: readonly string[] = [
   ...["isolation", "isolation-root", "ovs-contract", "ovs-cut-connection", "ovs-database", "ovs-dataplane"],
   ...["ovs-port-security", "ovs-port-settings", "ovs-secured-port", "ovs-switch-sockets", "ovs-without-dpdk"],
   ...["shim-arm64", "shim-build", "shim-sanitized", "sidecar-corpus", "sidecar-domain"],
+  ...["status-page", "status-page-browser"],
 ].map((name) => join("test/integration", `${name}.test.ts`));
 
 /** Half a gibibyte of hugepages each: no more than the lab with its two switches and its guests takes. */

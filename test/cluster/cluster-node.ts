@@ -35,6 +35,8 @@ export interface ClusterNodeOptions {
   readonly announce?: boolean;
   /** When the switch connects anew to VMs that were never heard; default that of the product. */
   readonly reconnectSilentAfterSeconds?: number;
+  /** TCP port of its status page; none where it is left out. */
+  readonly statusPagePort?: number;
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
   /** Where the runtime looks for further CNI plugins, such as those for IPAM. */
@@ -175,7 +177,7 @@ export class ClusterNode {
   }
 
   #config(options: ClusterNodeOptions): object {
-    const { databaseSocket, bridge } = options;
+    const { databaseSocket, bridge, statusPagePort: port } = options;
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: this.name,
       root: this.root,
@@ -187,6 +189,7 @@ export class ClusterNode {
         podResources: this.kubelet.paths.podResourcesSocket,
       },
       observe: { address: "127.0.0.1", port: 0 },
+      ...(port === undefined ? {} : { statusPage: { enabled: true, port } }),
       reclaim: options.reclaim ?? { intervalSeconds: 0.5, graceSeconds: 3 },
       announce: options.announce ?? true,
       reconnectSilentAfterSeconds: options.reconnectSilentAfterSeconds,

@@ -58,6 +58,7 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
     ],
     ...["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
     ...["buildah", "runc"],
+    "chromium",
   ].map((name) => ({ name })),
   "bookworm-backports": [
     { name: "qemu-system-x86", minimum: "1:10" },

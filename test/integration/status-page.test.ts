@@ -1,0 +1,131 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import type { Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { NodeStatus } from "../../src/node-status/shape.ts";
+import { type Chromium, startChromium } from "../browser/chromium.ts";
+import { openWatched, type WatchedPage } from "../browser/watched-page.ts";
+import { ClusterNode } from "../cluster/cluster-node.ts";
+import { DpdkPod } from "../cluster/dpdk-pod.ts";
+import { exampleNetwork } from "../cluster/network.ts";
+import { BRIDGES, startSwitch } from "../cluster/switch.ts";
+import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { jsonOf } from "./ctl-node.ts";
+
+/** The page looks every 2 s; the rest is for a busy machine. */
+const SEEN = { timeout: 20_000 };
+
+let run: LabRun;
+let ovs: OvsDpdk;
+let node: ClusterNode;
+let browser: Chromium;
+let shown: WatchedPage;
+let page: Page;
+
+beforeAll(async () => {
+  run = await openLabRun();
+  browser = await startChromium();
+  ovs = await startSwitch(run, 0);
+  const port = await freePort();
+  node = await ClusterNode.start(run, {
+    ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket, statusPagePort: port },
+    // What a test breaks stays broken until the test mends it.
+    reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
+  });
+  shown = await openWatched(browser, `http://localhost:${port}/`);
+  page = shown.page;
+});
+afterEach(() => {
+  expect(shown.misdeeds.splice(0)).toEqual([]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await run?.close();
+});
+
+/** One that nobody has now; the daemon is to have the same in its next life. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+const label = (pod: string) => page.locator(`#picture [aria-label*="${pod}"]`).getAttribute("aria-label");
+const freshness = () => page.evaluate("document.body.dataset.state");
+
+/** What vhostuserctl says of the pod's only chain. */
+async function traced() {
+  const [one] = await jsonOf<readonly { readonly chain: readonly Record<string, string>[] }[]>(
+    node,
+    "trace",
+    "app",
+  );
+  const chain = one?.chain ?? [];
+  return { end: chain.at(-1) ?? {}, words: chain.map(({ what = "" }) => what) };
+}
+
+describe("the status page of a daemon", () => {
+  it("shows the node, its switch and that nobody has an interface", async () => {
+    await expect.poll(() => page.locator("#health").innerText(), SEEN).toBe("All is well");
+    expect(await page.locator("#node").innerText()).toBe("a");
+    expect(await page.locator("#picture .bridge").textContent()).toContain("br-a");
+    expect(await page.locator("#picture .bridge").textContent()).toContain("Open vSwitch");
+    expect(await page.locator("#empty").isVisible()).toBe(true);
+  });
+
+  it("shows a pod as soon as it is attached, and what it waits for", async () => {
+    const network = await exampleNetwork();
+    await new DpdkPod({ run, node, name: "app", network, mac: "02:00:00:00:00:01" }).attach();
+    await expect
+      .poll(() => page.locator("#picture .port .name").textContent({ timeout: 20_000 }), SEEN)
+      .toMatch(/^vhu/);
+    expect(await label("tests/app")).toMatch(/1 interface, waiting; net1 at socket: .* is not there/);
+    expect(await page.locator("#health").innerText()).toBe("1 interface waits for its guest");
+  });
+
+  it("shows the pod's chain when it is clicked, word by word as vhostuserctl has it", async () => {
+    await page.locator("#picture [data-pod]").click();
+    await page.locator("#chain .cure").waitFor();
+    const { end, words } = await traced();
+    expect(await page.locator("#chain .links > li:not(.beyond) p").allInnerTexts()).toEqual(words);
+    expect(await page.locator("#chain .cure h4").innerText()).toBe("It waits at socket");
+    expect(await page.locator("#chain .cure dd").allInnerTexts()).toEqual([end["cause"], end["cure"]]);
+  });
+
+  it("follows what breaks meanwhile, in the picture and in the chain", async () => {
+    const [one] = (await jsonOf<NodeStatus>(node, "status")).interfaces;
+    const name = one?.portName ?? "";
+    const other = ["type=dpdkvhostuserclient", `options:vhost-server-path=${run.directory}/other.sock`];
+    await ovs.vsctl(
+      ...["del-port", name, "--", "add-port", BRIDGES.a, name, "--", "set", "Interface", name, ...other],
+    );
+    await expect
+      .poll(() => page.locator("#chain .cure h4").innerText(), SEEN)
+      .toBe("The chain breaks at port");
+    const { end } = await traced();
+    expect(await page.locator("#chain .cure dd").allInnerTexts()).toEqual([end["cause"], end["cure"]]);
+    expect(await label("tests/app")).toContain("broken; net1 at port");
+    expect(await page.locator("#picture .break").textContent()).toBe("port");
+    expect(await page.locator("#problem-list li").innerText()).toContain("vhostuserctl trace tests/app");
+  });
+
+  it("says since when it is stale while the daemon is down, and goes on when it is back", async () => {
+    await node.killDaemon();
+    await expect.poll(freshness, SEEN).toBe("stale");
+    expect(await page.locator("#stale").innerText()).toMatch(
+      /^Stale since \d.*: the daemon cannot be reached/,
+    );
+    expect(await page.locator("#picture [data-pod]").count()).toBe(1);
+    await node.startDaemon();
+    await expect.poll(freshness, SEEN).toBe("live");
+    expect(await page.locator("#stale").isVisible()).toBe(false);
+    const refused = shown.misdeeds.filter((text) => text.includes("ERR_CONNECTION_REFUSED"));
+    expect(refused.length).toBeGreaterThan(0);
+    // The browser's own note of each try in vain; nothing else may have come.
+    expect(shown.misdeeds.splice(0)).toEqual(refused);
+  });
+});
