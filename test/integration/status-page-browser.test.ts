@@ -11,6 +11,9 @@ import { nodeStatus, tracedInterface } from "../stand-in/records/traced-interfac
 
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}`;
 
+/** The page looks at once when its tab comes to the front. */
+const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
+
 let browser: Chromium;
 let server: HttpServer;
 let status: NodeStatus;
@@ -88,6 +91,9 @@ describe("the status page in a browser", () => {
     expect(await page.locator("#picture .pod.healthy").count()).toBe(0);
     expect(await page.locator("#picture .pod.broken").count()).toBe(22);
     expect(await page.locator("#shown").innerText()).toBe("44 pods shown");
+    expect(await page.locator("#problem-list li").count()).toBe(3);
+    await page.getByText("19 more").click();
+    expect(await page.locator("#more-list li").last().innerText()).toContain("probe-k3d9f-193");
   });
 
   it("tells healthy, waiting and broken by shape and by word, not by colour alone", async () => {
@@ -157,10 +163,23 @@ describe("the status page in a browser", () => {
     const page = await show(exampleNode());
     await podNamed("encoder").focus();
     status = exampleNode(manyExamples(30).concat(EXAMPLE_PODS));
+    await page.evaluate(LOOK_NOW);
     await expect.poll(() => pods().count(), { timeout: 10_000 }).toBe(37);
     expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toContain(
       "encoder-2mx8w,",
     );
+  });
+
+  it("is the page of the release that answers, and shows the same pod again", async () => {
+    const page = await show(exampleNode());
+    await podNamed("gateway-0").click();
+    await page.evaluate("globalThis.isOld = true");
+    status = { ...status, version: "9.9.9" };
+    await page.evaluate(LOOK_NOW);
+    await page.waitForFunction("globalThis.isOld === undefined");
+    await page.locator("#chain .links").first().waitFor();
+    expect(await page.locator("#chain-title").innerText()).toBe("edge/gateway-0");
+    expect(await page.locator("#about").innerText()).toContain("kube-vhostuser 9.9.9");
   });
 
   it("moves nothing for those who do not want it", async () => {

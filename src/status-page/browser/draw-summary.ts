@@ -3,6 +3,9 @@ import { age, HEALTH_WORDS, nodeWords, plural } from "../picture/words.ts";
 import { byId, fill, html, svg } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
 
+/** Problems that are shown without being asked for. */
+const AT_ONCE = 3;
+
 /** Everything above the picture. */
 export function drawSummary(view: NodeView): void {
   const { node, version, at, startedAt, lastPassAt, health } = view;
@@ -98,23 +101,22 @@ export function drawLegend(): void {
   );
 }
 
+/** The first ones; the others are a click away, or the picture would be out of sight. */
 function drawProblems({ problems }: NodeView): void {
-  const section = byId("problems");
-  section.hidden = problems.length === 0;
-  fill(
-    byId("problem-list"),
-    ...problems.map(({ what, look }) =>
-      html(
-        "li",
-        {},
-        markIcon("broken"),
-        html(
-          "div",
-          {},
-          html("p", {}, html("bdi", {}, what)),
-          html("p", { class: "look" }, "see ", html("bdi", {}, look)),
-        ),
-      ),
-    ),
+  byId("problems").hidden = problems.length === 0;
+  fill(byId("problem-list"), ...problems.slice(0, AT_ONCE).map(drawProblem));
+  const more = byId("more-problems");
+  more.hidden = problems.length <= AT_ONCE;
+  fill(byId("more-count"), `${problems.length - AT_ONCE} more`);
+  fill(byId("more-list"), ...problems.slice(AT_ONCE).map(drawProblem));
+}
+
+function drawProblem({ what, look }: NodeView["problems"][number]): HTMLElement {
+  const words = html("p", {}, html("bdi", {}, what));
+  return html(
+    "li",
+    {},
+    markIcon("broken"),
+    html("div", {}, words, html("p", { class: "look" }, "see ", html("bdi", {}, look))),
   );
 }

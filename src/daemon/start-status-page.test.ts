@@ -1,0 +1,33 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { expect, it } from "vitest";
+import { silentLogger } from "../logging/logger.ts";
+import type { StatusSource } from "../node-status/status-source.ts";
+import { startStatusPage } from "./start-status-page.ts";
+
+/** Nothing of it may be touched before somebody looks. */
+const untouched = new Proxy({} as StatusSource, {
+  get: (_, key) => {
+    throw new Error(`${String(key)} was read`);
+  },
+});
+
+it("the status page is off unless it is asked for", async () => {
+  const settings = { enabled: false, address: "127.0.0.1", port: 0 };
+  expect(await startStatusPage(settings, untouched, silentLogger)).toBeUndefined();
+});
+
+it("a daemon starts though its status page cannot be served, and its log says why", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  const errors: unknown[] = [];
+  const logger = { ...silentLogger, error: (fields: unknown) => errors.push(fields) } as never;
+  expect(
+    await startStatusPage({ enabled: true, address: "127.0.0.1", port }, untouched, logger),
+  ).toBeUndefined();
+  // Which of the two is missing here: the page is made by the build.
+  expect(errors).toMatchObject([{ err: { code: expect.stringMatching(/^(invalid-config|part-missing)$/) } }]);
+  taken.close();
+});
