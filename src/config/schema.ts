@@ -244,6 +244,23 @@ export const daemonConfigSchema = z
       .describe(
         "Seconds after which the switch connects anew to a VM whose socket is there and whose guest was never heard, as after a migration from a node whose switch is dead; then after twice the time, seven times in all. 0 for never.",
       ),
+    events: z
+      .strictObject({
+        enabled: z
+          .boolean()
+          .default(false)
+          .describe(
+            "Post Kubernetes events about pods and the node. Takes a ServiceAccount with the right to create and patch events.",
+          ),
+        apiServer: z
+          .url({ protocol: /^https$/ })
+          .optional()
+          .describe("API server; that of the environment (`KUBERNETES_SERVICE_HOST`) where it is left out."),
+        serviceAccountDirectory: absolutePath
+          .default("/var/run/secrets/kubernetes.io/serviceaccount")
+          .describe("Directory of the ServiceAccount's `token` and `ca.crt`."),
+      })
+      .prefault({}),
     pools: z.array(poolSchema).min(1),
   })
   .superRefine((config, context) => {

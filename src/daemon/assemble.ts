@@ -7,6 +7,7 @@ import type { Clock } from "../clock/clock.ts";
 import { answer } from "../cni/answer.ts";
 import type { CniContext } from "../cni/cni-context.ts";
 import { DeviceHolders } from "../cni/device-holders.ts";
+import type { RawRequest } from "../cni/request.ts";
 import { serveCni } from "../cni/server.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
@@ -19,6 +20,7 @@ import { NodePools } from "../device-plugin/node-pools.ts";
 import { startDevicePlugin } from "../device-plugin/plugin.ts";
 import { PoolPlugins } from "../device-plugin/pools.ts";
 import { DirectoryGuard } from "../directory-guard/guard.ts";
+import { type ApiServerPlace, startEvents } from "../events/start-events.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
 import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
@@ -34,6 +36,7 @@ import { SilentGuests } from "../reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { checkRoot } from "../socket-directory/check-root.ts";
 import { checkLabels } from "./check-labels.ts";
+import { heardByAll } from "./heard-by-all.ts";
 import { takeOwnership } from "./owner-lock.ts";
 import { recordedDirectories } from "./recorded-directories.ts";
 import { startStatusPage } from "./start-status-page.ts";
@@ -46,6 +49,8 @@ export interface DaemonOptions {
   readonly configFile: { readonly path: string; readonly parse: (text: string) => DaemonConfig };
   /** The daemon's own pod, where it runs in one; kubelet's list of pods is trusted only when it is in it. */
   readonly ownPod: PodName | undefined;
+  /** Where the cluster says that its API server is, where it does. */
+  readonly apiServer?: ApiServerPlace | undefined;
   /** Release, as metrics tell it. */
   readonly version: string;
   readonly logger: Logger;
@@ -191,6 +196,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     records,
     pools: pools.byName,
   };
+  const events = startEvents({
+    config,
+    ...{ apiServer: options.apiServer, podName: ownPod?.name, clock, logger },
+    ports: records.ports,
+    downFor: () => observer.downFor(),
+    pools: () =>
+      view.pools().map(({ name, devices }) => ({ name, isHealthy: devices.some((one) => one.healthy) })),
+  });
+  if (events !== undefined) started.events = events;
+  undo.defer(() => events?.close());
   const turns = new ContainerTurns();
   const listPods = observer.podResources((limit) =>
     listHeldDevices({ socketPath: kubelet.podResourcesSocket, signal: limit }),
@@ -211,10 +226,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     logger,
     holders,
   };
+  const counted = observer.cni((request: RawRequest, limit) => answer(request, cni, limit));
   const server = await serveCni({
     socketPath: config.cniSocket,
     logger,
-    answer: observer.cni((request, limit) => answer(request, cni, limit)),
+    answer: events?.events.cni(counted) ?? counted,
   });
   undo.defer(() => server.close());
 
@@ -252,7 +268,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => live.close());
   // Not awaited: what changes before the watch is set up its first look sees.
   void live.start();
-  const repair = { context: node, places, turns, observer: observer.reconcile, clock, logger };
+  const repairs = heardByAll(observer.reconcile, events?.events);
+  const repair = { context: node, places, turns, observer: repairs, clock, logger };
   const reconciler = new Reconciler({ ...repair, listPods, ownPod });
   started.reconciler = reconciler;
   reconciler.start();

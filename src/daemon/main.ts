@@ -36,11 +36,14 @@ async function main(): Promise<void> {
   if (stop.signal.aborted) return;
   // Set through the downward API; see deploy/daemonset.yaml.
   const { NODE_NAME: node, POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
+  // Set by kubelet in every container.
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT_HTTPS: port = "443" } = process.env;
   await serve({
     configFile: values.config,
     logLevel: values["log-level"],
     version: manifest.version,
     pod: { node, namespace, name },
+    apiServer: host === undefined ? undefined : { host, port },
     signal: stop.signal,
   });
 }

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { systemClock } from "../clock/clock.ts";
 import { loadConfig, parseConfig } from "../config/load.ts";
+import type { ApiServerPlace } from "../events/start-events.ts";
 import { createLogger } from "../logging/logger.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "./assemble.ts";
 import { checkCapabilities } from "./check-capabilities.ts";
@@ -12,6 +13,8 @@ export interface ServeOptions {
   readonly version: string;
   /** Name of the node, for a configuration that names none, and the daemon's own pod; where it runs in one. */
   readonly pod: Readonly<Partial<Record<"node" | "namespace" | "name", string | undefined>>>;
+  /** Where the cluster says that its API server is, where it does. */
+  readonly apiServer: ApiServerPlace | undefined;
   /** Ends it; the reason is the signal's name. */
   readonly signal: AbortSignal;
 }
@@ -19,6 +22,7 @@ export interface ServeOptions {
 /** Starts the daemon and serves until told to stop; what it throws has ended the start. */
 export async function serve(options: ServeOptions): Promise<void> {
   const { configFile: path, logLevel, version, signal } = options;
+  const { apiServer } = options;
   const { node, namespace, name } = options.pod;
   const logger = createLogger({ level: logLevel, program: "kube-vhostuser" });
   const config = await loadConfig(path, node);
@@ -26,7 +30,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
   await checkCapabilities();
   const daemon = await startUnlessStopped({
-    ...{ config, configFile, ownPod, version, logger, signal },
+    ...{ config, configFile, ownPod, apiServer, version, logger, signal },
     clock: systemClock,
   });
   if (daemon !== undefined) {

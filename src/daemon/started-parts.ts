@@ -3,6 +3,7 @@ import type { DaemonConfig } from "../config/schema.ts";
 import type { DevicePlugin } from "../device-plugin/plugin.ts";
 import type { PoolPlugins } from "../device-plugin/pools.ts";
 import type { DirectoryGuard } from "../directory-guard/guard.ts";
+import type { RunningEvents } from "../events/start-events.ts";
 import type { NodeView } from "../observe/node-view.ts";
 import type { Reconciler } from "../reconcile/reconciler.ts";
 import type { Records } from "../records/records.ts";
@@ -14,6 +15,7 @@ export interface StartedParts {
   live?: LiveConfig;
   guard?: DirectoryGuard;
   reconciler?: Reconciler;
+  events?: RunningEvents;
 }
 
 /** What metrics and probes read, when they are asked. */
@@ -37,6 +39,7 @@ export function nodeView(config: DaemonConfig, records: Records, started: Starte
     ],
     root: config.root,
     configuration: () => started.live?.view ?? { isOk: true, waiting: [] },
+    events: () => started.events?.counts ?? { posted: 0, merged: 0, dropped: 0, failed: 0 },
     guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
   };
 }

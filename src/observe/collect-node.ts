@@ -42,6 +42,11 @@ export function collectNode(view: NodeView, news: PortNews, metrics: Metrics): v
   const { isOk, waiting } = view.configuration();
   metrics.set("vhostuser_config_ok", {}, isOk ? 1 : 0);
   metrics.set("vhostuser_config_keys_waiting", {}, waiting.length);
+  const events = view.events();
+  metrics.replace(
+    "vhostuser_events_total",
+    (["posted", "merged", "dropped", "failed"] as const).map((outcome) => [{ outcome }, events[outcome]]),
+  );
   const plugins = view.plugins();
   metrics.replace(
     "vhostuser_kubelet_registered",

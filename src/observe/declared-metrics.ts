@@ -213,6 +213,11 @@ export const METRICS = {
     labels: [],
     help: "Keys of the configuration file whose new values need a restart of the daemon.",
   },
+  vhostuser_events_total: {
+    type: "counter",
+    labels: ["outcome"],
+    help: "Kubernetes events: those that the API server took (posted), that are part of a series told of later (merged), that found the queue full (dropped), or that the API server did not take (failed).",
+  },
   vhostuser_unreadable_records: {
     type: "gauge",
     labels: [],

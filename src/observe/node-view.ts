@@ -30,6 +30,14 @@ export interface ConfigurationView {
   readonly waiting: readonly string[];
 }
 
+/** What became of Kubernetes events since the daemon started. */
+export interface EventsView {
+  readonly posted: number;
+  readonly merged: number;
+  readonly dropped: number;
+  readonly failed: number;
+}
+
 /** The node as its parts see it. Asked at every scrape and probe, and nothing of it is kept. */
 export interface NodeView {
   readonly records: Records;
@@ -43,6 +51,7 @@ export interface NodeView {
   /** What the guard of pods' directories has done since the daemon started. */
   readonly guard: () => GuardView;
   readonly configuration: () => ConfigurationView;
+  readonly events: () => EventsView;
   /** Directory of all allocations, whose file system they fill. */
   readonly root: string;
 }

@@ -48,6 +48,7 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       plugins: () => plugins,
       guard: () => ({ socketsMended: 3, hoardsEmptied: 4 }),
       configuration: () => configuration,
+      events: () => ({ posted: 1, merged: 2, dropped: 3, failed: 4 }),
       get root() {
         return root;
       },
@@ -377,6 +378,12 @@ describe("/metrics", () => {
       ["vhostuser_config_ok", "vhostuser_config_keys_waiting"].map((name) => series(observer, name)),
     );
     expect(values.flatMap(Object.values)).toEqual([0, 2]);
+    expect(await series(observer, "vhostuser_events_total")).toEqual({
+      'vhostuser_events_total{outcome="posted"}': 1,
+      'vhostuser_events_total{outcome="merged"}': 2,
+      'vhostuser_events_total{outcome="dropped"}': 3,
+      'vhostuser_events_total{outcome="failed"}': 4,
+    });
     expect(await series(observer, "vhostuser_hugepages_free")).toEqual({
       'vhostuser_hugepages_free{size="2Mi"}': 3,
       'vhostuser_hugepages_free{size="1Gi"}': 0,

@@ -143,6 +143,11 @@ export class Observer {
     this.#metrics.count("vhostuser_announcements_total", { outcome });
   }
 
+  /** For how many milliseconds each port's guest has not run its queues, by port; undefined where nobody can tell. */
+  downFor(): ReadonlyMap<string, number> | undefined {
+    return this.#dataplanes.downFor();
+  }
+
   /** What was counted since the daemon started, for people who look. */
   async counts(): Promise<ObservedCounts> {
     const [repairs, errors] = await Promise.all([

@@ -1,3 +1,5 @@
+import type { PortRecord } from "../records/port-record.ts";
+
 /** Hears what the reconciler does. Its passes never overlap. */
 export interface ReconcileObserver {
   /** A pass begins. @returns to be called at its end, however it ends */
@@ -15,6 +17,8 @@ export interface ReconcileObserver {
   portsTried(only: Iterable<string> | undefined, failed: ReadonlySet<string>): void;
   /** So many of what no pod holds any more could not be removed. */
   leftover(what: "allocation" | "port" | "directory", count: number): void;
+  /** A port that is attached was not as its record asks, and is now; `changes` says what was not, one sentence each. */
+  portRestored(record: PortRecord, changes: readonly string[]): void;
   /** Something was put right. */
   repaired(
     kind:
@@ -41,6 +45,7 @@ export const unobserved: ReconcileObserver = {
   itemFailed: () => undefined,
   portsTried: () => undefined,
   leftover: () => undefined,
+  portRestored: () => undefined,
   repaired: () => undefined,
   reclaimed: () => undefined,
 };

@@ -52,6 +52,7 @@ export function ensureAttachedPorts(
     const { changes } = await ensureAttachment(pass.context, record, allocation, signal);
     if (changes === undefined) return;
     pass.observer.repaired("port");
+    pass.observer.portRestored(record, changes);
     pass.logger.warn({ ...attachmentFields(record), reason: changes.join("; ") }, "restored a port");
   };
   return eachPort(pass, ensure, options);

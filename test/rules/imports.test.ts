@@ -34,6 +34,7 @@ const TIERS: Readonly<Record<string, number>> = {
   sidecar: 4,
   reconcile: 4,
   observe: 4,
+  events: 4,
   "node-status": 4.5,
   diagnosis: 4.6,
   "status-page": 4.7,

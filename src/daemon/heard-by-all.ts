@@ -1,0 +1,28 @@
+import type { NodeEvents } from "../events/node-events.ts";
+import type { ReconcileWatch } from "../observe/reconcile-watch.ts";
+import type { ReconcileObserver } from "../reconcile/reconcile-observer.ts";
+
+/** Has metrics and, where they are wanted, Kubernetes events hear what the reconciler does. */
+export function heardByAll(watch: ReconcileWatch, events: NodeEvents | undefined): ReconcileObserver {
+  return {
+    passBegan() {
+      const passed = watch.passBegan();
+      return () => {
+        passed();
+        events?.look();
+      };
+    },
+    progress: () => watch.progress(),
+    stageFailed: (error) => watch.stageFailed(error),
+    itemFailed: (error) => watch.itemFailed(error),
+    portsTried(only, failed) {
+      watch.portsTried(only, failed);
+      // A try between two passes is followed by others at once.
+      if (only === undefined) events?.unsettled(failed);
+    },
+    portRestored: (record, changes) => events?.restored(record, changes),
+    leftover: (what, count) => watch.leftover(what, count),
+    repaired: (kind) => watch.repaired(kind),
+    reclaimed: (pool) => watch.reclaimed(pool),
+  };
+}
