@@ -8,6 +8,7 @@ import {
   type PackageOrigin,
   UNPACKED_PACKAGES,
 } from "./package-list.ts";
+import { isUnpacked, PROMTOOL } from "./packaged-program.ts";
 import { runProgram } from "./run-program.ts";
 import { hasTestpmd } from "./testpmd-program.ts";
 
@@ -32,6 +33,7 @@ export async function missingParts(): Promise<MissingParts> {
     unpacked: [
       ...((await findGuestKernel()) === undefined ? [UNPACKED_PACKAGES.guestKernel] : []),
       ...(hasTestpmd() ? [] : [UNPACKED_PACKAGES.testpmd]),
+      ...(isUnpacked(PROMTOOL) ? [] : [UNPACKED_PACKAGES.promtool]),
       ...(hasLibvirtDomains() ? [] : [UNPACKED_PACKAGES.libvirtDomains]),
     ],
   };

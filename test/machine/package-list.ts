@@ -12,6 +12,7 @@ export type PackageOrigin = "bookworm" | "bookworm-backports";
 export const UNPACKED_PACKAGES = {
   guestKernel: "linux-image-cloud-amd64",
   testpmd: "dpdk-dev",
+  promtool: "prometheus",
   /** A source package: libvirt's own test domains. */
   libvirtDomains: "libvirt",
 } as const;

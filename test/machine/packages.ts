@@ -12,6 +12,7 @@ import {
 } from "./missing-parts.ts";
 import { withoutServices } from "./no-services.ts";
 import { UNPACKED_PACKAGES } from "./package-list.ts";
+import { PROMTOOL, unpackProgram } from "./packaged-program.ts";
 import { unpackTestpmd } from "./testpmd-program.ts";
 
 /**
@@ -53,6 +54,9 @@ async function install(run: LabRun, missing: MissingParts): Promise<void> {
   }
   if (missing.unpacked.includes(UNPACKED_PACKAGES.testpmd)) {
     await unpackTestpmd(await apt.download(UNPACKED_PACKAGES.testpmd));
+  }
+  if (missing.unpacked.includes(UNPACKED_PACKAGES.promtool)) {
+    await unpackProgram(PROMTOOL, await apt.download(UNPACKED_PACKAGES.promtool));
   }
   if (missing.unpacked.includes(UNPACKED_PACKAGES.libvirtDomains)) {
     await unpackLibvirtDomains(await apt.downloadSource(UNPACKED_PACKAGES.libvirtDomains));
