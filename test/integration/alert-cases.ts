@@ -1,0 +1,355 @@
+/** Samples of one series, a minute apart, in promtool's notation (`0x10` is 0 eleven times, `0+1x10` counts). */
+export type Series = Readonly<Record<string, string>>;
+
+/** When an alert is to fire, and when it is not although something is going on. */
+export interface AlertCase {
+  readonly fires: Series;
+  /** Minute at which it fires. */
+  readonly at: number;
+  /** Labels of the alert that fires, beside its name and severity. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** Things that happen and are no reason, looked at in the same minute. */
+  readonly quiet: readonly Series[];
+}
+
+const ON = 'node="n1",instance="i"';
+const UP = { [`vhostuser_build_info{${ON}}`]: "1x400" };
+const NODE = { node: "n1", instance: "i" };
+
+/** A gauge that has to stand at a value for a while. */
+function gauge(
+  metric: string,
+  labels: Readonly<Record<string, string>>,
+  [bad, good]: readonly [number, number],
+  minutes: number,
+): AlertCase {
+  const own = Object.entries(labels).map(([name, value]) => `,${name}="${value}"`);
+  const series = `${metric}{${ON}${own.join("")}}`;
+  return {
+    fires: { [series]: `${bad}x${minutes + 5}` },
+    at: minutes + 2,
+    labels: { ...NODE, ...labels },
+    quiet: [
+      { [series]: `${good}x${minutes + 5}` },
+      // It was bad for a while and is not any more.
+      { [series]: `${bad}x${minutes} ${good}x5` },
+    ],
+  };
+}
+
+/** A counter that has to grow: by so much in each minute. */
+function counter(
+  series: string,
+  labels: Readonly<Record<string, string>>,
+  perMinute: number,
+  at: number,
+): AlertCase {
+  return {
+    fires: { [series]: `0+${perMinute}x${at + 5}` },
+    at,
+    labels: { ...NODE, ...labels },
+    // What happened before is no news.
+    quiet: [{ [series]: `7x${at + 5}` }],
+  };
+}
+
+const errors = (code: string) => `vhostuser_errors_total{${ON},source="cni",code="${code}"}`;
+const repairs = (kind: string) => `vhostuser_reconcile_repairs_total{${ON},kind="${kind}"}`;
+const cni = (verb: string, code: string) =>
+  `vhostuser_cni_requests_total{${ON},verb="${verb}",code="${code}"}`;
+const pool = { pool: "sockets" };
+const OF_POOL = `{${ON},pool="sockets"}`;
+const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
+const root = (free: number) => ({
+  [`vhostuser_root_inodes{${ON}}`]: "100x30",
+  [`vhostuser_root_inodes_free{${ON}}`]: `${free}x30`,
+});
+
+/** One for each alert. */
+export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
+  VhostuserDaemonDown: {
+    fires: {
+      'vhostuser_build_info{node="n1",pod="a"}': "1x10 _x60",
+      'vhostuser_build_info{node="n2",pod="b"}': "1x60",
+    },
+    at: 30,
+    labels: { node: "n1" },
+    quiet: [
+      // A rollout: another pod, and a gap of some minutes.
+      {
+        'vhostuser_build_info{node="n1",pod="a"}': "1x10 _x60",
+        'vhostuser_build_info{node="n1",pod="b"}': "_x15 1x60",
+      },
+    ],
+  },
+  VhostuserDaemonRestarts: {
+    fires: { ...UP, [`process_start_time_seconds{${ON}}`]: "0+60x30" },
+    at: 20,
+    labels: NODE,
+    quiet: [
+      { ...UP, [`process_start_time_seconds{${ON}}`]: "0x10 600x30" },
+      // Somebody else's process.
+      { 'process_start_time_seconds{instance="else"}': "0+60x30" },
+    ],
+  },
+  VhostuserReconcileStale: {
+    fires: {
+      [`vhostuser_reconcile_last_ok_timestamp_seconds{${ON}}`]: "0+60x5 300x60",
+      [`process_start_time_seconds{${ON}}`]: "0x60",
+    },
+    at: 25,
+    labels: NODE,
+    quiet: [
+      {
+        [`vhostuser_reconcile_last_ok_timestamp_seconds{${ON}}`]: "0+60x60",
+        [`process_start_time_seconds{${ON}}`]: "0x60",
+      },
+      // It has just started.
+      {
+        [`vhostuser_reconcile_last_ok_timestamp_seconds{${ON}}`]: "0x60",
+        [`process_start_time_seconds{${ON}}`]: "1200x60",
+      },
+    ],
+  },
+  VhostuserInternalErrors: {
+    fires: { [errors("internal")]: "0x5 1x30" },
+    at: 8,
+    labels: { ...NODE, source: "cni" },
+    quiet: [{ [errors("internal")]: "1x30" }, { [errors("busy")]: "0+1x30" }],
+  },
+  VhostuserDaemonBusy: {
+    fires: { ...UP, [`nodejs_eventloop_busy_seconds_total{${ON}}`]: "0+57x60" },
+    at: 40,
+    labels: NODE,
+    quiet: [
+      { ...UP, [`nodejs_eventloop_busy_seconds_total{${ON}}`]: "0+30x60" },
+      { 'nodejs_eventloop_busy_seconds_total{instance="else"}': "0+57x60" },
+    ],
+  },
+  VhostuserDaemonMemory: {
+    fires: { ...UP, [`process_resident_memory_bytes{${ON}}`]: "210000000x60" },
+    at: 35,
+    labels: NODE,
+    quiet: [
+      { ...UP, [`process_resident_memory_bytes{${ON}}`]: "120000000x60" },
+      { 'process_resident_memory_bytes{instance="else"}': "900000000x60" },
+    ],
+  },
+  VhostuserRecordsUnreadable: gauge("vhostuser_unreadable_records", {}, [1, 0], 5),
+  VhostuserConfigRejected: gauge("vhostuser_config_ok", {}, [0, 1], 5),
+  VhostuserConfigWaits: gauge("vhostuser_config_keys_waiting", {}, [2, 0], 60),
+  VhostuserEventsLost: {
+    ...counter(`vhostuser_events_total{${ON},outcome="failed"}`, { outcome: "failed" }, 2, 60),
+    quiet: [{ [`vhostuser_events_total{${ON},outcome="posted"}`]: "0+9x60" }],
+  },
+  VhostuserNotRegistered: gauge("vhostuser_kubelet_registered", { resource: "vhostuser/sockets" }, [0, 1], 5),
+  VhostuserAllocationsFail: {
+    fires: {
+      [`vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="failed"}`]: "0x3 1x30",
+    },
+    at: 6,
+    labels: { ...NODE, ...pool },
+    quiet: [{ [`vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="ok"}`]: "0+5x30" }],
+  },
+  VhostuserPoolNearlyFull: {
+    fires: {
+      [`vhostuser_pool_devices_in_use${OF_POOL}`]: "61x30",
+      [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
+    },
+    at: 20,
+    labels: { ...NODE, ...pool },
+    quiet: [
+      { [`vhostuser_pool_devices_in_use${OF_POOL}`]: "32x30", [`vhostuser_pool_devices${OF_POOL}`]: "64x30" },
+      // A pool that is not configured any more.
+      { [`vhostuser_pool_devices_in_use${OF_POOL}`]: "3x30", [`vhostuser_pool_devices${OF_POOL}`]: "0x30" },
+    ],
+  },
+  VhostuserPodResourcesUnreadable: {
+    fires: {
+      [`vhostuser_pod_resources_duration_seconds_count{${ON},outcome="failed"}`]: "0+2x40",
+      [`vhostuser_pod_resources_duration_seconds_count{${ON},outcome="ok"}`]: "9x40",
+    },
+    at: 30,
+    labels: { ...NODE, outcome: "failed" },
+    quiet: [
+      {
+        [`vhostuser_pod_resources_duration_seconds_count{${ON},outcome="failed"}`]: "0+1x40",
+        [`vhostuser_pod_resources_duration_seconds_count{${ON},outcome="ok"}`]: "0+1x40",
+      },
+    ],
+  },
+  VhostuserUnreclaimed: gauge("vhostuser_unreclaimed", { what: "allocation" }, [1, 0], 30),
+  VhostuserCniFails: {
+    ...counter(cni("ADD", "bridge-missing"), { code: "bridge-missing" }, 1, 20),
+    quiet: [
+      { [cni("ADD", "ok")]: "0+5x30", [cni("ADD", "busy")]: "0+5x30", [cni("DEL", "internal")]: "0+5x30" },
+    ],
+  },
+  VhostuserCniDelFails: {
+    ...counter(cni("DEL", "record-unreadable"), { code: "record-unreadable" }, 1, 30),
+    quiet: [{ [cni("DEL", "ok")]: "0+5x40", [cni("ADD", "internal")]: "0+5x40" }],
+  },
+  VhostuserCniSlow: {
+    fires: {
+      [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="5"}`]: "0+1x60",
+      [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="10"}`]: "0+9x60",
+      [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="+Inf"}`]: "0+9x60",
+    },
+    at: 40,
+    labels: { ...NODE, verb: "ADD" },
+    quiet: [
+      {
+        [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="5"}`]: "0+9x60",
+        [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="10"}`]: "0+9x60",
+        [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="+Inf"}`]: "0+9x60",
+      },
+      // No request at all is no slow one.
+      { [`vhostuser_cni_request_duration_seconds_bucket{${ON},verb="ADD",outcome="ok",le="+Inf"}`]: "9x60" },
+    ],
+  },
+  VhostuserAddressesHeld: gauge("vhostuser_ports", { ...pool, state: "releasing" }, [1, 0], 60),
+  VhostuserSwitchDown: {
+    fires: {
+      [`vhostuser_pool_devices_healthy${OF_POOL}`]: "0x30",
+      [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
+    },
+    at: 8,
+    labels: { ...NODE, ...pool },
+    quiet: [
+      {
+        [`vhostuser_pool_devices_healthy${OF_POOL}`]: "64x30",
+        [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
+      },
+      {
+        [`vhostuser_pool_devices_healthy${OF_POOL}`]: "0x3 64x30",
+        [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
+      },
+    ],
+  },
+  VhostuserSwitchFlaps: {
+    fires: {
+      [`vhostuser_ovsdb_connections_total{${ON}}`]: "0x60",
+      [`vhostuser_vpp_connections_total{${ON}}`]: "1x5 2x5 3x5 4x5 5x5 6x60",
+    },
+    at: 50,
+    labels: NODE,
+    quiet: [
+      {
+        [`vhostuser_ovsdb_connections_total{${ON}}`]: "1x20 2x60",
+        [`vhostuser_vpp_connections_total{${ON}}`]: "0x60",
+      },
+    ],
+  },
+  VhostuserSwitchCallsFail: {
+    ...counter(
+      `vhostuser_dataplane_call_duration_seconds_count{${ON},call="ensure-port",outcome="failed"}`,
+      { call: "ensure-port" },
+      1,
+      20,
+    ),
+    quiet: [
+      { [`vhostuser_dataplane_call_duration_seconds_count{${ON},call="probe",outcome="ok"}`]: "0+20x30" },
+      // Three that failed at one time are no reason yet.
+      {
+        [`vhostuser_dataplane_call_duration_seconds_count{${ON},call="probe",outcome="failed"}`]: "0x12 3x30",
+      },
+    ],
+  },
+  VhostuserPortsUnsettled: gauge("vhostuser_ports_unsettled", pool, [1, 0], 10),
+  VhostuserPortFailed: {
+    ...gauge("vhostuser_switch_ports", { bridge: "br0", state: "failed" }, [1, 0], 5),
+    quiet: [{ [`vhostuser_switch_ports{${ON},bridge="br0",state="waiting"}`]: "3x30" }],
+  },
+  VhostuserPortsDisturbed: {
+    ...counter(repairs("port"), { kind: "port" }, 1, 30),
+    quiet: [{ [repairs("port")]: "0x5 2x40" }, { [repairs("late-del")]: "0+1x40" }],
+  },
+  VhostuserCleanUps: {
+    ...counter(repairs("late-del"), { kind: "late-del" }, 1, 120),
+    quiet: [{ [repairs("late-del")]: "0x5 9x130" }, { [repairs("port")]: "0+1x130" }],
+  },
+  VhostuserLinkDown: gauge("vhostuser_link_down_longest_seconds", pool, [4000, 60], 5),
+  VhostuserAnnouncementsFail: {
+    fires: { [`vhostuser_announcements_total{${ON},outcome="failed"}`]: "0x5 1x30" },
+    at: 8,
+    labels: NODE,
+    quiet: [{ [`vhostuser_announcements_total{${ON},outcome="ok"}`]: "0+3x30" }],
+  },
+  VhostuserInterfaceDrops: {
+    fires: {
+      [`vhostuser_interface_dropped_packets_total{${OF_INTERFACE},pod="daemon"}`]: "0+6000x40",
+      [`vhostuser_interface_packets_total{${OF_INTERFACE},pod="daemon"}`]: "0+60000x40",
+    },
+    at: 30,
+    labels: {
+      ...{ ...NODE, ...pool, pod_namespace: "d", pod_name: "vm" },
+      ...{ interface: "net1", direction: "to-guest" },
+    },
+    quiet: [
+      {
+        [`vhostuser_interface_dropped_packets_total{${OF_INTERFACE}}`]: "0+100x40",
+        [`vhostuser_interface_packets_total{${OF_INTERFACE}}`]: "0+60000x40",
+      },
+      // Half of next to nothing.
+      {
+        [`vhostuser_interface_dropped_packets_total{${OF_INTERFACE}}`]: "0+60x40",
+        [`vhostuser_interface_packets_total{${OF_INTERFACE}}`]: "0+60x40",
+      },
+    ],
+  },
+  VhostuserRootFillsUp: { fires: root(40), at: 15, labels: NODE, quiet: [root(60)] },
+  VhostuserRootFull: { fires: root(5), at: 4, labels: NODE, quiet: [root(40), root(100)] },
+  VhostuserRootBytes: {
+    fires: { [`vhostuser_root_free_bytes{${ON}}`]: "10x30", [`vhostuser_root_size_bytes{${ON}}`]: "100x30" },
+    at: 15,
+    labels: NODE,
+    quiet: [
+      { [`vhostuser_root_free_bytes{${ON}}`]: "90x30", [`vhostuser_root_size_bytes{${ON}}`]: "100x30" },
+      // Nobody can tell.
+      { [`vhostuser_root_free_bytes{${ON}}`]: "0x30", [`vhostuser_root_size_bytes{${ON}}`]: "0x30" },
+    ],
+  },
+  VhostuserHoards: {
+    ...counter(`vhostuser_hoards_emptied_total{${ON}}`, {}, 1, 30),
+    quiet: [{ [`vhostuser_hoards_emptied_total{${ON}}`]: "0x5 1x40" }],
+  },
+  VhostuserDirectoryTampered: {
+    fires: { [errors("directory-unsafe")]: "0x5 1x30" },
+    at: 8,
+    labels: { ...NODE, source: "cni" },
+    quiet: [{ [errors("busy")]: "0+1x30" }],
+  },
+  VhostuserHugepagesMissing: {
+    fires: {
+      [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x30",
+      [`vhostuser_hugepages{${ON},size="1Gi"}`]: "0x30",
+    },
+    at: 15,
+    labels: NODE,
+    quiet: [
+      {
+        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x30",
+        [`vhostuser_hugepages{${ON},size="1Gi"}`]: "8x30",
+      },
+    ],
+  },
+  VhostuserHugepagesUsedUp: {
+    fires: {
+      [`vhostuser_hugepages{${ON},size="2Mi"}`]: "512x60",
+      [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "0x60",
+    },
+    at: 40,
+    labels: NODE,
+    quiet: [
+      {
+        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "512x60",
+        [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "1x60",
+      },
+      // Another alert's business.
+      {
+        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x60",
+        [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "0x60",
+      },
+    ],
+  },
+};
