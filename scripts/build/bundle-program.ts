@@ -72,7 +72,7 @@ export type BundledProgram = keyof typeof NODE_FLAGS;
 /** All of them. */
 export const BUNDLED_PROGRAMS = Object.keys(NODE_FLAGS) as readonly BundledProgram[];
 
-/** Where the names of the npm packages lie whose code is in a bundle. */
+/** Where the list of npm packages lies whose code is in a bundle, each by its directory: `node_modules/zod`. */
 export const packagesFile = (program: BundledProgram): string => `dist/${program}/packages.json`;
 
 /**
@@ -106,7 +106,10 @@ export async function bundleProgram(program: BundledProgram): Promise<string> {
   const used = Object.values(metafile.outputs).flatMap(({ inputs }) =>
     Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
   );
-  const packages = used.flatMap(([file]) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []);
+  // Through the last node_modules of the path: a package may have another's older release below it.
+  const packages = used.flatMap(
+    ([file]) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0] ?? [],
+  );
   await placeFile(packagesFile(program), `${JSON.stringify([...new Set(packages)].sort())}\n`);
   return outfile;
 }

@@ -53,12 +53,15 @@ export async function buildWithBuildah(options: BuildahOptions): Promise<void> {
     }
   };
   const created = new Date(state.created * 1000).toISOString();
-  await buildah(
-    ...["build", "--isolation", "chroot", "--format", "oci", "--layers", "--timestamp", FILE_TIME],
-    ...["--platform", options.processors.map(({ oci }) => `linux/${oci}`).join(",")],
-    ...["--build-arg", `VERSION=${state.version}`, "--build-arg", `REVISION=${state.revision}`],
-    ...["--build-arg", `CREATED=${created}`, "--manifest", name],
-    ...["--file", "deploy/image/Dockerfile", options.context],
-  );
+  // One after the other: built at once they are in the index in the order in which they are done.
+  for (const { oci } of options.processors) {
+    await buildah(
+      ...["build", "--isolation", "chroot", "--format", "oci", "--layers", "--timestamp", FILE_TIME],
+      "--identity-label=false",
+      ...["--build-arg", `VERSION=${state.version}`, "--build-arg", `REVISION=${state.revision}`],
+      ...["--build-arg", `CREATED=${created}`, "--platform", `linux/${oci}`, "--manifest", name],
+      ...["--file", "deploy/image/Dockerfile", options.context],
+    );
+  }
   await buildah("manifest", "push", "--all", name, `oci:${layout}:${name}`);
 }

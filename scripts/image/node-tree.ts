@@ -25,7 +25,7 @@ export async function makeNodeTree(
   { tree, downloads, scratch }: { tree: string; downloads: string; scratch: string },
 ): Promise<NodeBinary> {
   const packageName = `node-linux-${processor.node}`;
-  const { version, integrity } = await lockedNpmPackage(packageName);
+  const { version, integrity } = await lockedNpmPackage(`node_modules/${packageName}`);
   const isOwn = processor.node === process.arch;
   const from = isOwn
     ? join("node_modules", packageName)

@@ -64,8 +64,7 @@ function libraryNotice({ name, packageName, version, licence, copyright }: Stati
   ].join("\n");
 }
 
-async function npmNotice({ name, version, license }: LockedNpmPackage): Promise<string> {
-  const directory = join("node_modules", name);
+async function npmNotice({ directory, name, version, license }: LockedNpmPackage): Promise<string> {
   const files = (await readdir(directory))
     .filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
     .sort();
