@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { Failure } from "../../src/failure/failure.ts";
+import { describeThrown, Failure } from "../../src/failure/failure.ts";
 import { releaseSources } from "../../test/machine/apt-sources.ts";
 import { runProgram } from "../../test/machine/run-program.ts";
 import { TAKEN_PACKAGES } from "./debian-files.ts";
@@ -112,9 +112,10 @@ async function download(options: FetchOptions, names: readonly string[]): Promis
   try {
     await apt(["download", ...wanted]);
   } catch (cause) {
+    const words = /^(?:.*: )?E: (.*)/m.exec(describeThrown(cause))?.[1] ?? describeThrown(cause);
     throw new Failure({
       code: "part-missing",
-      what: `Debian's archive does not have the pinned packages any more, or cannot be reached: ${cause}`,
+      what: `apt does not get the packages, perhaps for Debian's archive has newer ones: ${words}`,
       where: LOCK_FILE,
       fix:
         "for a new release: npm run image -- --renew-packages; to build an old one again, " +

@@ -56,6 +56,13 @@ export class ImageContainers {
     return { code: status, stdout, stderr };
   }
 
+  /** Runs a program in a container that serves, as kubectl exec does. */
+  exec(container: Child, args: readonly string[]): { code: number | null; stdout: string; stderr: string } {
+    const command = ["--root", this.#state, "exec", container.name, ...args];
+    const { status, stdout, stderr } = spawnSync("runc", command, { encoding: "utf8", timeout: 60_000 });
+    return { code: status, stdout, stderr };
+  }
+
   /** Starts a container that serves; it ends with the run at the latest, and gets the signals itself. */
   async start(spec: ContainerSpec): Promise<Child> {
     const { command, name } = await this.#prepare(spec);

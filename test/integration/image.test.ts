@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
@@ -17,9 +15,9 @@ import { CACHE_DIRECTORY } from "../machine/cache.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
-import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 import { HookManager } from "../stand-in/virt-launcher/hook-manager.ts";
 import { ImageContainers } from "./image-container.ts";
+import { startImageNode } from "./image-node.ts";
 
 const HOME = "/opt/kube-vhostuser/dist";
 const KUBEVIRT = 107;
@@ -209,10 +207,11 @@ describe("a container of the image", () => {
     const [hook] = await Promise.race([manager.collect(1), sidecar.died]);
     expect(hook).toMatchObject({ name: "kube-vhostuser", version: "v1alpha3" });
     await sidecar.stop();
+    expect(await sidecar.ended).toBe(0);
   });
 
   it("mounts the root on the node, and is ready there as the daemon with the capabilities of its manifest", async () => {
-    const { root, kubelet, files, port, pagePort } = await startNode();
+    const { root, kubelet, files, port, pagePort } = await startImageNode(run);
     const config = { from: files, to: "/etc/kube-vhostuser", readOnly: true };
     const step = await containers.runToEnd({
       ...{ rootfs, args: [`${HOME}/mount-root/main.mjs`], uid: 0, capabilities: "all" },
@@ -258,48 +257,9 @@ describe("a container of the image", () => {
     expect(await answer("/livez")).toBe(200);
     expect(await answer("/", pagePort), "the status page").toBe(200);
     expect(kubelet.registrations.map(({ resource }) => resource)).toContain("vhostuser/sockets");
+    const { stdout } = containers.exec(daemon, ["vhostuserctl", "status", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({ version: manifest.version, pools: [{ name: "sockets" }] });
     await daemon.stop();
+    expect(await daemon.ended).toBe(0);
   });
 });
-
-/** A node with a kubelet, its directories, a shared mount as nodes have them, and the daemon's configuration. */
-async function startNode() {
-  const directory = await mkdtemp(join(run.directory, "n-"));
-  const [root, files] = [join(directory, "vhu"), join(directory, "etc")];
-  for (const each of [root, files]) await mkdir(each);
-  const trace = run.journal.note({ kind: "mount", path: directory });
-  run.cleanup.defer(`unmount ${directory}`, async () => {
-    await runProgram("umount", ["--recursive", directory]);
-    run.journal.strike(trace);
-  });
-  await runProgram("mount", ["--bind", directory, directory]);
-  await runProgram("mount", ["--make-shared", directory]);
-  const kubelet = await StandInKubelet.start({ root: join(directory, "kubelet") });
-  run.cleanup.defer("stop kubelet", () => kubelet.stop());
-  const [port, pagePort] = [await freePort(), await freePort()];
-  await writeFile(
-    join(files, "config.yaml"),
-    JSON.stringify({
-      node: "n",
-      observe: { address: "127.0.0.1", port },
-      statusPage: { enabled: true, port: pagePort },
-      pools: [
-        {
-          ...{ name: "sockets", resource: "vhostuser/sockets", capacity: 4 },
-          // Nobody is there: that is no matter of readiness.
-          dataplane: { type: "ovs-dpdk", database: "/var/run/openvswitch/db.sock", bridge: "br-dpdk" },
-        },
-      ],
-    }),
-  );
-  return { root, files, kubelet, port, pagePort };
-}
-
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const address = listener.address();
-  listener.close();
-  await once(listener, "close");
-  return typeof address === "object" ? (address?.port ?? 0) : 0;
-}
