@@ -1,11 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseAllDocuments } from "yaml";
 import { configurationReference } from "../../scripts/build/configuration-reference.ts";
 import { manPage } from "../../scripts/build/man-page.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
-import { parseConfig } from "../../src/config/load.ts";
 import { FAILURE_CODES } from "../../src/failure/catalogue.ts";
 import { exampleVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
@@ -64,11 +62,7 @@ describe("what users read", () => {
   });
 });
 
-describe("deploy/", () => {
-  it("config.yaml is a configuration that the daemon takes", () => {
-    expect(parseConfig(read("deploy/config.yaml"), "deploy/config.yaml", "node-1").pools).toHaveLength(1);
-  });
-
+describe("deploy/examples", () => {
   it("the example network is one that the CNI plugin takes, and no list", async () => {
     const { config, resourceName } = await exampleNetwork();
     expect(parseNetworkConfig(Buffer.from(config as string)).capabilities).toMatchObject({ deviceID: true });
@@ -80,20 +74,5 @@ describe("deploy/", () => {
     const { spec } = await exampleVmi();
     expect(spec.domain.devices.interfaces?.[1]?.binding).toEqual({ name: "vhostuser" });
     expect(spec.networks?.[1]?.multus?.networkName).toBe((await exampleNetwork()).name);
-  });
-
-  it("all manifests are YAML with a kind", () => {
-    const files = readdirSync(join(TOP, "deploy"), { recursive: true, encoding: "utf8" });
-    const isManifest = (name: string) =>
-      name.endsWith(".yaml") && name !== "config.yaml" && !name.startsWith("chart/");
-    for (const file of files.filter(isManifest)) {
-      for (const document of parseAllDocuments(read(`deploy/${file}`))) {
-        expect(document.errors, file).toEqual([]);
-        expect(document.toJS(), file).toMatchObject({
-          kind: expect.any(String),
-          apiVersion: expect.any(String),
-        });
-      }
-    }
   });
 });
