@@ -17,10 +17,11 @@ export const SUITES: readonly Suite[] = [suite("unit"), suite("integration"), su
  * run of its own, and with it directories, namespaces, hugepages and a switch.
  */
 export const SIDE_BY_SIDE: readonly string[] = [
-  ...["cni-conformance", "cni-ipam", "cni-ipam-crash", "ctl-doctor"],
+  ...["chart", "cni-conformance", "cni-ipam", "cni-ipam-crash", "ctl-doctor"],
   ...["daemon-crash", "daemon-disturbed", "daemon-upgrade", "device-plugin", "device-plugin-numa", "image"],
   ...["isolation", "isolation-root", "ovs-contract", "ovs-cut-connection", "ovs-database", "ovs-dataplane"],
   ...["ovs-port-security", "ovs-port-settings", "ovs-secured-port", "ovs-switch-sockets", "ovs-without-dpdk"],
+  "overlays",
   ...["shim-arm64", "shim-build", "shim-sanitized", "sidecar-corpus", "sidecar-domain"],
   ...["status-page", "status-page-browser"],
 ].map((name) => join("test/integration", `${name}.test.ts`));

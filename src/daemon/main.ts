@@ -34,7 +34,7 @@ async function main(): Promise<void> {
   // Lets a signal in that came meanwhile.
   await new Promise((resolve) => setImmediate(resolve));
   if (stop.signal.aborted) return;
-  // Set through the downward API; see deploy/daemonset.yaml.
+  // Set through the downward API; see deploy/manifests/kube-vhostuser.yaml.
   const { NODE_NAME: node, POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
   // Set by kubelet in every container.
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT_HTTPS: port = "443" } = process.env;

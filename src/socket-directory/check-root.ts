@@ -11,7 +11,8 @@ export const ROOT_FLAGS = ["nosymfollow", "nosuid", "nodev", "noexec"] as const;
 /** The name under which the root's file system is mounted, by which it is known again. */
 export const ROOT_SOURCE = "vhostuser";
 
-const FIX = "run dist/mount-root/main.mjs as root before the daemon (deploy/daemonset.yaml, init container)";
+const FIX =
+  "run dist/mount-root/main.mjs as root before the daemon (the DaemonSet's init container, docs/install.md)";
 
 /** What is checked, and where mounts are read. */
 export interface RootCheck {

@@ -35,7 +35,7 @@ let node: ClusterNode;
 let network: SelectedNetwork;
 let pods = 0;
 
-/** Exactly the capabilities that docs/security.md and deploy/daemonset.yaml name, and not one more. */
+/** Exactly the capabilities that docs/security.md and the chart's DaemonSet name, and not one more. */
 const setpriv = (without?: string) => {
   const names = Object.keys(NEEDED_CAPABILITIES).filter((name) => name !== without);
   const set = ["-all", ...names.map((name) => `+${name.replace("CAP_", "").toLowerCase()}`)].join(",");

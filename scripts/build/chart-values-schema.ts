@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { daemonConfigSchema } from "../../src/config/schema.ts";
+import { isPoolName, POOL_NAME_MAX } from "../../src/names/device-id.ts";
+
+const strings = z.record(z.string(), z.string());
+/** Checked by the API server, which knows more of it. */
+const object = z.looseObject({});
+const absolutePath = z.string().regex(/^(\/[^/]+)+$/);
+const port = z.number().int().min(1).max(65_535);
+const switchedOn = z.strictObject({ enabled: z.boolean().optional() });
+const monitor = z.strictObject({
+  enabled: z.boolean().optional(),
+  interval: z
+    .string()
+    .regex(/^([0-9]+(ms|[smhdwy]))+$/)
+    .optional(),
+  labels: strings.optional(),
+});
+
+/** The values of the Helm chart; docs of each are the comments in values.yaml. */
+export const chartValuesSchema = z.strictObject({
+  image: z
+    .strictObject({
+      repository: z.string().min(1).optional(),
+      tag: z.string().optional(),
+      digest: z
+        .string()
+        .regex(/^(sha256:[0-9a-f]{64})?$/)
+        .optional(),
+      pullPolicy: z.enum(["Always", "IfNotPresent", "Never"]).optional(),
+    })
+    .optional(),
+  imagePullSecrets: z.array(z.strictObject({ name: z.string() })).optional(),
+  nameOverride: z.string().optional(),
+  fullnameOverride: z.string().optional(),
+  commonLabels: strings.optional(),
+  namespace: z.strictObject({ create: z.boolean().optional() }).optional(),
+  // The node's name comes from the environment.
+  config: z.strictObject({ ...daemonConfigSchema.shape, node: z.string().min(1).optional() }).optional(),
+  daemon: z
+    .strictObject({
+      logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).optional(),
+      resources: object.optional(),
+    })
+    .optional(),
+  kubeletRoot: absolutePath.optional(),
+  cni: z
+    .strictObject({
+      install: z.boolean().optional(),
+      binDir: z.union([z.literal(""), absolutePath]).optional(),
+    })
+    .optional(),
+  nodeSelector: strings.optional(),
+  affinity: object.optional(),
+  tolerations: z.array(object).optional(),
+  priorityClassName: z.string().optional(),
+  updateStrategy: z
+    .strictObject({
+      type: z.enum(["RollingUpdate", "OnDelete"]).optional(),
+      maxUnavailable: z
+        .union([z.number().int().min(1), z.string().regex(/^[1-9][0-9]?%$|^100%$/)])
+        .optional(),
+    })
+    .optional(),
+  terminationGracePeriodSeconds: z.number().int().min(1).optional(),
+  podLabels: strings.optional(),
+  podAnnotations: strings.optional(),
+  events: switchedOn.optional(),
+  statusPage: switchedOn.extend({ port: port.optional() }).optional(),
+  networkPolicy: switchedOn
+    .extend({ from: z.array(object).optional(), apiServerPorts: z.array(port).optional() })
+    .optional(),
+  monitoring: z
+    .strictObject({
+      podMonitor: monitor.optional(),
+      serviceMonitor: monitor.optional(),
+      prometheusRule: switchedOn.extend({ labels: strings.optional() }).optional(),
+      dashboard: switchedOn
+        .extend({ labels: strings.optional(), annotations: strings.optional() })
+        .optional(),
+    })
+    .optional(),
+  selinux: switchedOn.extend({ type: z.string().optional(), label: z.string().optional() }).optional(),
+  openshift: switchedOn.optional(),
+  kubevirt: z
+    .strictObject({
+      sharedLinks: z.boolean().optional(),
+      sidecarClaims: z.boolean().optional(),
+      plugin: z.boolean().optional(),
+      policyVersion: z.enum(["v1", "v1beta1"]).optional(),
+    })
+    .optional(),
+  networks: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/),
+        namespace: z.string().optional(),
+        pool: z.string().max(POOL_NAME_MAX).refine(isPoolName),
+        config: object.optional(),
+      }),
+    )
+    .optional(),
+  // What Helm hands to every chart.
+  global: object.optional(),
+});
+
+/** The text of values.schema.json, by which Helm refuses a value that is wrong or that nobody knows. */
+export function chartValuesJsonSchema(): string {
+  const schema = z.toJSONSchema(chartValuesSchema, { io: "input", target: "draft-7" });
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}

@@ -1,0 +1,61 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { kubernetesTools } from "../../test/machine/kubernetes-tools.ts";
+import { runProgram } from "../../test/machine/run-program.ts";
+
+const TOP = resolve(import.meta.dirname, "../..");
+const NAMESPACE = "kube-vhostuser";
+
+/** Where the chart is. */
+export const CHART = join(TOP, "deploy/chart/kube-vhostuser");
+
+const HEADER = `# kube-vhostuser as the Helm chart makes it with its own values, written by \`npm run manifests\`: change the chart, not
+# this file. docs/install.md says how to use it, and what to change where the nodes differ.
+`;
+
+const OF_CHART = "# Written by `npm run manifests`: change the chart, not this file.\n";
+
+/**
+ * What the chart makes of values, as Helm prints it.
+ * @param values as JSON, on top of the chart's own
+ * @throws Failure with Helm's words where it refuses them
+ */
+export async function renderChart(
+  values: Readonly<Record<string, unknown>> = {},
+  chart = CHART,
+): Promise<string> {
+  const { helm } = await kubernetesTools();
+  const args = ["template", "kube-vhostuser", chart, "--namespace", NAMESPACE, "--values", "-"];
+  const { stdout } = await runProgram(helm, args, { input: JSON.stringify(values) });
+  return stdout;
+}
+
+/**
+ * Files that are made of others, by their path in the project: the plain manifests, OpenShift's constraints, and the
+ * chart's copies of the policies in deploy/kubevirt (a chart cannot reach a file outside of it).
+ */
+export async function renderedFiles(): Promise<Readonly<Record<string, string>>> {
+  const files: Record<string, string> = {};
+  for (const name of await readdir(join(TOP, "deploy/kubevirt"))) {
+    // KubeVirt's own object is the cluster's, and no chart's to change.
+    if (name === "kubevirt-cr.yaml") continue;
+    files[`deploy/chart/kube-vhostuser/files/kubevirt/${name}`] = await readFile(
+      join(TOP, "deploy/kubevirt", name),
+      "utf8",
+    );
+  }
+  const text = await renderChart({ namespace: { create: true } });
+  files["deploy/manifests/kube-vhostuser.yaml"] = HEADER + tidied(text);
+  const documents = tidied(await renderChart({ openshift: { enabled: true } })).split(/^---\n/m);
+  const constraints = documents.filter((one) => /^kind: SecurityContextConstraints$/m.test(one));
+  files["deploy/overlays/openshift/scc.yaml"] = OF_CHART + constraints.join("---\n");
+  return files;
+}
+
+/** Without the names of templates, and blank lines that their conditions leave. */
+function tidied(text: string): string {
+  return text
+    .replace(/^# Source: .*\n/gm, "")
+    .replace(/[ \t]+$/gm, "")
+    .replace(/\n{2,}/g, "\n");
+}

@@ -1,0 +1,258 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse, stringify } from "yaml";
+import { CHART, renderChart, renderedFiles } from "../../scripts/build/render-manifests.ts";
+import { parseNetworkConfig } from "../../src/cni/network-config.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import type { DaemonConfig } from "../../src/config/schema.ts";
+import { openManifestCheck } from "../manifests/check-manifest.ts";
+import { type Manifest, parseManifests, TOP, theOnly } from "../manifests/manifest.ts";
+import { isMounted, mountsOf, tokensOf } from "../manifests/privileges.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+const check = openManifestCheck();
+
+const render = async (values: Values, chart = CHART) =>
+  parseManifests(await renderChart(values, chart), "helm template");
+const podOf = (manifests: readonly Manifest[]) => theOnly(manifests, "DaemonSet")["spec"].template.spec;
+const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).sort();
+const BY_DEFAULT = ["ConfigMap", "DaemonSet", "NetworkPolicy", "ServiceAccount"];
+
+/** The daemon's configuration without what other values than `config` add. */
+function configOf(manifests: readonly Manifest[]): DaemonConfig {
+  const { events: _, statusPage: __, ...rest } = parse(configMap(manifests));
+  return parseConfig(stringify(rest), "config.yaml", "node-1");
+}
+const configMap = (manifests: readonly Manifest[]): string => {
+  const [first] = manifests.filter(({ kind }) => kind === "ConfigMap");
+  return first?.["data"]["config.yaml"];
+};
+
+const OVS = { type: "ovs-dpdk", bridge: "br0" };
+const VPP = { type: "vpp", bridge: "1" };
+const pools = (...dataplanes: Values[]) => ({
+  pools: dataplanes.map((dataplane, index) => ({
+    name: `p${index}`,
+    resource: `vhostuser/p${index}`,
+    capacity: 8,
+    dataplane,
+  })),
+});
+
+const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: readonly string[] }>> = {
+  "nothing but the chart's own values": { values: {} },
+  "two switches in other places": {
+    values: {
+      config: pools(
+        { ...OVS, database: "/run/ovs-a/db.sock", runDirectory: "/run/ovs-b" },
+        { ...VPP, apiSocket: "/run/vpp-a/api.sock" },
+        OVS,
+        VPP,
+      ),
+    },
+  },
+  "another kubelet, root, records and sockets": {
+    values: {
+      kubeletRoot: "/var/lib/k0s/kubelet",
+      cni: { binDir: "/usr/libexec/cni" },
+      config: {
+        root: "/srv/vhostuser",
+        recordsDirectory: "/srv/records",
+        statusSocket: "/run/elsewhere/status.sock",
+        deviceInfoDirectory: "/srv/devinfo",
+        observe: { address: "::", port: 9999 },
+      },
+    },
+  },
+  "everything of the installation set otherwise": {
+    values: {
+      namespace: { create: true },
+      fullnameOverride: "vhu",
+      commonLabels: { team: "net" },
+      image: { repository: "registry.example/kvu", digest: `sha256:${"a".repeat(64)}`, pullPolicy: "Always" },
+      imagePullSecrets: [{ name: "registry" }],
+      cni: { install: false },
+      nodeSelector: { dpdk: "true" },
+      affinity: { nodeAffinity: {} },
+      tolerations: [],
+      updateStrategy: { type: "OnDelete" },
+      podLabels: { a: "b" },
+      podAnnotations: { c: "d" },
+      daemon: { logLevel: "debug", resources: {} },
+      networkPolicy: { from: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }] },
+    },
+    kinds: [...BY_DEFAULT, "Namespace"],
+  },
+  OpenShift: {
+    values: { openshift: { enabled: true } },
+    kinds: [...BY_DEFAULT, "SecurityContextConstraints"],
+  },
+  "events and the page": {
+    values: {
+      events: { enabled: true },
+      statusPage: { enabled: true, port: 9500 },
+      openshift: { enabled: true },
+    },
+    kinds: [...BY_DEFAULT, "ClusterRole", "ClusterRoleBinding", "SecurityContextConstraints"],
+  },
+  "both monitors, no network policy": {
+    values: {
+      networkPolicy: { enabled: false },
+      monitoring: {
+        podMonitor: { enabled: true, interval: "1m", labels: { release: "prometheus" } },
+        serviceMonitor: { enabled: true },
+      },
+    },
+    kinds: ["ConfigMap", "DaemonSet", "PodMonitor", "Service", "ServiceAccount", "ServiceMonitor"],
+  },
+  "policies of KubeVirt's pods": {
+    values: { kubevirt: { sharedLinks: true, sidecarClaims: true, plugin: true } },
+    kinds: [
+      ...BY_DEFAULT,
+      ...["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"].flatMap((kind) => [kind, kind, kind]),
+      "Plugin",
+    ],
+  },
+  "a network of each pool": {
+    values: {
+      config: pools(OVS, VPP),
+      networks: [
+        { name: "net-a", namespace: "tests", pool: "p0", config: { mtu: 9000, vlan: 100 } },
+        { name: "net-b", pool: "p1", config: { capabilities: { mac: false }, ipam: { type: "static" } } },
+      ],
+    },
+    kinds: [...BY_DEFAULT, "NetworkAttachmentDefinition", "NetworkAttachmentDefinition"],
+  },
+};
+
+describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, kinds = BY_DEFAULT }) => {
+  let manifests: Manifest[];
+  beforeAll(async () => {
+    manifests = await render(values);
+  });
+
+  it("makes objects that the API server's schemas allow", () => {
+    for (const one of manifests) expect(check(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
+    expect(kindsOf(manifests)).toEqual([...kinds].sort());
+  });
+
+  it("gives a right at the API server, and a token, for events and nothing else", () => {
+    const hasEvents = "events" in values;
+    expect(kindsOf(manifests).some((kind) => /Role/.test(kind))).toBe(hasEvents);
+    expect(tokensOf(podOf(manifests))).toEqual(hasEvents ? ["daemon"] : []);
+    expect(theOnly(manifests, "ServiceAccount")["automountServiceAccountToken"]).toBe(false);
+  });
+
+  it("gives the daemon a configuration that it takes, and mounts what it names", () => {
+    const config = configOf(manifests);
+    const [daemon] = podOf(manifests).containers;
+    const mounts = mountsOf(daemon);
+    const {
+      root,
+      recordsDirectory,
+      cniSocket,
+      statusSocket = cniSocket,
+      deviceInfoDirectory,
+      kubelet,
+    } = config;
+    const written = [
+      root,
+      recordsDirectory,
+      dirname(cniSocket),
+      dirname(statusSocket),
+      deviceInfoDirectory,
+    ].concat(kubelet.devicePlugins);
+    const connected = [kubelet.podResources].concat(
+      config.pools.flatMap(({ dataplane }) =>
+        dataplane.type === "vpp"
+          ? [dataplane.apiSocket]
+          : [dataplane.database, dataplane.runDirectory ?? dataplane.database],
+      ),
+    );
+    expect([...written, ...connected].filter((path) => !isMounted(path, mounts))).toEqual([]);
+    expect(
+      mounts
+        .filter(({ readOnly }) => !readOnly)
+        .map(({ path }) => path)
+        .sort(),
+    ).toEqual([...new Set(written)].sort());
+    expect(daemon.ports[0].containerPort).toBe(config.observe.port);
+  });
+});
+
+describe("the chart with events", () => {
+  it("gives the daemon's container alone a token, and the right to write events", async () => {
+    const manifests = await render({ events: { enabled: true } });
+    expect(theOnly(manifests, "ClusterRole")["rules"]).toEqual([
+      { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+    ]);
+    const binding = theOnly(manifests, "ClusterRoleBinding");
+    const account = theOnly(manifests, "ServiceAccount");
+    expect(binding["subjects"]).toEqual([
+      { kind: "ServiceAccount", name: account.metadata.name, namespace: account.metadata.namespace },
+    ]);
+    expect(binding["roleRef"].name).toBe(theOnly(manifests, "ClusterRole").metadata.name);
+    expect(tokensOf(podOf(manifests))).toEqual(["daemon"]);
+    expect(parse(configMap(manifests)).events).toEqual({ enabled: true });
+    expect(theOnly(manifests, "NetworkPolicy")["spec"].egress).toHaveLength(1);
+  });
+});
+
+describe("the chart refuses", () => {
+  it.each<readonly [string, Values, RegExp]>([
+    ["a value that nobody knows", { replicas: 2 }, /replicas/],
+    ["a key that the daemon does not know", { config: { pool: [] } }, /pool/],
+    ["a pool without a switch", { config: { pools: [{ name: "a", capacity: 1 }] } }, /dataplane/],
+    ["a network of no pool", { networks: [{ name: "n", pool: "other" }] }, /names pool "other"/],
+    ["metrics where probes do not come", { config: { observe: { address: "127.0.0.1" } } }, /probes/],
+    ["a second daemon beside the first", { updateStrategy: { maxSurge: 1 } }, /maxSurge/],
+  ])("%s", async (_, values, words) => {
+    await expect(renderChart(values)).rejects.toThrow(words);
+  });
+});
+
+describe("rules and dashboard", () => {
+  let chart: string;
+  beforeAll(async () => {
+    chart = await mkdtemp(join(tmpdir(), "kvu-chart-"));
+    await cp(CHART, chart, { recursive: true });
+    const rule = { alert: "Down", expr: "up == 0", annotations: { summary: "{{ $labels.node }} is down" } };
+    await writeFile(
+      join(chart, "files/prometheus-rules.yaml"),
+      stringify({ groups: [{ name: "g", rules: [rule] }] }),
+    );
+    await writeFile(join(chart, "files/dashboard.json"), '{ "title": "{{ node }}" }\n');
+  });
+  afterAll(() => rm(chart, { recursive: true }));
+
+  it("are the chart's files as they stand, with their own braces", async () => {
+    const monitoring = { prometheusRule: { enabled: true }, dashboard: { enabled: true } };
+    const manifests = await render({ monitoring }, chart);
+    for (const one of manifests) expect(check(one), one.kind).toEqual([]);
+    const { groups } = theOnly(manifests, "PrometheusRule")["spec"];
+    expect(groups[0].rules[0].annotations.summary).toBe("{{ $labels.node }} is down");
+    const dashboard = manifests.find(({ metadata }) => metadata.name.endsWith("-dashboard"));
+    expect(JSON.parse(dashboard?.["data"]["kube-vhostuser.json"])).toEqual({ title: "{{ node }}" });
+  });
+});
+
+describe("what is rendered and committed", () => {
+  it("is what the chart makes (else: npm run manifests)", async () => {
+    for (const [file, text] of Object.entries(await renderedFiles())) {
+      expect(await readFile(join(TOP, file), "utf8"), file).toBe(text);
+    }
+  });
+
+  it("makes networks that the CNI plugin takes", async () => {
+    const manifests = await render(COMBINATIONS["a network of each pool"]?.values ?? {});
+    const configs = manifests
+      .filter(({ kind }) => kind === "NetworkAttachmentDefinition")
+      .map(({ spec }) => parseNetworkConfig(Buffer.from(spec.config)));
+    expect(configs).toMatchObject([
+      { name: "net-a", cniVersion: "1.1.0", mtu: 9000, vlan: 100 },
+      { name: "net-b", cniVersion: "1.0.0", capabilities: { mac: false, deviceID: true } },
+    ]);
+  });
+});

@@ -1,0 +1,64 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { renderChart } from "../../scripts/build/render-manifests.ts";
+import { kubernetesTools } from "../machine/kubernetes-tools.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { openManifestCheck } from "../manifests/check-manifest.ts";
+import { DEPLOY, type Manifest, parseManifests } from "../manifests/manifest.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+const check = openManifestCheck();
+
+describe("deploy/overlays", () => {
+  /** The chart's values that make the same objects. */
+  const SAME: Readonly<Record<string, Values>> = {
+    openshift: { openshift: { enabled: true } },
+    "ovs-on-host": { nodeSelector: { "kube-vhostuser/switch": "ovs-on-host" } },
+    "ovs-in-pod": { nodeSelector: { "kube-vhostuser/switch": "ovs-in-pod" } },
+    vpp: {
+      nodeSelector: { "kube-vhostuser/switch": "vpp" },
+      config: {
+        pools: [
+          {
+            name: "sockets",
+            resource: "vhostuser/sockets",
+            capacity: 64,
+            dataplane: { type: "vpp", apiSocket: "/run/vpp/api.sock", bridge: "1" },
+            directory: { owner: 107, group: 107, mode: "2770" },
+          },
+        ],
+      },
+    },
+  };
+
+  it.each(Object.entries(SAME))("%s is what the chart makes of its values", async (name, values) => {
+    const directory = join(DEPLOY, "overlays", name);
+    const { kubectl } = await kubernetesTools();
+    const { stdout } = await runProgram(kubectl, ["kustomize", directory]);
+    const built = parseManifests(stdout, name);
+    for (const one of built) expect(check(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
+    const ours = built.filter((one) => one.metadata.name === "kube-vhostuser");
+    const wanted = parseManifests(await renderChart({ ...values, namespace: { create: true } }), "helm");
+    expect(comparable(ours)).toEqual(comparable(wanted));
+  });
+
+  /** By kind; the configuration as what it says, and named lists in the order of their names. */
+  function comparable(manifests: readonly Manifest[]): Record<string, unknown> {
+    return Object.fromEntries(manifests.map((one) => [one.kind, plain(one)]));
+  }
+
+  function plain(one: Manifest): unknown {
+    if (one.kind === "ConfigMap") return { ...one, data: parse(one["data"]["config.yaml"]) };
+    if (one.kind !== "DaemonSet") return one;
+    const copy = structuredClone(one);
+    const { spec } = copy["spec"].template;
+    const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
+    // A node's label comes on top of the base's selector.
+    const { "kubernetes.io/os": _, ...selector } = spec.nodeSelector;
+    spec.nodeSelector = selector;
+    spec.volumes.sort(byName);
+    for (const { volumeMounts } of spec.containers) volumeMounts.sort(byName);
+    return copy;
+  }
+});
