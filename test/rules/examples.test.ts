@@ -8,7 +8,9 @@ import { parseConfig } from "../../src/config/load.ts";
 import { checkRequest as checkOvsRequest } from "../../src/dataplane/ovs/check-request.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { checkRequest as checkVppRequest } from "../../src/dataplane/vpp/check-request.ts";
-import { DEPLOY, type Manifest, manifestFiles, readManifests, TOP, theOnly } from "../manifests/manifest.ts";
+import { parseVmi } from "../../src/sidecar/vmi.ts";
+import { exampleVmi } from "../cluster/example-vm.ts";
+import { DEPLOY, type Manifest, manifestFiles, readManifests, theOnly } from "../manifests/manifest.ts";
 
 const EXAMPLES = join(DEPLOY, "examples");
 const RESOURCE = "k8s.v1.cni.cncf.io/resourceName";
@@ -98,33 +100,63 @@ describe("the networks in deploy/examples", () => {
 });
 
 describe("the pods in deploy/examples", () => {
-  it("ask for resources that a pool or the daemon has, the same as limits and requests", () => {
-    const ours = new Set([...pools.map(({ resource }) => resource), "vhostuser/dataplane"]);
-    const asked = all
-      .filter(({ kind }) => kind === "Pod")
-      .flatMap((pod) => pod["spec"].containers.map(({ resources }: Manifest) => resources));
-    expect(asked.length).toBeGreaterThan(1);
-    for (const { requests, limits } of asked) {
-      const names = Object.keys(limits).filter((name) => name.includes("/"));
-      expect(names.filter((name) => !ours.has(name))).toEqual([]);
-      for (const name of names) expect(requests[name]).toBe(limits[name]);
+  const pods = all.filter(({ kind }) => kind === "Pod");
+  const networkOf = (name: string) => networks.find(({ metadata }) => metadata.name === name);
+  const attached = ({ metadata }: Manifest): Manifest[] =>
+    JSON.parse(metadata.annotations?.["k8s.v1.cni.cncf.io/networks"] ?? "[]").map(
+      ({ name }: { name: string }) => networkOf(name),
+    );
+
+  it.each(pods.map((pod) => [pod.metadata.name, pod] as const))(
+    "%s asks for a device of each of its networks' pools, or for the switch's",
+    (_, pod) => {
+      const count = new Map<string, number>();
+      for (const network of attached(pod)) {
+        const { resource = "none" } = poolOf(network) ?? {};
+        count.set(resource, (count.get(resource) ?? 0) + 1);
+      }
+      if (count.size === 0) count.set("vhostuser/dataplane", 1);
+      for (const { resources } of pod["spec"].containers) {
+        for (const asked of [resources.requests, resources.limits]) {
+          const ours = Object.entries(asked).filter(([name]) => name.includes("/"));
+          expect(new Map(ours.map(([name, amount]) => [name, Number(amount)]))).toEqual(count);
+        }
+      }
+    },
+  );
+
+  it("name the variable that the pool's Allocate sets, and the interfaces of their annotation", () => {
+    for (const pod of pods.filter((one) => attached(one).length > 0)) {
+      const [{ command }] = pod["spec"].containers;
+      const used = [...command.at(-1).matchAll(/path=\$(\w+)\/(\w+)\/vhost\.sock/g)];
+      const annotation = JSON.parse(pod.metadata.annotations?.["k8s.v1.cni.cncf.io/networks"] ?? "");
+      expect(used.map(([, , name]) => name)).toEqual(
+        annotation.map((one: { interface: string }) => one.interface),
+      );
+      const names = attached(pod).map(
+        (network) => `VHOSTUSER_${poolOf(network)?.name.toUpperCase()}_DIRECTORY`,
+      );
+      expect(used.map(([, variable]) => variable)).toEqual(names);
     }
   });
+});
 
-  it("attach to networks that are there", () => {
-    const names = new Set(networks.map(({ metadata }) => metadata.name));
-    for (const { metadata } of all.filter(({ kind }) => kind === "Pod")) {
-      const annotation = metadata.annotations?.["k8s.v1.cni.cncf.io/networks"] ?? "[]";
-      for (const { name } of JSON.parse(annotation)) expect(names).toContain(name);
-    }
-  });
+describe("the VMs in deploy/examples", () => {
+  const { binding } = theOnly(readManifests(join(DEPLOY, "kubevirt/kubevirt-cr.yaml")), "KubeVirt")["spec"]
+    .configuration.network;
 
-  it("get the binding that the KubeVirt stanza registers", () => {
-    const kubevirt = theOnly(readManifests(join(TOP, "deploy/kubevirt/kubevirt-cr.yaml")), "KubeVirt");
-    const { binding } = kubevirt["spec"].configuration.network;
-    const { interfaces } = theOnly(all, "VirtualMachine")["spec"].template.spec.domain.devices;
-    const names = interfaces.flatMap((one: { binding?: { name: string } }) => one.binding?.name ?? []);
-    expect(names).toEqual(Object.keys(binding));
-    expect(binding.vhostuser.migration).toEqual({});
-  });
+  it.each(["vm.yaml", "vm-router.yaml"])(
+    "%s is one that the sidecar takes, on networks that are there",
+    async (file) => {
+      const vmi = await exampleVmi(file);
+      const ours = vmi.spec.networks?.flatMap(({ multus }) => multus?.networkName ?? []) ?? [];
+      for (const name of ours) expect(networks.map(({ metadata }) => metadata.name)).toContain(name);
+      // KubeVirt has written the name of a domain's interface when the sidecar is asked.
+      const [name = ""] = Object.keys(binding);
+      const { interfaces } = parseVmi(JSON.stringify(vmi), name);
+      expect(interfaces).toHaveLength(ours.length);
+      expect(binding[name]).toMatchObject({ downwardAPI: "device-info", migration: {} });
+      expect(binding[name].migration).toEqual({});
+    },
+  );
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parse } from "yaml";
+import { parse, stringify } from "yaml";
 import { chartReadme } from "../../scripts/build/chart-readme.ts";
 import { chartValuesJsonSchema, chartValuesSchema } from "../../scripts/build/chart-values-schema.ts";
 import { parseConfig } from "../../src/config/load.ts";
@@ -115,6 +115,17 @@ describe("the chart", () => {
         .filter((key) => key !== "global")
         .sort(),
     );
+  });
+
+  it("takes the values that docs/install.md shows", () => {
+    const shown = [...read("docs/install.md").matchAll(/^```yaml\n(.*?)^```/gms)].map(([, yaml = ""]) =>
+      parse(yaml),
+    );
+    expect(shown.length).toBeGreaterThan(0);
+    for (const values of shown) {
+      expect(chartValuesSchema.safeParse(values).error?.issues).toBeUndefined();
+      expect(parseConfig(stringify(values.config), "docs/install.md", "node-1").pools).toHaveLength(1);
+    }
   });
 
   it("has the schema and README that its sources say (else: npm run docs)", () => {
