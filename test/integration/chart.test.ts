@@ -7,6 +7,8 @@ import { CHART, renderChart, renderedFiles } from "../../scripts/build/render-ma
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { DaemonConfig } from "../../src/config/schema.ts";
+import { kubernetesTools } from "../machine/kubernetes-tools.ts";
+import { runProgram } from "../machine/run-program.ts";
 import { openManifestCheck } from "../manifests/check-manifest.ts";
 import { type Manifest, parseManifests, TOP, theOnly } from "../manifests/manifest.ts";
 import { isMounted, mountsOf, tokensOf } from "../manifests/privileges.ts";
@@ -236,6 +238,27 @@ describe("rules and dashboard", () => {
     const dashboard = manifests.find(({ metadata }) => metadata.name.endsWith("-dashboard"));
     expect(JSON.parse(dashboard?.["data"]["kube-vhostuser.json"])).toEqual({ title: "{{ node }}" });
   });
+});
+
+it("policies of KubeVirt's pods have the image and the version of the API that values say", async () => {
+  const on = { sharedLinks: true, sidecarClaims: true, plugin: true };
+  const image = { repository: "registry.example/kvu", tag: "7" };
+  const [plain, other] = await Promise.all([
+    renderChart({ kubevirt: on }),
+    renderChart({ kubevirt: { ...on, policyVersion: "v1beta1" }, image }),
+  ]);
+  expect(other).not.toContain("ghcr.io/");
+  expect(other.match(/registry\.example\/kvu:7/g)).toHaveLength(4);
+  const apis = (text: string) => text.match(/^apiVersion: admissionregistration.*$/gm);
+  expect(new Set(apis(plain))).toEqual(new Set(["apiVersion: admissionregistration.k8s.io/v1"]));
+  expect(apis(other)).toEqual(apis(plain)?.map((line) => `${line}beta1`));
+});
+
+it("the chart has nothing that Helm complains of", async () => {
+  const { helm } = await kubernetesTools();
+  const { stdout } = await runProgram(helm, ["lint", "--strict", CHART]);
+  // Of an icon, which a chart may do without.
+  expect(stdout.match(/^\[(?!INFO\] Chart.yaml: icon is recommended).*/gm)).toBeNull();
 });
 
 describe("what is rendered and committed", () => {
