@@ -53,6 +53,8 @@ export async function buildWithBuildah(options: BuildahOptions): Promise<void> {
     }
   };
   const created = new Date(state.created * 1000).toISOString();
+  // A storage that is kept has the index of the build before, and this one would be added to it.
+  await buildah("rmi", "--force", name).catch(() => undefined);
   // One after the other: built at once they are in the index in the order in which they are done.
   for (const { oci } of options.processors) {
     await buildah(
