@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { configurationReference } from "../../scripts/build/configuration-reference.ts";
 import { manPage } from "../../scripts/build/man-page.ts";
@@ -10,34 +10,8 @@ import { exampleNetwork } from "../cluster/network.ts";
 
 const TOP = resolve(import.meta.dirname, "../..");
 const read = (file: string) => readFileSync(join(TOP, file), "utf8");
-const documents = ["README.md", "CONTRIBUTING.md", "test/README.md", "test/lab/README.md"].concat(
-  readdirSync(join(TOP, "docs"), { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".md"))
-    .map((file) => `docs/${file}`),
-);
 
-describe("what users read", () => {
-  it.each(documents)("%s links to files that exist", (file) => {
-    const targets = [...read(file).matchAll(/\]\(([^)#\s]+)/g)].map(([, target = ""]) => target);
-    const missing = targets.filter(
-      (target) => !/^https?:/.test(target) && !existsSync(join(TOP, dirname(file), target)),
-    );
-    expect(missing).toEqual([]);
-  });
-
-  it.each(documents)("%s names npm scripts that exist", (file) => {
-    const scripts = Object.keys((JSON.parse(read("package.json")) as { scripts: object }).scripts);
-    const named = [...read(file).matchAll(/npm run ([\w:-]+)/g)].map(([, name = ""]) => name);
-    expect(named.filter((name) => !scripts.includes(name))).toEqual([]);
-  });
-
-  it.each(documents)("%s names source files that exist", (file) => {
-    const named = [...read(file).matchAll(/`((?:src|test|scripts|deploy|docs)\/[\w./-]+)`/g)].map(
-      ([, path = ""]) => path,
-    );
-    expect(named.filter((path) => !existsSync(join(TOP, path)))).toEqual([]);
-  });
-
+describe("the references", () => {
   it("docs/configuration.md is what the schema says (else: npm run docs)", () => {
     expect(read("docs/configuration.md")).toBe(configurationReference());
   });

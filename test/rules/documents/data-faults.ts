@@ -1,0 +1,88 @@
+import { parseAllDocuments } from "yaml";
+import { z } from "zod";
+import { parseNetworkConfig } from "../../../src/cni/network-config.ts";
+import { portSettingsOf } from "../../../src/cni/port-settings-of.ts";
+import { parseConfig } from "../../../src/config/load.ts";
+import { describeThrown } from "../../../src/failure/failure.ts";
+import { SETTINGS_ANNOTATION } from "../../../src/sidecar/interface-settings.ts";
+import { parseVmi } from "../../../src/sidecar/vmi.ts";
+import type { Document } from "./document.ts";
+
+const PLUGIN = "kube-vhostuser";
+const RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName";
+const annotated = z.looseObject({ annotations: z.record(z.string(), z.string()).optional() });
+const networkSchema = z.object({ metadata: annotated, spec: z.object({ config: z.string() }) });
+const templateSchema = z.object({ metadata: annotated.optional(), spec: z.looseObject({}) });
+const virtualMachineSchema = z.object({ spec: z.object({ template: templateSchema }) });
+
+/** YAML and JSON in a document that no reader of it takes: by its syntax, or because of what it asks for. */
+export function dataFaults({ blocks }: Document): string[] {
+  return blocks.flatMap(({ language, text }) => {
+    try {
+      if (language === "json") checkNetwork(text);
+      if (language === "yaml") checkYaml(text);
+      return [];
+    } catch (error) {
+      return [`${describeThrown(error)}, in ${JSON.stringify(text)}`];
+    }
+  });
+}
+
+function checkYaml(text: string): void {
+  for (const one of parseAllDocuments(text)) {
+    const [fault] = one.errors;
+    if (fault !== undefined) throw fault;
+    const value: unknown = one.toJS();
+    if (typeof value !== "object" || value === null) throw new Error("it is no object");
+    if ("pools" in value) parseConfig(one.toString(), "the configuration", "node-1");
+    if ("kind" in value) checkObject(value.kind, value);
+    else if ("metadata" in value && !("spec" in value)) checkVm({ ...value, spec: specFor(value) });
+  }
+}
+
+/** Objects that we read ourselves, by who reads them. */
+function checkObject(kind: unknown, value: object): void {
+  switch (kind) {
+    case "NetworkAttachmentDefinition": {
+      const { metadata, spec } = networkSchema.parse(value);
+      if (metadata.annotations?.[RESOURCE_ANNOTATION] === undefined) throw new Error("it names no resource");
+      checkNetwork(spec.config);
+      break;
+    }
+    case "VirtualMachine":
+      checkVm(virtualMachineSchema.parse(value).spec.template);
+      break;
+    case "VirtualMachineInstance":
+      checkVm(value);
+      break;
+  }
+}
+
+function checkNetwork(text: string): void {
+  const value = JSON.parse(text) as { readonly type?: unknown };
+  if (value.type !== PLUGIN) return;
+  portSettingsOf(parseNetworkConfig(Buffer.from(text)));
+}
+
+function checkVm(value: unknown): void {
+  const { metadata, spec } = templateSchema.parse(value);
+  const vmi = { metadata: { name: "example", namespace: "default", ...metadata }, spec };
+  parseVmi(JSON.stringify(vmi), "vhostuser");
+}
+
+/** A piece of a VM that has the annotation alone is one of a VM that has the interfaces which it names. */
+function specFor(value: object): object {
+  const { metadata } = z.object({ metadata: annotated }).parse(value);
+  const names = Object.keys(JSON.parse(metadata.annotations?.[SETTINGS_ANNOTATION] ?? "{}") as object);
+  return {
+    architecture: "amd64",
+    domain: {
+      cpu: { cores: 8 },
+      devices: {
+        networkInterfaceMultiqueue: true,
+        interfaces: names.map((name) => ({ name, binding: { name: "vhostuser" } })),
+      },
+    },
+    networks: names.map((name) => ({ name, multus: { networkName: name } })),
+  };
+}
