@@ -53,6 +53,7 @@ describe("a document with a fault is refused", () => {
     ["a metric in a query", "    rate(vhostuser_cni_requests[5m]) > 0"],
     ["a configuration key", "`reclaim.intervalMinutes`"],
     ["a pool's key", "`pools[].directory.colour`"],
+    ["a key at the top", "`switchRoots`"],
     ["an error code", "`bridge-mising`"],
     ["an annotation", "`vhostuser/interface`"],
     ["Multus' annotation", "`k8s.v1.cni.cncf.io/resource-name`"],
@@ -73,6 +74,7 @@ describe("a document with a fault is refused", () => {
     ["YAML", "yaml", "a: [1"],
     ["JSON", "json", "{"],
     ["a key of the daemon", "yaml", "pools: [{ name: a, capacity: 1, colour: red }]"],
+    ["the same in the chart's values", "yaml", "config: { pools: [{ name: a, capacity: 1, colour: red }] }"],
     ["a network's value", "json", '{"cniVersion":"1.1.0","name":"n","type":"kube-vhostuser","mtu":12}'],
     [
       "a key of another plugin",

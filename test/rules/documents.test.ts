@@ -1,7 +1,8 @@
+import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { commandFaults } from "./documents/command-faults.ts";
 import { dataFaults } from "./documents/data-faults.ts";
-import { projectDocuments } from "./documents/document.ts";
+import { filesBelow, projectDocuments } from "./documents/document.ts";
 import { linkFaults, unreachable } from "./documents/link-faults.ts";
 import { nameFaults } from "./documents/name-faults.ts";
 
@@ -22,6 +23,11 @@ describe("what users read", () => {
 
   it.each(documents)("$file has YAML and JSON that their readers take", (document) => {
     expect(dataFaults(document)).toEqual([]);
+  });
+
+  it("shows every picture of docs/images", () => {
+    const shown = documents.flatMap(({ targets }) => targets.map((target) => basename(target)));
+    expect(filesBelow("docs/images").filter((file) => !shown.includes(basename(file)))).toEqual([]);
   });
 
   it("can be found from README.md", () => {

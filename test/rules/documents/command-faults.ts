@@ -6,9 +6,8 @@ import {
   declared,
   isCommand,
 } from "../../../src/ctl/commands.ts";
-import { SUITES } from "../../bench/suites.ts";
 import type { Document } from "./document.ts";
-import { NPM_SCRIPTS, PROGRAMS } from "./known-names.ts";
+import { BENCH_SUITES, NPM_SCRIPTS, PROGRAMS } from "./known-names.ts";
 
 /** What `npm test` hands on to vitest. */
 const OF_VITEST: readonly string[] = ["--project", "-t"];
@@ -51,7 +50,7 @@ function npmFaults(line: string): string[] {
       ...unknown,
       ...only
         .filter((suite) => /^[\w-]+$/.test(suite) && !isPlaceholder(suite))
-        .filter((suite) => !SUITES.some((one) => one.name === suite))
+        .filter((suite) => !BENCH_SUITES.includes(suite))
         .map((suite) => `npm run ${name}: there is no suite ${suite}`),
     ];
   });
@@ -105,7 +104,7 @@ function flags(args: readonly string[]): string[] {
 /** Whether the text of a program declares a flag for parseArgs, or reads it by itself. */
 function takes(program: string, flag: string): boolean {
   const name = flag.replace(/^--?/, "");
-  return new RegExp(String.raw`(?:^|\s|\{)"?${name}"?: \{ ?type:|"--${name}"`, "m").test(program);
+  return new RegExp(String.raw`(?:^|\s|\{)"?${name}"?: \{\s*type:|"--${name}"`, "m").test(program);
 }
 
 function isPlaceholder(word: string): boolean {

@@ -1,4 +1,4 @@
-import { parseAllDocuments } from "yaml";
+import { parseAllDocuments, stringify } from "yaml";
 import { z } from "zod";
 import { parseNetworkConfig } from "../../../src/cni/network-config.ts";
 import { portSettingsOf } from "../../../src/cni/port-settings-of.ts";
@@ -34,10 +34,16 @@ function checkYaml(text: string): void {
     if (fault !== undefined) throw fault;
     const value: unknown = one.toJS();
     if (typeof value !== "object" || value === null) throw new Error("it is no object");
-    if ("pools" in value) parseConfig(one.toString(), "the configuration", "node-1");
+    // By itself, or in the values of the chart.
+    const config = "config" in value ? value.config : value;
+    if (typeof config === "object" && config !== null && "pools" in config) checkConfig(config);
     if ("kind" in value) checkObject(value.kind, value);
     else if ("metadata" in value && !("spec" in value)) checkVm({ ...value, spec: specFor(value) });
   }
+}
+
+function checkConfig(config: object): void {
+  parseConfig(stringify(config), "the configuration", "node-1");
 }
 
 /** Objects that we read ourselves, by who reads them. */

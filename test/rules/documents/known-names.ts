@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { configurationReference } from "../../../scripts/build/configuration-reference.ts";
-import { METRICS } from "../../../src/observe/declared-metrics.ts";
 import { SETTINGS_ANNOTATION } from "../../../src/sidecar/interface-settings.ts";
 import { filesBelow, TOP } from "./document.ts";
 
@@ -14,6 +13,11 @@ export const NPM_SCRIPTS: ReadonlyMap<string, string> = new Map(
     const [, task] = command.match(/bootstrap\.mjs ([\w-]+)/) ?? [];
     return [name, task === undefined ? command : read(`scripts/${task}.ts`)];
   }),
+);
+
+/** What `npm run bench -- --only=` takes. Read, for importing them brings half of the tests along. */
+export const BENCH_SUITES: readonly string[] = filesBelow("test/bench/suites").flatMap((file) =>
+  [...read(file).matchAll(/^ {2}name: "([\w-]+)",$/gm)].map(([, name = ""]) => name),
 );
 
 /** The programs in the images, each with the text of the file that takes its flags. vhostuserctl declares its own. */
@@ -29,11 +33,16 @@ export const CONFIG_KEYS: readonly string[] = [
   ...configurationReference().matchAll(/^\| `([\w.[\]]+)` \|/gm),
 ].map(([, key = ""]) => key);
 
-/** Names of series, those that Prometheus makes of a histogram included. */
+/** Names of series, those that Prometheus makes of a histogram included, from the files that declare metrics. */
 export const SERIES: ReadonlySet<string> = new Set(
-  Object.entries(METRICS).flatMap(([name, { type }]) =>
-    type === "histogram" ? ["", "_bucket", "_sum", "_count"].map((end) => `${name}${end}`) : [name],
-  ),
+  filesBelow("src/observe")
+    .filter((file) => /\/declared-[\w-]+\.ts$/.test(file))
+    .flatMap((file) => [
+      ...read(file).matchAll(/^ {2}((?:vhostuser|process|nodejs)_\w+): \{\s+type: "(\w+)"/gm),
+    ])
+    .flatMap(([, name = "", type]) =>
+      type === "histogram" ? ["", "_bucket", "_sum", "_count"].map((end) => `${name}${end}`) : [name],
+    ),
 );
 
 const files = ["src", "deploy", "scripts", "test"].flatMap(filesBelow);
@@ -47,10 +56,10 @@ const words = new Set(written.match(/[\w.-]+(?:\/[\w.-]+)*/g)?.flatMap((word) =>
 /** Names of the project's source files, without their directories. */
 export const SOURCE_FILES: ReadonlySet<string> = new Set(files.map((file) => basename(file)));
 
-/** Names with hyphens that are others' and that no file of ours has. */
-const FOREIGN: ReadonlySet<string> = new Set(["js-yaml", "stable-privacy"]);
+/** Names that are others' and that no file of ours has. */
+const FOREIGN: ReadonlySet<string> = new Set(["js-yaml", "runStrategy", "stable-privacy"]);
 
-/** Whether a name with hyphens (an error code, a reason, a program, a link of a chain) is one that there is. */
+/** Whether a name (an error code, a key, a program, a link of a chain) is one that there is. */
 export function isKnownWord(word: string): boolean {
   return FOREIGN.has(word) || words.has(word) || SOURCE_FILES.has(`${word}.test.ts`);
 }

@@ -21,6 +21,7 @@ export function nameFaults({ text, blocks, spans }: Document): string[] {
   return [
     ...wrong(matches(text, /\b(?:vhostuser|process|nodejs)_[a-z0-9_]+/g), isSeries, "metric"),
     ...wrong(spans.flatMap(keyOf), isConfigKey, "configuration key"),
+    ...wrong(spans.flatMap(camelCased), isKnownWord, "key or function"),
     ...wrong(
       spans.filter((span) => /^[a-z][a-z\d]*(?:-[a-z\d]+)+$/.test(span)),
       isKnownWord,
@@ -64,7 +65,13 @@ function isSeries(name: string): boolean {
 /** The key in `observe.address: 0.0.0.0`, where its first part is a section of the configuration. */
 function keyOf(span: string): string[] {
   const [, key] = span.match(/^([a-z]\w*(?:\[\])?(?:\.[a-z]\w*(?:\[\])?)+)(?::.*)?$/i) ?? [];
-  return key !== undefined && SECTIONS.has(key.split(".")[0] ?? "") ? [key] : [];
+  // `events.k8s.io` is a group of the API.
+  return key !== undefined && SECTIONS.has(key.split(".")[0] ?? "") && !key.endsWith(".io") ? [key] : [];
+}
+
+/** `switchRoot`, also in `switchRoot: /a`. What ends with a lone capital is a pattern: `parseX`. */
+function camelCased(span: string): string[] {
+  return span.match(/^[a-z]+(?:[A-Z][a-z\d]+)+(?=$|:| )/) ?? [];
 }
 
 /** Keys may be told from a pool or a switch on, and without the brackets of a list. */
