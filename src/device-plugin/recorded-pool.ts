@@ -1,4 +1,5 @@
-import { dataplaneSchema, type PoolConfig } from "../config/schema.ts";
+import { dataplaneSchema } from "../config/pool-schema.ts";
+import type { PoolConfig } from "../config/schema.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 
 /**

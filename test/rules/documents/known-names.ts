@@ -61,6 +61,7 @@ const FOREIGN: ReadonlySet<string> = new Set([
   "js-yaml",
   "kubernetes-models",
   "preStop",
+  "puppeteer-core",
   "runStrategy",
   "stable-privacy",
 ]);

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
+import { isSelinuxLabel } from "../names/directory-ownership.ts";
+import { absolutePath, resourceName } from "./scalars.ts";
+
+const unsignedId = z.number().int().min(0).max(0xfffffffe);
+
+const octalMode = z
+  .string()
+  .regex(/^[0-7]?7[0-7]{2}$/, {
+    error: 'must be an octal mode in quotes that lets the owner in, such as "2770"',
+  })
+  .transform((text) => Number.parseInt(text, 8));
+
+const bridge = z
+  .string()
+  .min(1)
+  .describe(
+    "Bridge that ports join when the network names none; of VPP, the number or the tag of a bridge domain.",
+  );
+
+/** Kinds of switches; one node may have pools of both. */
+export const dataplaneSchema = z.discriminatedUnion(
+  "type",
+  [
+    z.strictObject({
+      type: z.literal("ovs-dpdk").describe("Kind of switch."),
+      database: absolutePath
+        .default("/var/run/openvswitch/db.sock")
+        .describe("Unix socket of ovsdb-server, as the daemon sees it."),
+      runDirectory: absolutePath
+        .optional()
+        .describe(
+          "Directory of the bridges' OpenFlow sockets, for port security and announcements; that of `database` where it is left out.",
+        ),
+      bridge,
+    }),
+    z.strictObject({
+      type: z.literal("vpp").describe("Kind of switch."),
+      apiSocket: absolutePath
+        .default("/run/vpp/api.sock")
+        .describe("Socket of VPP's binary API (`socksvr` in its startup.conf), as the daemon sees it."),
+      bridge,
+    }),
+  ],
+  { error: "must be the kind of a switch: ovs-dpdk or vpp" },
+);
+
+const directorySchema = z.strictObject({
+  owner: unsignedId.default(107).describe("uid of the directories in an allocation; 107 is KubeVirt's QEMU."),
+  group: unsignedId.default(107).describe("gid, usually a group that the switch runs with."),
+  mode: octalMode.prefault("2770").describe("Mode in octal; setgid makes sockets carry the group."),
+  selinuxLabel: z
+    .string()
+    .refine(isSelinuxLabel, {
+      error: "must be an SELinux context such as system_u:object_r:container_file_t:s0",
+    })
+    .optional()
+    .describe("SELinux context of the directories; without categories, so that any pod may use it."),
+});
+
+/** One pool of devices, and the switch that it stands for. */
+export const poolSchema = z.strictObject({
+  name: z
+    .string()
+    .refine(isPoolName, { error: `must be a DNS label of at most ${POOL_NAME_MAX} characters` })
+    .describe("Part of device ids and of the path that pods see."),
+  resource: resourceName
+    .default("vhostuser/sockets")
+    .describe("Extended resource that pods ask for; each pool has its own, so only one can leave it out."),
+  capacity: z.number().int().min(1).max(10_000).describe("Number of devices."),
+  dataplane: dataplaneSchema,
+  numaNode: z
+    .union([z.enum(["auto", "none"]), z.number().int().min(0).max(1023)], {
+      error: "must be auto, none or the number of a NUMA node",
+    })
+    .default("auto")
+    .describe(
+      "NUMA node that kubelet is told for the devices. `auto`: that of the bridge's physical DPDK ports where they share one.",
+    ),
+  directory: directorySchema.prefault({}),
+  socketServer: z
+    .enum(["guest", "switch"])
+    .optional()
+    .describe(
+      "Who makes the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts. A pod keeps what it was allocated with.",
+    ),
+  switchSockets: absolutePath
+    .optional()
+    .describe(
+      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server. Waits for a restart together with `dataplane`, where that changes too.",
+    ),
+});
