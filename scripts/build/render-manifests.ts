@@ -1,10 +1,12 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import manifest from "../../package.json" with { type: "json" };
 import { kubernetesTools } from "../../test/machine/kubernetes-tools.ts";
 import { runProgram } from "../../test/machine/run-program.ts";
 
 const TOP = resolve(import.meta.dirname, "../..");
 const NAMESPACE = "kube-vhostuser";
+const OUR_IMAGE = /(ghcr\.io\/kube-vhostuser\/kube-vhostuser:)[\w.-]+/g;
 
 /** Where the chart is. */
 export const CHART = join(TOP, "deploy/chart/kube-vhostuser");
@@ -30,6 +32,24 @@ export async function renderChart(
   return stdout;
 }
 
+/** Files that name the release, with the one of package.json in them; to be written before anything is rendered. */
+export async function stampedFiles(): Promise<Readonly<Record<string, string>>> {
+  const { version } = manifest;
+  const chart = "deploy/chart/kube-vhostuser/Chart.yaml";
+  const files: Record<string, string> = {
+    [chart]: (await read(chart))
+      .replace(/^version: .*$/m, `version: ${version}`)
+      .replace(/^appVersion: .*$/m, `appVersion: "${version}"`),
+  };
+  for (const name of await readdir(join(TOP, "deploy/kubevirt"))) {
+    const file = `deploy/kubevirt/${name}`;
+    files[file] = (await read(file)).replace(OUR_IMAGE, `$1${version}`);
+  }
+  return files;
+}
+
+const read = (file: string) => readFile(join(TOP, file), "utf8");
+
 /**
  * Files that are made of others, by their path in the project: the plain manifests, OpenShift's constraints, and the
  * chart's copies of the policies in deploy/kubevirt (a chart cannot reach a file outside of it).
@@ -39,10 +59,7 @@ export async function renderedFiles(): Promise<Readonly<Record<string, string>>>
   for (const name of await readdir(join(TOP, "deploy/kubevirt"))) {
     // KubeVirt's own object is the cluster's, and no chart's to change.
     if (name === "kubevirt-cr.yaml") continue;
-    files[`deploy/chart/kube-vhostuser/files/kubevirt/${name}`] = await readFile(
-      join(TOP, "deploy/kubevirt", name),
-      "utf8",
-    );
+    files[`deploy/chart/kube-vhostuser/files/kubevirt/${name}`] = await read(`deploy/kubevirt/${name}`);
   }
   const text = await renderChart({ namespace: { create: true } });
   files["deploy/manifests/kube-vhostuser.yaml"] = HEADER + tidied(text);

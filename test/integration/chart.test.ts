@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
-import { CHART, renderChart, renderedFiles } from "../../scripts/build/render-manifests.ts";
+import { CHART, renderChart, renderedFiles, stampedFiles } from "../../scripts/build/render-manifests.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { DaemonConfig } from "../../src/config/schema.ts";
@@ -263,7 +263,7 @@ it("the chart has nothing that Helm complains of", async () => {
 
 describe("what is rendered and committed", () => {
   it("is what the chart makes (else: npm run manifests)", async () => {
-    for (const [file, text] of Object.entries(await renderedFiles())) {
+    for (const [file, text] of Object.entries({ ...(await stampedFiles()), ...(await renderedFiles()) })) {
       expect(await readFile(join(TOP, file), "utf8"), file).toBe(text);
     }
   });
