@@ -22,10 +22,9 @@ const podOf = (manifests: readonly Manifest[]) => theOnly(manifests, "DaemonSet"
 const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).sort();
 const BY_DEFAULT = ["ConfigMap", "DaemonSet", "NetworkPolicy", "ServiceAccount"];
 
-/** The daemon's configuration without what other values than `config` add. */
+/** The configuration as the daemon reads it. */
 function configOf(manifests: readonly Manifest[]): DaemonConfig {
-  const { events: _, statusPage: __, ...rest } = parse(configMap(manifests));
-  return parseConfig(stringify(rest), "config.yaml", "node-1");
+  return parseConfig(configMap(manifests), "config.yaml", "node-1");
 }
 const configMap = (manifests: readonly Manifest[]): string => {
   const [first] = manifests.filter(({ kind }) => kind === "ConfigMap");
