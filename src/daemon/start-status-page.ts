@@ -2,6 +2,7 @@ import type { DaemonConfig } from "../config/schema.ts";
 import type { Logger } from "../logging/logger.ts";
 import { readNode } from "../node-status/read-node.ts";
 import { readTrace } from "../node-status/read-trace.ts";
+import { readUnattached } from "../node-status/read-unattached.ts";
 import type { StatusSource } from "../node-status/status-source.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { serveStatusPage } from "../status-page/serve-page.ts";
@@ -16,7 +17,12 @@ export async function startStatusPage(
   try {
     const server = await serveStatusPage({
       ...{ address, port, logger },
-      readNode: (signal) => readNode(source, signal),
+      readNode: async (signal) => {
+        const status = await readNode(source, signal);
+        // Else a pod that never starts would be the one that is not shown.
+        const unattached = await readUnattached(source, status);
+        return { ...status, interfaces: [...status.interfaces, ...unattached] };
+      },
       readTrace: ({ namespace, name: pod }, signal) => readTrace(source, { namespace, pod }, signal),
     });
     logger.info({ url: server.url }, "serving the status page");

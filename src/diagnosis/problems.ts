@@ -30,7 +30,7 @@ export function findProblems(
     const link = linkOf(one);
     if (link?.verdict !== "broken") return [];
     const pod = `${one.pod.namespace}/${one.pod.name}`;
-    return [{ what: `${pod}, ${one.name}: ${link.what}`, look: `vhostuserctl trace ${pod}` }];
+    return [{ what: `${pod}, ${one.name ?? one.device}: ${link.what}`, look: `vhostuserctl trace ${pod}` }];
   });
   const { ports, directories, records } = status.leftovers;
   const log = "the daemon's log; leftovers go with its next passes";

@@ -6,12 +6,12 @@ import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { newestAllocations } from "../records/records.ts";
 import { podDirectory, socketPath } from "../socket-directory/layout.ts";
 import { describeDevice, describeInterface } from "./describe-interface.ts";
 import { readSwitches } from "./read-switches.ts";
 import type { DeviceInfoStatus, InterfaceStatus, TraceAnswer, TracedInterface } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
+import { unattachedDevices } from "./unattached-devices.ts";
 
 /** Which pods are asked for; a namespace that is left out is any. */
 export interface TraceQuery {
@@ -42,7 +42,7 @@ export async function readTrace(
     asked.map(([, pool]) => pool),
     signal,
   );
-  const bare = unattached(source, kubelet, attached);
+  const bare = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
   const interfaces = await Promise.all([
     ...attached.slice(0, MAX_INTERFACES).map(async (record): Promise<TracedInterface> => {
       const allocation = records.allocations.get(record.allocationId);
@@ -73,25 +73,6 @@ async function readHolders(
   } catch (error) {
     return { reason: describeThrown(error) };
   }
-}
-
-/**
- * Devices that kubelet says a pod holds, in allocations of which no interface of it is attached. Of an allocation with
- * an interface its further devices are no news: a VM asks for its resource itself, and KubeVirt once more.
- */
-function unattached({ context }: StatusSource, kubelet: Holders, attached: readonly PortRecord[]) {
-  if ("reason" in kubelet) return [];
-  const newest = newestAllocations(context.records.allocations.listWithForeign());
-  const withInterface = new Set(attached.map(({ allocationId }) => allocationId));
-  return kubelet.pods.flatMap(({ podNamespace: namespace, podName: name, containers }) =>
-    containers
-      .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))
-      .flatMap((device) => {
-        const allocation = newest.get(device);
-        if (allocation === undefined || withInterface.has(allocation.id)) return [];
-        return [{ device, allocation, pod: { namespace, name, uid: "" } }];
-      }),
-  );
 }
 
 function holding(

@@ -54,6 +54,24 @@ describe("a node as the page shows it", () => {
     expect(view.bridges[1]).toEqual({ id: "ovs-dpdk/br-other", name: "br-other", kind: "ovs-dpdk" });
   });
 
+  it("is patient with a pod that is just being made, and then takes it for broken", async () => {
+    const {
+      name: _,
+      network: __,
+      portName: ___,
+      bridge: ____,
+      ...device
+    } = { ...noPort, state: "allocated" as const };
+    const seenAfter = async (ms: number) => {
+      const interfaces = [{ ...device, createdAt: 100_000 }];
+      const { view } = await describeNode(nodeStatus({ interfaces, at: 100_000 + ms }));
+      return [view.health, view.problems.map(({ what }) => what), view.pods[0]?.interfaces[0]?.broken?.name];
+    };
+    expect(await seenAfter(29_999)).toEqual(["degraded", [], "record"]);
+    const what = "shop/virt-launcher-web-x7k2p, sockets-00003: no interface is attached for sockets-00003";
+    expect(await seenAfter(30_000)).toEqual(["broken", [what], "record"]);
+  });
+
   it("counts allocations of which no interface is attached", async () => {
     const [allocation] = nodeStatus().allocations;
     if (allocation === undefined) throw new Error("the example has an allocation");

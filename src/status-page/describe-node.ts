@@ -40,12 +40,21 @@ export interface DescribedNode {
   readonly pods: ReadonlyMap<string, PodName>;
 }
 
+/** Time for CNI ADD to come after Allocate; a pod's other networks may take theirs before. */
+const STARTING_MS = 30_000;
+
+/** A pod that is just being made waits; nothing of it is broken yet. */
+function patient(one: InterfaceStatus, link: Link | undefined, at: number): Link | undefined {
+  const isStarting = one.state === "allocated" && at - one.createdAt < STARTING_MS;
+  return link?.name === "record" && isStarting ? { ...link, verdict: "waiting" } : link;
+}
+
 /** Describes a node for the page; other work gets its turn meanwhile. */
 export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
   const broken = new Map<InterfaceStatus, Link | undefined>();
   for (const [index, one] of status.interfaces.entries()) {
     if (index > 0 && index % AT_ONCE === 0) await nextTurn();
-    broken.set(one, brokenLink(one));
+    broken.set(one, patient(one, brokenLink(one), status.at));
   }
   const count = (health: Health) => [...broken.values()].filter((link) => healthOf(link) === health).length;
   const interfaces = { healthy: count("healthy"), degraded: count("degraded"), broken: count("broken") };

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { NodeStatus } from "../../src/node-status/shape.ts";
 import { type Chromium, startChromium } from "../browser/chromium.ts";
 import { openWatched, type WatchedPage } from "../browser/watched-page.ts";
-import { ClusterNode } from "../cluster/cluster-node.ts";
+import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch } from "../cluster/switch.ts";
@@ -15,6 +15,9 @@ import { jsonOf } from "./ctl-node.ts";
 
 /** The page looks every 2 s; the rest is for a busy machine. */
 const SEEN = { timeout: 20_000 };
+
+/** The page looks at once when its tab comes to the front. */
+const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
 
 let run: LabRun;
 let ovs: OvsDpdk;
@@ -113,13 +116,23 @@ describe("the status page of a daemon", () => {
     expect(await page.locator("#problem-list li").innerText()).toContain("vhostuserctl trace tests/app");
   });
 
+  it("shows a pod that kubelet admitted and whose network never came", async () => {
+    const containers = [{ name: "app", resources: { [SOCKETS]: 1 } }];
+    await node.kubelet.admitPod({ namespace: "tests", name: "starting", containers });
+    await page.evaluate(LOOK_NOW);
+    await expect.poll(() => page.locator("#picture [data-pod]").count(), SEEN).toBe(2);
+    expect(await label("tests/starting")).toMatch(
+      /waiting; sockets-0000\d at record: no interface is attached/,
+    );
+  });
+
   it("says since when it is stale while the daemon is down, and goes on when it is back", async () => {
     await node.killDaemon();
     await expect.poll(freshness, SEEN).toBe("stale");
     expect(await page.locator("#stale").innerText()).toMatch(
       /^Stale since \d.*: the daemon cannot be reached/,
     );
-    expect(await page.locator("#picture [data-pod]").count()).toBe(1);
+    expect(await page.locator("#picture [data-pod]").count()).toBe(2);
     await node.startDaemon();
     await expect.poll(freshness, SEEN).toBe("live");
     expect(await page.locator("#stale").isVisible()).toBe(false);
