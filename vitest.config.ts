@@ -24,6 +24,7 @@ export default defineConfig({
             "test/stand-in/**/*.test.ts",
             "test/machine/**/*.test.ts",
             "test/bench/**/*.test.ts",
+            "test/browser/**/*.test.ts",
           ],
           testTimeout: 60_000,
         },

@@ -88,6 +88,25 @@ describe("the server of metrics and probes", () => {
     expect(sockets.size).toBe(1);
   });
 
+  it("cuts a connection whose answer nobody reads", async () => {
+    const cut = Promise.withResolvers<void>();
+    await using stack = new AsyncDisposableStack();
+    const impatient = await serveHttp({
+      ...{ address: "127.0.0.1", port: 0, idleMs: 50, logger: silentLogger },
+      pages: new Map([["/page", async () => text(200, "x".repeat(64 * 1024 * 1024))]]),
+      refuse: ({ socket }) => {
+        socket.once("close", () => cut.resolve());
+        return undefined;
+      },
+    });
+    stack.defer(() => impatient.close());
+    const socket = connect(Number(new URL(impatient.url).port), "127.0.0.1").pause();
+    stack.defer(() => void socket.destroy());
+    socket.on("error", () => undefined);
+    socket.write("GET /page HTTP/1.1\r\nhost: x\r\n\r\n");
+    await cut.promise;
+  });
+
   it.each(["/", "/page/", "//page", "/../page", "/page/../../etc/passwd", "/%70age", "/etc/passwd", "*"])(
     "has nothing at %s",
     async (path) => {

@@ -36,6 +36,8 @@ export type HttpServerOptions = HttpPlace & {
   readonly refuse?: (request: IncomingMessage) => Page | undefined;
   /** Headers of every answer, unless its page has others. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Milliseconds after which a connection is cut on which nothing moves, neither way; default 30 000. */
+  readonly idleMs?: number;
   readonly logger: Logger;
 };
 
@@ -49,6 +51,8 @@ export interface HttpServer {
 
 /** Time for a caller to send its request; there is nothing but a line and some headers. */
 const REQUEST_MS = 5_000;
+/** For an answer that nobody reads. Longer than kubelet and a switch may take to give one. */
+const IDLE_MS = 30_000;
 const MAX_HEADER_BYTES = 8 * 1024;
 const MAX_CONNECTIONS = 32;
 const CLOSE_MS = 1_000;
@@ -77,6 +81,7 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
     },
   );
   server.maxConnections = MAX_CONNECTIONS;
+  server.setTimeout(options.idleMs ?? IDLE_MS);
   await listen(server, options);
   return { url: urlOf(server, options), close: () => close(server) };
 }
