@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -81,6 +81,21 @@ describe("the Prometheus rules", () => {
         .map((head) => `${section.split("\n")[0]}: ${head}`),
     );
     expect(lacking).toEqual([]);
+  });
+
+  it("have runbooks that quote log lines and metrics that there are", () => {
+    const sources = readdirSync(join(TOP, "src"), { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"))
+      .map((file) => read(`src/${file}`))
+      .join();
+    const flat = runbooks.replace(/\n/g, " ");
+    const quoted = [...flat.matchAll(/[Tt]he log(?: of the start)? has (.*?)\./g)].flatMap(([, text = ""]) =>
+      [...text.matchAll(/`([A-Za-z]+ [^`]+)`/g)].map(([, line = ""]) => line),
+    );
+    expect(quoted.length).toBeGreaterThan(10);
+    expect(quoted.filter((line) => !sources.includes(line))).toEqual([]);
+    const selectors = [...flat.matchAll(/`([^`]*vhostuser_[^`]*)`/g)].map(([, expr = ""]) => expr);
+    expect(selectors.flatMap((expr) => unknownIn(expr, recorded))).toEqual([]);
   });
 
   it("wake somebody for what is critical, and nobody for what is good to know", () => {
