@@ -148,7 +148,10 @@ function describe(
             ...(port.queuePairs === undefined ? {} : { queuePairs: port.queuePairs }),
             ...(traffic === undefined
               ? {}
-              : { dropped: traffic.fromGuest.dropped + traffic.toGuest.dropped }),
+              : {
+                  packets: traffic.fromGuest.packets + traffic.toGuest.packets,
+                  dropped: traffic.fromGuest.dropped + traffic.toGuest.dropped,
+                }),
           },
         }),
     portKnown: one.portUnknown === undefined,

@@ -49,6 +49,8 @@ export interface InterfaceView {
     readonly connected: boolean;
     readonly failed: boolean;
     readonly queuePairs?: number;
+    /** Both directions together; absent where the switch does not count. */
+    readonly packets?: number;
     readonly dropped?: number;
   };
   /** Whether the switch told its ports. */

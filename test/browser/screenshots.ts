@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { serveStatusPage } from "../../src/status-page/serve-page.ts";
-import { exampleNode, exampleTrace } from "../stand-in/records/example-node.ts";
+import { exampleLater, exampleTrace } from "../stand-in/records/example-node.ts";
 import { startChromium } from "./chromium.ts";
 import { smallerPng } from "./smaller-png.ts";
 
@@ -24,10 +24,19 @@ const SHOTS: readonly Shot[] = [
 /** Draws the status page of an example in Chromium. @returns the files */
 export async function takeScreenshots(directory: string): Promise<readonly string[]> {
   await mkdir(directory, { recursive: true });
+  let [looks, elapsed] = [0, 0];
   await using stack = new AsyncDisposableStack();
   const server = await serveStatusPage({
     ...{ address: "127.0.0.1", port: 0, logger: silentLogger },
-    readNode: async () => exampleNode(),
+    readNode: async () => {
+      looks += 1;
+      return exampleLater(looks);
+    },
+    // Each look is a new one.
+    now: () => {
+      elapsed += 10_000;
+      return elapsed;
+    },
     readTrace: async (pod) => exampleTrace(pod),
   });
   stack.defer(() => server.close());
@@ -46,6 +55,9 @@ export async function takeScreenshots(directory: string): Promise<readonly strin
       await page.locator(`#picture [aria-label*="${pod}"]`).click();
       await page.locator("#chain .links").first().waitFor();
     } else await page.locator("#picture [data-pod]").first().waitFor();
+    // It knows rates from the second look on.
+    await page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`);
+    await page.getByText("pps").first().waitFor();
     const path = join(directory, `${name}.png`);
     await page.mouse.move(0, 0);
     await writeFile(path, smallerPng(await page.screenshot()));

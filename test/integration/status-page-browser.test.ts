@@ -6,7 +6,13 @@ import type { HttpServer } from "../../src/observe/http-server.ts";
 import { serveStatusPage } from "../../src/status-page/serve-page.ts";
 import { type Chromium, startChromium } from "../browser/chromium.ts";
 import { openWatched, type WatchedPage } from "../browser/watched-page.ts";
-import { EXAMPLE_PODS, exampleNode, exampleTrace, manyExamples } from "../stand-in/records/example-node.ts";
+import {
+  EXAMPLE_PODS,
+  exampleLater,
+  exampleNode,
+  exampleTrace,
+  manyExamples,
+} from "../stand-in/records/example-node.ts";
 import { nodeStatus, tracedInterface } from "../stand-in/records/traced-interface.ts";
 
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}`;
@@ -168,6 +174,16 @@ describe("the status page in a browser", () => {
     expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toContain(
       "encoder-2mx8w,",
     );
+  });
+
+  it("tells what passes each port, once the switch has counted twice", async () => {
+    const page = await show(exampleLater(1));
+    const told = () => page.locator("#picture .row > .note").allTextContents();
+    expect(await told()).toEqual(["12 dropped"]);
+    status = exampleLater(2);
+    await page.evaluate(LOOK_NOW);
+    await page.getByText("1.31 Mpps").waitFor();
+    expect(await told()).toEqual(["1.31 Mpps", "524 kpps, 12 dropped", "105 pps", "262 kpps"]);
   });
 
   it("is the page of the release that answers, and shows the same pod again", async () => {

@@ -1,3 +1,12 @@
+import { svg } from "./elements.ts";
+
+const FAMILY = getComputedStyle(document.body).fontFamily;
+
+/** Fonts of the picture, as CSS writes them. */
+export const BOLD = `600 14px ${FAMILY}`;
+export const PLAIN = `13px ${FAMILY}`;
+export const SMALL = `12px ${FAMILY}`;
+
 const context = document.createElement("canvas").getContext("2d");
 
 /**
@@ -5,9 +14,7 @@ const context = document.createElement("canvas").getContext("2d");
  * @param font as CSS writes it
  */
 export function fitText(text: string, width: number, font: string): string {
-  if (context === null) return text;
-  context.font = font;
-  const fits = (one: string) => (context?.measureText(one).width ?? 0) <= width;
+  const fits = (one: string) => measure(one, font) <= width;
   if (fits(text)) return text;
   // By characters as people count them: half a surrogate would be drawn as a box.
   const characters = [...text.slice(0, 400)];
@@ -24,4 +31,22 @@ function shortened(characters: readonly string[], keep: number): string {
   const tail = Math.floor(keep / 2);
   const end = tail === 0 ? [] : characters.slice(-tail);
   return [...characters.slice(0, keep - tail), "…", ...end].join("");
+}
+
+/** Pixels that a text takes. */
+export function measure(text: string, font: string): number {
+  if (context === null) return text.length * 7;
+  context.font = font;
+  return context.measureText(text).width;
+}
+
+/** A text of the picture, cut to a width. */
+export function words(
+  kind: string,
+  x: number,
+  y: number,
+  text: string,
+  { width, font, end = false }: { readonly width: number; readonly font: string; readonly end?: boolean },
+): SVGElement {
+  return svg("text", { class: kind, x, y, "text-anchor": end ? "end" : "start" }, fitText(text, width, font));
 }

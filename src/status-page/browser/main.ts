@@ -1,5 +1,6 @@
 import type { NodeView, PodChains, PodView } from "../page-shape.ts";
 import { layOut } from "../picture/layout.ts";
+import { Rates } from "../picture/rates.ts";
 import { age, plural } from "../picture/words.ts";
 import { ask, NotThere } from "./ask.ts";
 import { drawChains, drawNoChains } from "./draw-chain.ts";
@@ -19,7 +20,11 @@ const table = byId<HTMLDetailsElement>("table");
 const chain = byId("chain");
 const picture = new Picture(byId("canvas"), (pod) => select(pod));
 
+const rates = new Rates();
+
 let view: NodeView | undefined;
+/** Packets a second, by interface. */
+let passing: ReadonlyMap<string, number> = new Map();
 /** Id of the pod whose chain is shown. */
 let selected = location.hash.startsWith(HASH) ? location.hash.slice(HASH.length) : undefined;
 /** By this browser's clock, when the last answer came. */
@@ -47,6 +52,7 @@ async function look(): Promise<void> {
     // Another release has another page.
     if (view !== undefined && view.version !== next.version) location.reload();
     view = next;
+    passing = rates.note(next);
     answeredAt = Date.now();
     byId("stale").hidden = true;
     document.body.dataset["state"] = "live";
@@ -89,7 +95,7 @@ function draw(): void {
   drawSummary(view);
   const pods = view.pods.filter(isWanted);
   const { clientWidth } = byId("canvas");
-  picture.draw(layOut({ pods, bridges: view.bridges }, clientWidth), selected);
+  picture.draw(layOut({ pods, bridges: view.bridges }, clientWidth), selected, passing);
   if (table.open) drawTable(pods, view.bridges, select);
   byId("empty").hidden = pods.length > 0;
   fill(

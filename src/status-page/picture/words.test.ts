@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exampleNode } from "../../../test/stand-in/records/example-node.ts";
 import { describeNode } from "../describe-node.ts";
-import { age, nodeWords, podLabel, portWords, switchWords } from "./words.ts";
+import { age, nodeWords, podLabel, portWords, switchWords, trafficWords } from "./words.ts";
 
 const { view } = await describeNode(exampleNode());
 
@@ -36,6 +36,19 @@ describe("the words of the page", () => {
   it("tell a switch in lines that fit", () => {
     expect(view.bridges.map(switchWords)).toEqual([["Open vSwitch 3.1.0", "DPDK 22.11.1"], ["VPP 25.06"]]);
     expect(switchWords({ kind: "vpp" })).toEqual(["VPP"]);
+  });
+
+  it.each([
+    [undefined, 0, [""]],
+    [undefined, 7, ["7 dropped"]],
+    [0, 0, ["0 pps"]],
+    [999.4, 0, ["999 pps"]],
+    [999.6, 0, ["1.0 kpps"]],
+    [99_949, 0, ["99.9 kpps"]],
+    [999_499, 2, ["999 kpps, 2 dropped", "2 dropped"]],
+    [1_234_567, 0, ["1.23 Mpps"]],
+  ])("tell a rate of %s with %i drops as %j", (rate, dropped, texts) => {
+    expect(trafficWords(rate, dropped)).toEqual(texts);
   });
 
   it.each([

@@ -57,3 +57,17 @@ export function portWords({ port, portKnown, portName }: InterfaceView): string 
 export function switchWords({ kind, version }: Pick<BridgeView, "kind" | "version">): readonly string[] {
   return (version ?? (kind === "vpp" ? "VPP" : "Open vSwitch, DPDK")).split(", ").slice(0, 2);
 }
+
+/** What passes an interface: packets a second, and how many were dropped in all; the shorter texts say what matters more. */
+export function trafficWords(rate: number | undefined, dropped: number): readonly string[] {
+  const lost = dropped === 0 ? undefined : `${dropped} dropped`;
+  const passing = rate === undefined ? undefined : perSecond(rate);
+  if (passing === undefined || lost === undefined) return [lost ?? passing ?? ""];
+  return [`${passing}, ${lost}`, lost];
+}
+
+function perSecond(rate: number): string {
+  if (rate >= 999_500) return `${(rate / 1_000_000).toFixed(2)} Mpps`;
+  if (rate >= 99_950) return `${Math.round(rate / 1_000)} kpps`;
+  return rate >= 999.5 ? `${(rate / 1_000).toFixed(1)} kpps` : `${Math.round(rate)} pps`;
+}
