@@ -201,6 +201,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     ...{ apiServer: options.apiServer, podName: ownPod?.name, clock, logger },
     ports: records.ports,
     downFor: () => observer.downFor(),
+    unsettled: () => observer.reconcile.unsettledPorts,
     pools: () =>
       view.pools().map(({ name, devices }) => ({ name, isHealthy: devices.some((one) => one.healthy) })),
   });

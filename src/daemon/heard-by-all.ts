@@ -15,11 +15,7 @@ export function heardByAll(watch: ReconcileWatch, events: NodeEvents | undefined
     progress: () => watch.progress(),
     stageFailed: (error) => watch.stageFailed(error),
     itemFailed: (error) => watch.itemFailed(error),
-    portsTried(only, failed) {
-      watch.portsTried(only, failed);
-      // A try between two passes is followed by others at once.
-      if (only === undefined) events?.unsettled(failed);
-    },
+    portsTried: (only, failed) => watch.portsTried(only, failed),
     portRestored: (record, changes) => events?.restored(record, changes),
     leftover: (what, count) => watch.leftover(what, count),
     repaired: (kind) => watch.repaired(kind),

@@ -12,7 +12,7 @@ const record = (interfaceName: string, pool = "sockets"): PortRecord => ({
 
 function node(records: readonly PortRecord[] = [record("net1")]) {
   const posted: NodeEvent[] = [];
-  const state = { downFor: new Map<string, number>(), isHealthy: true };
+  const state = { downFor: new Map<string, number>(), unsettled: new Set<string>(), isHealthy: true };
   const events = new NodeEvents({
     node: "worker-1",
     ports: {
@@ -21,6 +21,7 @@ function node(records: readonly PortRecord[] = [record("net1")]) {
     },
     post: (event) => posted.push(event),
     downFor: () => state.downFor,
+    unsettled: () => state.unsettled,
     pools: () => [{ name: "sockets", isHealthy: state.isHealthy }],
   });
   return { events, posted, state };
@@ -66,17 +67,35 @@ describe("events of a node", () => {
     ]);
   });
 
-  it("tell of ports that were mended, and of those that cannot be while their switch is well", () => {
-    const { events, posted, state } = node([record("net1"), record("net2")]);
-    events.restored(record("net1"), ["it was gone"]);
-    events.unsettled(new Set(["vhu-net2", "nobody's"]));
-    state.isHealthy = false;
-    events.unsettled(new Set(["vhu-net1", "vhu-net2"]));
-    expect(posted.map(({ reason, subject, type }) => [reason, subject, type])).toEqual([
-      ["InterfaceRepaired", "net1", "Normal"],
-      ["InterfaceNotRepaired", "net2", "Warning"],
+  it("tell of a port that was mended, and what was wrong with it", () => {
+    const { events, posted } = node();
+    events.restored(record("net1"), ["it was gone", "its VLAN is 7"]);
+    expect(posted).toMatchObject([{ type: "Normal", reason: "InterfaceRepaired", subject: "net1" }]);
+    expect(posted[0]?.note).toContain("it was gone; its VLAN is 7");
+  });
+
+  it("tell once of a port that a second pass could not mend either, while its switch is well", () => {
+    const { events, posted, state } = node([record("net1"), record("net2"), record("net3", "other")]);
+    const told = () => posted.splice(0).map(({ reason, subject }) => [reason, subject]);
+    state.unsettled = new Set(["vhu-net1", "nobody's"]);
+    events.look();
+    expect(told()).toEqual([]);
+    state.unsettled = new Set(["vhu-net1", "vhu-net2"]);
+    for (let pass = 0; pass < 4; pass++) events.look();
+    expect(told()).toEqual([
+      ["InterfaceNotRepaired", "net1"],
+      ["InterfaceNotRepaired", "net2"],
     ]);
-    expect(posted[0]?.note).toContain("it was gone");
+    state.unsettled = new Set();
+    events.look();
+    state.isHealthy = false;
+    state.unsettled = new Set(["vhu-net1", "vhu-net3"]);
+    for (let pass = 0; pass < 3; pass++) events.look();
+    expect(told()).toEqual([
+      ["InterfaceNotRepaired", "net3"],
+      // On the node, in the place of one for each of its pods.
+      ["SwitchUnreachable", "sockets"],
+    ]);
   });
 
   it("tell once of a link that stays down, and again when it had been up in between", () => {

@@ -9,6 +9,8 @@ export interface NodeEventsOptions {
   readonly post: (event: NodeEvent) => void;
   /** Milliseconds for which each port's guest has not run its queues, by port; undefined where nobody can tell. */
   readonly downFor: () => ReadonlyMap<string, number> | undefined;
+  /** Names of ports that the reconciler could not make, mend or remove when it last tried. */
+  readonly unsettled: () => ReadonlySet<string>;
   /** Pools, and whether kubelet may give out their devices. */
   readonly pools: () => readonly { readonly name: string; readonly isHealthy: boolean }[];
 }
@@ -28,14 +30,16 @@ export interface CniAnswer {
 
 /** A guest that boots is not down. */
 const LINK_DOWN_MS = 5 * 60_000;
-/** A daemon that has just started has not heard of its switch yet. */
-const SICK_LOOKS = 2;
+/** Looks in a row at which something must be so: a daemon that has just started has not heard of its switch yet. */
+const LASTING_LOOKS = 2;
 /** Failures that the runtime's next try makes good: no news for the pod's owner. */
 const PASSING: ReadonlySet<string> = new Set(["busy", "called-off"]);
 
 /** Turns what happens on a node into events about the pods and the node concerned. Takes no time, never throws. */
 export class NodeEvents {
   readonly #options: NodeEventsOptions;
+  /** Looks in a row at which a port could not be mended. */
+  readonly #unsettled = new Map<string, number>();
   /** Ports of which was said that they are down. */
   readonly #down = new Set<string>();
   /** Looks in a row at which a pool was not healthy. */
@@ -64,22 +68,12 @@ export class NodeEvents {
     });
   }
 
-  /** These ports could not be made, mended or removed in a pass. */
-  unsettled(portNames: ReadonlySet<string>): void {
-    if (portNames.size === 0) return;
-    // With its switch away every port of a node cannot be mended, and one event about the node says so.
-    const away = new Set(this.#options.pools().flatMap(({ name, isHealthy }) => (isHealthy ? [] : [name])));
-    for (const record of this.#options.ports.list()) {
-      if (record.state !== "attached" || !portNames.has(record.portName) || away.has(record.pool)) continue;
-      this.#post(record, {
-        ...{ type: "Warning", reason: "InterfaceNotRepaired", action: "Repair" },
-        note: `Interface ${record.interfaceName} of network ${record.network} is not as attached, and its port ${record.portName} cannot be mended now; the daemon's log on node ${this.#options.node} says why`,
-      });
-    }
-  }
-
-  /** Looks at what nobody tells of: links that stay down, switches that went away or came back. */
+  /**
+   * Looks at what lasts: ports that cannot be mended, links that stay down, switches that went away or came back. To be
+   * called after each pass of the reconciler: what the next pass mends is no news.
+   */
   look(): void {
+    this.#lookAtPorts();
     this.#lookAtLinks();
     this.#lookAtPools();
   }
@@ -101,6 +95,26 @@ export class NodeEvents {
       ...{ regarding, type: "Warning", reason: "InterfaceFailed", action: "Attach", subject: interfaceName },
       note: `Interface ${interfaceName} cannot be attached (${failure}): ${messageOf(stdout)}`,
     });
+  }
+
+  #lookAtPorts(): void {
+    const { node, ports, unsettled, pools } = this.#options;
+    const failing = unsettled();
+    for (const port of this.#unsettled.keys()) if (!failing.has(port)) this.#unsettled.delete(port);
+    if (failing.size === 0) return;
+    // With its switch away no port can be mended, and one event about the node says so.
+    const away = new Set(pools().flatMap(({ name, isHealthy }) => (isHealthy ? [] : [name])));
+    for (const record of ports.list()) {
+      const { portName, interfaceName, network, pool, state } = record;
+      if (state !== "attached" || !failing.has(portName) || away.has(pool)) continue;
+      const looks = (this.#unsettled.get(portName) ?? 0) + 1;
+      this.#unsettled.set(portName, looks);
+      if (looks !== LASTING_LOOKS) continue;
+      this.#post(record, {
+        ...{ type: "Warning", reason: "InterfaceNotRepaired", action: "Repair" },
+        note: `Interface ${interfaceName} of network ${network} is not as attached, and its port ${portName} cannot be mended now; the daemon's log on node ${node} says why`,
+      });
+    }
   }
 
   #lookAtLinks(): void {
@@ -126,7 +140,7 @@ export class NodeEvents {
       const looks = this.#sick.get(pool) ?? 0;
       if (isHealthy) {
         this.#sick.delete(pool);
-        if (looks < SICK_LOOKS) continue;
+        if (looks < LASTING_LOOKS) continue;
         post({
           ...{ regarding, type: "Normal", reason: "SwitchReady", action: "Probe", subject: pool },
           note: `The switch of vhost-user pool ${pool} takes ports again`,
@@ -134,7 +148,7 @@ export class NodeEvents {
         continue;
       }
       this.#sick.set(pool, looks + 1);
-      if (looks + 1 !== SICK_LOOKS) continue;
+      if (looks + 1 !== LASTING_LOOKS) continue;
       post({
         ...{ regarding, type: "Warning", reason: "SwitchUnreachable", action: "Probe", subject: pool },
         note: `The switch of vhost-user pool ${pool} is not fit for ports: new pods get no device of it; vhostuserctl doctor says why`,

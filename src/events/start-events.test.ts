@@ -27,6 +27,7 @@ const options = (events: object, change: Partial<StartEventsOptions> = {}): Star
   ),
   ...{ apiServer: undefined, podName: "kube-vhostuser-x", clock: systemClock },
   ...{ ports: { list: () => [], get: () => undefined }, downFor: () => undefined, pools: () => [] },
+  unsettled: () => new Set<string>(),
   logger: pino({}, { write: (line) => logged.push(line) }),
   ...change,
 });

@@ -37,6 +37,8 @@ export interface ClusterNodeOptions {
   readonly reconnectSilentAfterSeconds?: number;
   /** TCP port of its status page; none where it is left out. */
   readonly statusPagePort?: number;
+  /** Keys of the configuration beside those that the node sets itself, for example `events`. */
+  readonly keys?: Readonly<Partial<Record<keyof DaemonConfig, unknown>>>;
   /** What the daemon is started through, for example setpriv with its arguments. */
   readonly daemonPrefix?: readonly string[];
   /** Where the runtime looks for further CNI plugins, such as those for IPAM. */
@@ -203,6 +205,7 @@ export class ClusterNode {
         },
         ...(options.otherPools ?? []),
       ],
+      ...options.keys,
     };
     return config;
   }

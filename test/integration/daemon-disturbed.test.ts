@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ChurnNode } from "../churn/churn-node.ts";
@@ -10,6 +10,7 @@ import { addNetworkNamespace } from "../lab/network-namespace.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { EventsApi } from "../stand-in/api-server/events-api.ts";
 
 const LIMITED = {
   name: "limited",
@@ -18,6 +19,7 @@ const LIMITED = {
 
 let run: LabRun;
 let ovs: OvsDpdk;
+let api: EventsApi;
 let node: ClusterNode;
 let churn: ChurnNode;
 let pod: LivingPod;
@@ -26,10 +28,21 @@ let port: string;
 beforeAll(async () => {
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
+  api = await EventsApi.start();
+  run.cleanup.defer("stop the API server", () => api.close());
+  api.namespaces.add("tests");
+  const serviceAccountDirectory = join(run.directory, "serviceaccount");
+  await mkdir(serviceAccountDirectory);
+  await writeFile(join(serviceAccountDirectory, "token"), "first");
+  await writeFile(join(serviceAccountDirectory, "ca.crt"), api.ca);
   node = await ClusterNode.start(run, {
     ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket },
     // No pass but the first: what is repaired was seen.
     reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
+    keys: {
+      observe: { address: "127.0.0.1", port: 0, interfaces: true },
+      events: { enabled: true, apiServer: api.url, serviceAccountDirectory },
+    },
   });
   churn = new ChurnNode(node, (await addNetworkNamespace(run, "pod")).path, 3_600_000);
   pod = await attached();
@@ -53,9 +66,13 @@ async function attached(): Promise<LivingPod> {
 
 const log = () => readFileSync(node.daemonLog, "utf8");
 
-async function metric(series: string): Promise<number> {
+async function page(path: string): Promise<string> {
   const url = /"url":"([^"]+)"/.exec(log())?.[1];
-  const text = await (await fetch(`${url}/metrics`)).text();
+  return (await fetch(`${url}${path}`)).text();
+}
+
+async function metric(series: string): Promise<number> {
+  const text = await page("/metrics");
   const line = text.split("\n").find((one) => one.startsWith(`${series} `));
   return Number(line?.split(" ").at(-1) ?? Number.NaN);
 }
@@ -122,6 +139,30 @@ describe("a port that somebody else touches, with an hour to the next pass", () 
     await ovs.startEmpty();
     await ovs.vsctl("add-br", BRIDGES.a, "--", "set", "Bridge", BRIDGES.a, "datapath_type=netdev");
     await untilAsAttached();
+  });
+});
+
+describe("what somebody sees of it who looks from outside", () => {
+  it("is events about the pod: attached, and repaired again and again, which is one with a count", async () => {
+    const events = () => [...api.events.values()].map(({ object }) => object);
+    const ofPod = { kind: "Pod", namespace: "tests", name: pod.name, uid: pod.uid };
+    await waitUntil(() => events().some(({ reason }) => reason === "InterfaceRepaired"), {
+      what: "the repair is an event",
+      limitMs: 10_000,
+      detail: () => api.answers.join(),
+    });
+    expect(events()).toMatchObject([
+      { reason: "InterfaceAttached", regarding: ofPod, reportingInstance: "kube-vhostuser-x7k2p" },
+      { reason: "InterfaceRepaired", regarding: ofPod, note: expect.stringContaining("does not exist") },
+    ]);
+    expect(await metric('vhostuser_events_total{outcome="posted"}')).toBe(2);
+    expect(await metric('vhostuser_events_total{outcome="merged"}')).toBeGreaterThan(3);
+  });
+
+  it("is a series for the pod's interface, which no guest has taken up", async () => {
+    const labels = `pool="sockets",pod_namespace="tests",pod_name="${pod.name}",interface="net1"`;
+    expect(await page("/metrics/interfaces")).toContain(`vhostuser_interface_link_up{${labels}} 0`);
+    expect(await page("/metrics")).not.toContain(pod.name);
   });
 });
 
