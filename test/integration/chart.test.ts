@@ -1,8 +1,7 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parse, stringify } from "yaml";
+import { beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { CHART, renderChart, renderedFiles, stampedFiles } from "../../scripts/build/render-manifests.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { parseConfig } from "../../src/config/load.ts";
@@ -214,28 +213,38 @@ describe("the chart refuses", () => {
   });
 });
 
-describe("rules and dashboard", () => {
-  let chart: string;
-  beforeAll(async () => {
-    chart = await mkdtemp(join(tmpdir(), "kvu-chart-"));
-    await cp(CHART, chart, { recursive: true });
-    const rule = { alert: "Down", expr: "up == 0", annotations: { summary: "{{ $labels.node }} is down" } };
-    await writeFile(
-      join(chart, "files/prometheus-rules.yaml"),
-      stringify({ groups: [{ name: "g", rules: [rule] }] }),
-    );
-    await writeFile(join(chart, "files/dashboard.json"), '{ "title": "{{ node }}" }\n');
-  });
-  afterAll(() => rm(chart, { recursive: true }));
-
-  it("are the chart's files as they stand, with their own braces", async () => {
-    const monitoring = { prometheusRule: { enabled: true }, dashboard: { enabled: true } };
-    const manifests = await render({ monitoring }, chart);
+describe("the chart with monitoring", () => {
+  it("makes objects of its own rules and dashboard, whole and as the API server's schemas allow", async () => {
+    const manifests = await render({
+      monitoring: { prometheusRule: { enabled: true }, dashboard: { enabled: true } },
+    });
     for (const one of manifests) expect(check(one), one.kind).toEqual([]);
-    const { groups } = theOnly(manifests, "PrometheusRule")["spec"];
-    expect(groups[0].rules[0].annotations.summary).toBe("{{ $labels.node }} is down");
+    const file = (name: string) => readFile(join(CHART, "files", name), "utf8");
+    expect(theOnly(manifests, "PrometheusRule")["spec"]).toEqual(parse(await file("prometheus-rules.yaml")));
     const dashboard = manifests.find(({ metadata }) => metadata.name.endsWith("-dashboard"));
-    expect(JSON.parse(dashboard?.["data"]["kube-vhostuser.json"])).toEqual({ title: "{{ node }}" });
+    expect(JSON.parse(dashboard?.["data"]["kube-vhostuser.json"])).toEqual(
+      JSON.parse(await file("dashboard.json")),
+    );
+  });
+
+  it("scrapes the page of interfaces where the daemon serves it, and sets the node everywhere", async () => {
+    const endpoints = async (interfaces: boolean) => {
+      const manifests = await render({
+        config: { observe: { address: "0.0.0.0", interfaces } },
+        monitoring: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } },
+      });
+      for (const one of manifests) expect(check(one), one.kind).toEqual([]);
+      return [
+        ...theOnly(manifests, "PodMonitor")["spec"].podMetricsEndpoints,
+        ...theOnly(manifests, "ServiceMonitor")["spec"].endpoints,
+      ];
+    };
+    const paths = (all: readonly Values[]) => all.map(({ path }) => path);
+    expect(paths(await endpoints(false))).toEqual([undefined, undefined]);
+    const all = await endpoints(true);
+    expect(paths(all)).toEqual([undefined, "/metrics/interfaces", undefined, "/metrics/interfaces"]);
+    const relabelings = [{ sourceLabels: ["__meta_kubernetes_pod_node_name"], targetLabel: "node" }];
+    for (const endpoint of all) expect(endpoint).toMatchObject({ port: "metrics", relabelings });
   });
 });
 
