@@ -57,6 +57,8 @@ const errors = (code: string) => `vhostuser_errors_total{${ON},source="cni",code
 const repairs = (kind: string) => `vhostuser_reconcile_repairs_total{${ON},kind="${kind}"}`;
 const cni = (verb: string, code: string) =>
   `vhostuser_cni_requests_total{${ON},verb="${verb}",code="${code}"}`;
+const allocations = (outcome: string) =>
+  `vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="${outcome}"}`;
 const pool = { pool: "sockets" };
 const OF_POOL = `{${ON},pool="sockets"}`;
 const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
@@ -144,12 +146,8 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   },
   VhostuserNotRegistered: gauge("vhostuser_kubelet_registered", { resource: "vhostuser/sockets" }, [0, 1], 5),
   VhostuserAllocationsFail: {
-    fires: {
-      [`vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="failed"}`]: "0x3 1x30",
-    },
-    at: 6,
-    labels: { ...NODE, ...pool },
-    quiet: [{ [`vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="ok"}`]: "0+5x30" }],
+    ...counter(allocations("failed"), pool, 1, 10),
+    quiet: [{ [allocations("ok")]: "0+5x30" }, { [allocations("failed")]: "0x3 1x30" }],
   },
   VhostuserPoolNearlyFull: {
     fires: {
@@ -183,7 +181,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     ...counter(cni("ADD", "bridge-missing"), { code: "bridge-missing" }, 1, 20),
     quiet: [
       { [cni("ADD", "ok")]: "0+5x30", [cni("ADD", "busy")]: "0+5x30", [cni("DEL", "internal")]: "0+5x30" },
+      { [cni("ADD", "invalid-network-config")]: "0+5x30" },
     ],
+  },
+  VhostuserNetworkRefused: {
+    ...counter(cni("ADD", "ipam-failed"), { code: "ipam-failed" }, 1, 20),
+    quiet: [{ [cni("ADD", "bridge-missing")]: "0+5x30", [cni("ADD", "called-off")]: "0+5x30" }],
   },
   VhostuserCniDelFails: {
     ...counter(cni("DEL", "record-unreadable"), { code: "record-unreadable" }, 1, 30),

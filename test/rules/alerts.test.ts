@@ -98,6 +98,21 @@ describe("the Prometheus rules", () => {
     expect(selectors.flatMap((expr) => unknownIn(expr, recorded))).toEqual([]);
   });
 
+  it("tell every way in which ADD fails, once: as the node's fault or as the network's", () => {
+    const codesOf = (name: string) => {
+      const expr = alerts.find(({ alert }) => alert === name)?.expr ?? "";
+      return readPromQl(expr).selectors.flatMap(({ matchers }) =>
+        matchers.flatMap(({ label, value }) => (label === "code" ? value.split("|") : [])),
+      );
+    };
+    expect(codesOf("VhostuserCniFails")).toEqual([
+      "ok",
+      "busy",
+      "called-off",
+      ...codesOf("VhostuserNetworkRefused"),
+    ]);
+  });
+
   it("wake somebody for what is critical, and nobody for what is good to know", () => {
     const wakes = new Map(
       runbooks
