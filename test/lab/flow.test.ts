@@ -181,8 +181,8 @@ describe("a VM with a vhost-user interface", () => {
     const mac = "ca:fe:ca:fe:42:42";
     const vm = newVm({ node: nodes.a, name: "example", vmi });
     const { deviceIds } = await vm.allocate();
-    // Asked for by hand and added by KubeVirt for the network: two devices, one mount, one interface.
-    expect(Object.values(deviceIds).flat()).toHaveLength(2);
+    // KubeVirt asks for one by the network's annotation.
+    expect(Object.values(deviceIds).flat()).toHaveLength(1);
     await vm.attach();
     await vm.launch();
     const { xml, calls } = await vm.define();
