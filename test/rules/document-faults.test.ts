@@ -39,6 +39,8 @@ describe("a document with a fault is refused", () => {
     ],
     ["the daemon's flag", "`dist/daemon/main.mjs --port 1`"],
     ["a program", "`dist/operator/main.mjs`"],
+    ["a label of our pods", "`kubectl -n kube-vhostuser get pod -l app=kube-vhostuser`"],
+    ["a container of our pods", "`kubectl -n kube-vhostuser logs POD -c deamon`"],
     ["a flag behind a line's end", "    vhostuserctl status \\\n      --verbose\n"],
   ])("commands: %s", (_, text) => {
     expect(commandFaults(bad(`# Bad\n\n${text}\n`))).toHaveLength(1);

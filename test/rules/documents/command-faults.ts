@@ -7,7 +7,7 @@ import {
   isCommand,
 } from "../../../src/ctl/commands.ts";
 import type { Document } from "./document.ts";
-import { BENCH_SUITES, NPM_SCRIPTS, PROGRAMS } from "./known-names.ts";
+import { BENCH_SUITES, NPM_SCRIPTS, POD, PROGRAMS } from "./known-names.ts";
 
 /** What `npm test` hands on to vitest. */
 const OF_VITEST: readonly string[] = ["--project", "-t"];
@@ -21,6 +21,7 @@ export function commandFaults({ blocks, spans }: Document): string[] {
     ...lines.flatMap(npmFaults),
     ...lines.flatMap(ctlFaults),
     ...lines.flatMap(programFaults),
+    ...lines.flatMap(kubectlFaults),
     ...shell.flatMap(({ text }) => syntaxFaults(text)),
   ];
 }
@@ -90,6 +91,20 @@ function programFaults(line: string): string[] {
     return flags(words(rest))
       .filter((flag) => !takes(program, flag))
       .map((flag) => `${name}: it takes no ${flag}`);
+  });
+}
+
+/** Selectors and containers that the DaemonSet's pods do not have find nothing, and a reader looks elsewhere. */
+function kubectlFaults(line: string): string[] {
+  return [...line.matchAll(/kubectl -n kube-vhostuser ([^|;)`]*)/g)].flatMap(([, rest = ""]) => {
+    const [ours = ""] = rest.split(" -- ");
+    const labels = [...ours.matchAll(/ -l ([^\s=]+)=(\S+)/g)]
+      .filter(([, name = "", value]) => POD.labels[name] !== value)
+      .map(([selector]) => `no pod of ours has${selector}`);
+    const containers = [...ours.matchAll(/ -c ([\w-]+)/g)]
+      .filter(([, name = ""]) => !POD.containers.includes(name))
+      .map(([container]) => `no container of ours is${container}`);
+    return [...labels, ...containers];
   });
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { configurationReference } from "../../../scripts/build/configuration-reference.ts";
 import { SETTINGS_ANNOTATION } from "../../../src/sidecar/interface-settings.ts";
+import { readManifests, theOnly } from "../../manifests/manifest.ts";
 import { filesBelow, TOP } from "./document.ts";
 
 const read = (file: string) => readFileSync(join(TOP, file), "utf8");
@@ -27,6 +28,20 @@ export const PROGRAMS: ReadonlyMap<string, string> = new Map(
     return name === undefined ? [] : [[name, read(file)]];
   }),
 );
+
+const { metadata, spec } = theOnly(
+  readManifests(join(TOP, "deploy/manifests/kube-vhostuser.yaml")),
+  "DaemonSet",
+)["spec"].template;
+
+/** What the DaemonSet's pods have. */
+export const POD: {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly containers: readonly string[];
+} = {
+  labels: metadata.labels,
+  containers: [...spec.initContainers, ...spec.containers].map(({ name }: { name: string }) => name),
+};
 
 /** Every key of the daemon's configuration, written as in its reference. */
 export const CONFIG_KEYS: readonly string[] = [
