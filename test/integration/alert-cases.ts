@@ -59,6 +59,7 @@ const cni = (verb: string, code: string) =>
   `vhostuser_cni_requests_total{${ON},verb="${verb}",code="${code}"}`;
 const allocations = (outcome: string) =>
   `vhostuser_allocation_duration_seconds_count{${ON},pool="sockets",outcome="${outcome}"}`;
+const STARTED = `process_start_time_seconds{${ON}}`;
 const pool = { pool: "sockets" };
 const OF_POOL = `{${ON},pool="sockets"}`;
 const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
@@ -72,15 +73,24 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   VhostuserDaemonDown: {
     fires: {
       'vhostuser_build_info{node="n1",pod="a"}': "1x10 _x60",
-      'vhostuser_build_info{node="n2",pod="b"}': "1x60",
+      'vhostuser_build_info{node="n2",pod="b"}': "1x120",
+      'vhostuser_build_info{job="d",node="n3",instance="a"}': "1x10",
+      // Its next pod does not get further than its first step.
+      'up{job="d",node="n3",instance="b"}': "_x12 0x108",
     },
-    at: 30,
-    labels: { node: "n1" },
+    at: 100,
+    labels: { node: "n3" },
     quiet: [
+      // The node was taken away, and somebody else's target on another one does not answer.
+      {
+        'vhostuser_build_info{job="d",node="n1",instance="a"}': "1x10",
+        'vhostuser_build_info{job="d",node="n2",instance="b"}': "1x120",
+        'up{job="else",node="n1",instance="c"}': "0x120",
+      },
       // A rollout: another pod, and a gap of some minutes.
       {
         'vhostuser_build_info{node="n1",pod="a"}': "1x10 _x60",
-        'vhostuser_build_info{node="n1",pod="b"}': "_x15 1x60",
+        'vhostuser_build_info{node="n1",pod="b"}': "_x15 1x120",
       },
     ],
   },
@@ -146,7 +156,10 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   },
   VhostuserNotRegistered: gauge("vhostuser_kubelet_registered", { resource: "vhostuser/sockets" }, [0, 1], 5),
   VhostuserAllocationsFail: {
-    ...counter(allocations("failed"), pool, 1, 10),
+    fires: { [allocations("failed")]: "0x3 4x30" },
+    at: 6,
+    labels: { ...NODE, ...pool },
+    // One that failed: its controller made another pod.
     quiet: [{ [allocations("ok")]: "0+5x30" }, { [allocations("failed")]: "0x3 1x30" }],
   },
   VhostuserPoolNearlyFull: {
@@ -181,16 +194,24 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     ...counter(cni("ADD", "bridge-missing"), { code: "bridge-missing" }, 1, 20),
     quiet: [
       { [cni("ADD", "ok")]: "0+5x30", [cni("ADD", "busy")]: "0+5x30", [cni("DEL", "internal")]: "0+5x30" },
+      // One that failed, and went through when kubelet tried again.
+      { [cni("ADD", "dataplane-timeout")]: "0x7 1x30" },
       { [cni("ADD", "invalid-network-config")]: "0+5x30" },
     ],
   },
   VhostuserNetworkRefused: {
     ...counter(cni("ADD", "ipam-failed"), { code: "ipam-failed" }, 1, 20),
-    quiet: [{ [cni("ADD", "bridge-missing")]: "0+5x30", [cni("ADD", "called-off")]: "0+5x30" }],
+    quiet: [
+      { [cni("ADD", "bridge-missing")]: "0+5x30", [cni("ADD", "called-off")]: "0+5x30" },
+      { [cni("ADD", "unknown-device")]: "0x12 1x30" },
+    ],
   },
   VhostuserCniDelFails: {
     ...counter(cni("DEL", "record-unreadable"), { code: "record-unreadable" }, 1, 30),
-    quiet: [{ [cni("DEL", "ok")]: "0+5x40", [cni("ADD", "internal")]: "0+5x40" }],
+    quiet: [
+      { [cni("DEL", "ok")]: "0+5x40", [cni("ADD", "internal")]: "0+5x40" },
+      { [cni("DEL", "record-unreadable")]: "0x16 1x40" },
+    ],
   },
   VhostuserCniSlow: {
     fires: {
@@ -264,8 +285,21 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     quiet: [{ [`vhostuser_switch_ports{${ON},bridge="br0",state="waiting"}`]: "3x30" }],
   },
   VhostuserPortsDisturbed: {
-    ...counter(repairs("port"), { kind: "port" }, 1, 30),
-    quiet: [{ [repairs("port")]: "0x5 2x40" }, { [repairs("late-del")]: "0+1x40" }],
+    fires: { [repairs("port")]: "0+1x100", [STARTED]: "0x100" },
+    at: 90,
+    labels: { ...NODE, kind: "port" },
+    quiet: [
+      { [repairs("port")]: "0x40 2x60", [STARTED]: "0x100" },
+      { [repairs("late-del")]: "0+1x100", [STARTED]: "0x100" },
+      // The node was started anew: its file system of sockets was empty.
+      { [repairs("directory")]: "_x60 0 9x40", [STARTED]: "_x60 3600x40" },
+      // VPP was, and has forgotten all ports.
+      {
+        [repairs("port")]: "0x60 64x40",
+        [STARTED]: "0x100",
+        [`vhostuser_vpp_connections_total{${ON}}`]: "1x60 2x40",
+      },
+    ],
   },
   VhostuserCleanUps: {
     ...counter(repairs("late-del"), { kind: "late-del" }, 1, 120),

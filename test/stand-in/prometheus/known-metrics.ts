@@ -11,17 +11,20 @@ export const TARGET_LABELS: readonly string[] = ["node", "instance", "job", "nam
 const PAGE = readFileSync(join(import.meta.dirname, "../../../docs/metrics.md"), "utf8");
 
 /** Labels of every series that the daemon serves, by its name. */
-const SERIES: ReadonlyMap<string, readonly string[]> = new Map(
-  Object.entries<DeclaredMetric>({ ...METRICS, ...INTERFACE_METRICS }).flatMap(([name, { type, labels }]) =>
-    type === "histogram"
-      ? [
-          [`${name}_bucket`, [...labels, "le"]] as const,
-          [`${name}_sum`, labels] as const,
-          [`${name}_count`, labels] as const,
-        ]
-      : [[name, labels] as const],
+const SERIES: ReadonlyMap<string, readonly string[]> = new Map([
+  // Prometheus' own of each target.
+  ["up", []] as const,
+  ...Object.entries<DeclaredMetric>({ ...METRICS, ...INTERFACE_METRICS }).flatMap(
+    ([name, { type, labels }]) =>
+      type === "histogram"
+        ? [
+            [`${name}_bucket`, [...labels, "le"]] as const,
+            [`${name}_sum`, labels] as const,
+            [`${name}_count`, labels] as const,
+          ]
+        : [[name, labels] as const],
   ),
-);
+]);
 
 /** What a rule records: its name and its expression. */
 export type Recorded = ReadonlyMap<string, string>;
