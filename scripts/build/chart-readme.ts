@@ -9,8 +9,10 @@ const INTRODUCTION = `# Helm chart of kube-vhostuser
 The node daemon as a DaemonSet, with its configuration and, where asked for, networks, policies and what monitoring needs.
 [docs/install.md](../../../docs/install.md) says how to install it, on which clusters, and how to remove it.
 
+    kubectl create namespace kube-vhostuser
+    kubectl label namespace kube-vhostuser pod-security.kubernetes.io/enforce=privileged
     helm install kube-vhostuser oci://ghcr.io/kube-vhostuser/charts/kube-vhostuser \\
-      --namespace kube-vhostuser --create-namespace --values values.yaml
+      --namespace kube-vhostuser --values values.yaml
 
 A value that is not listed here is refused (\`values.schema.json\`), and so is a key of \`config\` that the daemon does not
 know. This page is written from the comments in \`values.yaml\` by \`npm run docs\`.
