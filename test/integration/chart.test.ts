@@ -11,15 +11,14 @@ import { runProgram } from "../machine/run-program.ts";
 import { openManifestCheck } from "../manifests/check-manifest.ts";
 import { type Manifest, parseManifests, TOP, theOnly } from "../manifests/manifest.ts";
 import { isMounted, mountsOf, tokensOf } from "../manifests/privileges.ts";
+import { BY_DEFAULT, COMBINATIONS, type Values } from "./chart-values.ts";
 
-type Values = Readonly<Record<string, unknown>>;
 const check = openManifestCheck();
 
 const render = async (values: Values, chart = CHART) =>
   parseManifests(await renderChart(values, chart), "helm template");
 const podOf = (manifests: readonly Manifest[]) => theOnly(manifests, "DaemonSet")["spec"].template.spec;
 const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).sort();
-const BY_DEFAULT = ["ConfigMap", "DaemonSet", "NetworkPolicy", "ServiceAccount"];
 
 /** The configuration as the daemon reads it. */
 function configOf(manifests: readonly Manifest[]): DaemonConfig {
@@ -28,103 +27,6 @@ function configOf(manifests: readonly Manifest[]): DaemonConfig {
 const configMap = (manifests: readonly Manifest[]): string => {
   const [first] = manifests.filter(({ kind }) => kind === "ConfigMap");
   return first?.["data"]["config.yaml"];
-};
-
-const OVS = { type: "ovs-dpdk", bridge: "br0" };
-const VPP = { type: "vpp", bridge: "1" };
-const pools = (...dataplanes: Values[]) => ({
-  pools: dataplanes.map((dataplane, index) => ({
-    name: `p${index}`,
-    resource: `vhostuser/p${index}`,
-    capacity: 8,
-    dataplane,
-  })),
-});
-
-const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: readonly string[] }>> = {
-  "nothing but the chart's own values": { values: {} },
-  "two switches in other places": {
-    values: {
-      config: pools(
-        { ...OVS, database: "/run/ovs-a/db.sock", runDirectory: "/run/ovs-b" },
-        { ...VPP, apiSocket: "/run/vpp-a/api.sock" },
-        OVS,
-        VPP,
-      ),
-    },
-  },
-  "another kubelet, root, records and sockets": {
-    values: {
-      kubeletRoot: "/var/lib/k0s/kubelet",
-      cni: { binDir: "/usr/libexec/cni" },
-      config: {
-        root: "/srv/vhostuser",
-        recordsDirectory: "/srv/records",
-        statusSocket: "/run/elsewhere/status.sock",
-        deviceInfoDirectory: "/srv/devinfo",
-        observe: { address: "::", port: 9999 },
-      },
-    },
-  },
-  "everything of the installation set otherwise": {
-    values: {
-      namespace: { create: true },
-      fullnameOverride: "vhu",
-      commonLabels: { team: "net" },
-      image: { repository: "registry.example/kvu", digest: `sha256:${"a".repeat(64)}`, pullPolicy: "Always" },
-      imagePullSecrets: [{ name: "registry" }],
-      cni: { install: false },
-      nodeSelector: { dpdk: "true" },
-      affinity: { nodeAffinity: {} },
-      tolerations: [],
-      updateStrategy: { type: "OnDelete" },
-      podLabels: { a: "b" },
-      podAnnotations: { c: "d" },
-      daemon: { logLevel: "debug", resources: {} },
-      networkPolicy: { from: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }] },
-    },
-    kinds: [...BY_DEFAULT, "Namespace"],
-  },
-  OpenShift: {
-    values: { openshift: { enabled: true } },
-    kinds: [...BY_DEFAULT, "SecurityContextConstraints"],
-  },
-  "events and the page": {
-    values: {
-      events: { enabled: true },
-      statusPage: { enabled: true, port: 9500 },
-      openshift: { enabled: true },
-    },
-    kinds: [...BY_DEFAULT, "ClusterRole", "ClusterRoleBinding", "SecurityContextConstraints"],
-  },
-  "both monitors, no network policy": {
-    values: {
-      networkPolicy: { enabled: false },
-      monitoring: {
-        podMonitor: { enabled: true, interval: "1m", labels: { release: "prometheus" } },
-        serviceMonitor: { enabled: true },
-      },
-    },
-    kinds: ["ConfigMap", "DaemonSet", "PodMonitor", "Service", "ServiceAccount", "ServiceMonitor"],
-  },
-  "policies of KubeVirt's pods": {
-    values: { kubevirt: { sharedLinks: true, sidecarClaims: true, plugin: true } },
-    kinds: [
-      ...BY_DEFAULT,
-      ...["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"].flatMap((kind) => [kind, kind, kind]),
-      "Plugin",
-    ],
-  },
-  "a network of each pool": {
-    values: {
-      config: pools(OVS, VPP),
-      networks: [
-        { name: "net-a", namespace: "tests", pool: "p0", config: { mtu: 9000, vlan: 100 } },
-        { name: "net-b", pool: "p1", config: { capabilities: { mac: false }, ipam: { type: "static" } } },
-      ],
-    },
-    kinds: [...BY_DEFAULT, "NetworkAttachmentDefinition", "NetworkAttachmentDefinition"],
-  },
 };
 
 describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, kinds = BY_DEFAULT }) => {
@@ -179,6 +81,8 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
         .sort(),
     ).toEqual([...new Set(written)].sort());
     expect(daemon.ports[0].containerPort).toBe(config.observe.port);
+    const volumes = podOf(manifests).volumes.map(({ name }: { name: string }) => name);
+    expect(volumes).toEqual([...new Set(volumes)]);
   });
 });
 
@@ -205,6 +109,7 @@ describe("the chart refuses", () => {
     ["a value that nobody knows", { replicas: 2 }, /replicas/],
     ["a key that the daemon does not know", { config: { pool: [] } }, /pool/],
     ["a pool without a switch", { config: { pools: [{ name: "a", capacity: 1 }] } }, /dataplane/],
+    ["events without their right", { config: { events: { enabled: true } } }, /events\.enabled/],
     ["a network of no pool", { networks: [{ name: "n", pool: "other" }] }, /names pool "other"/],
     ["metrics where probes do not come", { config: { observe: { address: "127.0.0.1" } } }, /probes/],
     ["a second daemon beside the first", { updateStrategy: { maxSurge: 1 } }, /maxSurge/],
@@ -246,6 +151,12 @@ describe("the chart with monitoring", () => {
     const relabelings = [{ sourceLabels: ["__meta_kubernetes_pod_node_name"], targetLabel: "node" }];
     for (const endpoint of all) expect(endpoint).toMatchObject({ port: "metrics", relabelings });
   });
+});
+
+it("the chart looks for device plugins where every kubelet has them, and for PodResources below its directory", async () => {
+  const { kubelet } = configOf(await render({ kubeletRoot: "/var/lib/k0s/kubelet" }));
+  expect(kubelet.devicePlugins).toBe("/var/lib/kubelet/device-plugins");
+  expect(kubelet.podResources).toBe("/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
 });
 
 it("policies of KubeVirt's pods have the image and the version of the API that values say", async () => {

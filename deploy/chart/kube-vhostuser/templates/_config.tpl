@@ -2,10 +2,12 @@
 {{- define "kube-vhostuser.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- if ne .Values.kubeletRoot "/var/lib/kubelet" -}}
-{{- $kubelet := dict
-  "devicePlugins" (printf "%s/device-plugins" .Values.kubeletRoot)
-  "podResources" (printf "%s/pod-resources/kubelet.sock" .Values.kubeletRoot) -}}
+{{- /* Not its device plugins: their directory is a constant of kubelet's. */}}
+{{- $kubelet := dict "podResources" (printf "%s/pod-resources/kubelet.sock" .Values.kubeletRoot) -}}
 {{- $_ := set $config "kubelet" (merge (default dict $config.kubelet) $kubelet) -}}
+{{- end -}}
+{{- if and (default dict $config.events).enabled (not .Values.events.enabled) -}}
+{{- fail "config.events.enabled takes a right and a token, which come with the value events.enabled: set that" -}}
 {{- end -}}
 {{- if .Values.events.enabled -}}
 {{- $_ := set $config "events" (merge (dict "enabled" true) (default dict $config.events)) -}}
@@ -49,10 +51,16 @@ at the same path as on the node. Defaults are those of src/config/schema.ts; tes
 {{- end -}}
 {{- end -}}
 {{- $found := dict -}}
+{{- $names := dict -}}
 {{- $list := list -}}
 {{- range $wanted -}}
 {{- if not (hasKey $found .path) -}}
-{{- $name := .path | trimPrefix "/" | replace "/" "-" | replace "." "-" | replace "_" "-" | lower | trunc 63 | trimSuffix "-" -}}
+{{- $name := .path | trimPrefix "/" | replace "/" "-" | replace "." "-" | replace "_" "-" | lower -}}
+{{- /* Two directories may give one name. */}}
+{{- if or (gt (len $name) 63) (hasKey $names $name) -}}
+{{- $name = printf "%s-%s" ($name | trunc 52 | trimSuffix "-") (.path | sha256sum | trunc 10) -}}
+{{- end -}}
+{{- $_ := set $names $name true -}}
 {{- $list = append $list (set . "name" $name) -}}
 {{- $_ := set $found .path true -}}
 {{- end -}}
