@@ -109,6 +109,8 @@ describe("the chart refuses", () => {
     ["a value that nobody knows", { replicas: 2 }, /replicas/],
     ["a key that the daemon does not know", { config: { pool: [] } }, /pool/],
     ["a pool without a switch", { config: { pools: [{ name: "a", capacity: 1 }] } }, /dataplane/],
+    ["a label of its own", { podLabels: { "app.kubernetes.io/name": "x" } }, /podLabels must not have/],
+    ["one port for two pages", { statusPage: { enabled: true, port: 9417 } }, /are both 9417/],
     ["events without their right", { config: { events: { enabled: true } } }, /events\.enabled/],
     ["a network of no pool", { networks: [{ name: "n", pool: "other" }] }, /names pool "other"/],
     ["metrics where probes do not come", { config: { observe: { address: "127.0.0.1" } } }, /probes/],
