@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { dirname } from "node:path";
@@ -54,6 +54,15 @@ async function bound(): Promise<void> {
   const server = createServer();
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(path, resolve));
+}
+
+/** Root of a pod puts something in the place of an interface's directory. */
+async function planted(plant: (path: string) => void): Promise<void> {
+  await attached();
+  const directory = dirname(portRecord().switchSocketPath);
+  await mkdir(dirname(directory), { recursive: true });
+  rmSync(directory, { recursive: true, force: true });
+  plant(directory);
 }
 
 /** One look at each of these times, in milliseconds after the first; says how often the port was made anew by then. */
@@ -148,6 +157,8 @@ describe("a VM whose guest is never heard", () => {
         writeFileSync(switchSocketPath, "");
       },
     ],
+    ["a VM that has a file in the place of its directory", () => planted((path) => writeFileSync(path, ""))],
+    ["a VM that has a link in the place of its directory", () => planted((path) => symlinkSync(path, path))],
     [
       "a port on its way out",
       async () => {

@@ -100,7 +100,7 @@ export class SilentGuests {
   #isDue(record: PortRecord, nowMs: number, afterMs: number): boolean {
     const { portName } = record;
     if (this.#heard.has(portName)) return false;
-    const socket = inodeOf(this.#pathOf(record));
+    const socket = this.#socketOf(record);
     const before = this.#silent.get(portName);
     if (socket === undefined) return false;
     if (before?.socket !== socket) {
@@ -110,9 +110,17 @@ export class SilentGuests {
     return before.tries < TRIES && nowMs - before.since >= afterMs * 2 ** before.tries;
   }
 
-  #pathOf({ allocationId, interfaceName, podName }: PortRecord): string {
+  /** Inode of the socket; undefined where there is none, or something else, which a pod may have put there. */
+  #socketOf({ allocationId, interfaceName, podName }: PortRecord): bigint | undefined {
     const { root } = this.#options.context.config;
-    return socketPath(allocationDirectory(root, allocationId), interfaceName, `pod ${podName}`);
+    try {
+      const path = socketPath(allocationDirectory(root, allocationId), interfaceName, `pod ${podName}`);
+      const status = lstatSync(path, { bigint: true });
+      return status.isSocket() ? status.ino : undefined;
+    } catch {
+      // A file or a link in the place of the directory too, as root of a pod can make one.
+      return undefined;
+    }
   }
 
   /** Asks the switches; of one that does not answer nothing is known, and it connects anew when it is back. */
@@ -143,10 +151,4 @@ export class SilentGuests {
 
 function isOfVm({ state, podName, settings }: PortRecord): boolean {
   return state === "attached" && VM_POD.test(podName) && settings.socketServer !== "switch";
-}
-
-/** Of a socket; undefined where there is none, or something else, which a pod may have put there. */
-function inodeOf(path: string): bigint | undefined {
-  const status = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return status?.isSocket() ? status.ino : undefined;
 }
