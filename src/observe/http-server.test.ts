@@ -107,6 +107,24 @@ describe("the server of metrics and probes", () => {
     await cut.promise;
   });
 
+  it("has room for a caller, however many connections another one opens", async () => {
+    const port = Number(new URL(server.url).port);
+    const hog = { port, host: "127.0.0.1", localAddress: "127.0.0.2" };
+    const sockets = Array.from({ length: 200 }, () => connect(hog).resume());
+    let cut = 0;
+    const gone = Promise.withResolvers<void>();
+    for (const socket of sockets) {
+      socket.on("error", () => undefined);
+      socket.on("close", () => {
+        cut += 1;
+        if (cut === 200 - 32) gone.resolve();
+      });
+    }
+    await gone.promise;
+    expect(await (await fetch(`${server.url}/page`)).text()).toBe("here\n");
+    for (const socket of sockets) socket.destroy();
+  });
+
   it.each(["/", "/page/", "//page", "/../page", "/page/../../etc/passwd", "/%70age", "/etc/passwd", "*"])(
     "has nothing at %s",
     async (path) => {

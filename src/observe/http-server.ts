@@ -3,6 +3,7 @@ import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { listenPrivately } from "../private-socket/listen-privately.ts";
+import { limitConnections } from "./connection-limit.ts";
 
 /** What a page answers. */
 export interface Page {
@@ -80,7 +81,7 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
       void respond(request, response, options);
     },
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  limitConnections(server, MAX_CONNECTIONS);
   server.setTimeout(options.idleMs ?? IDLE_MS);
   await listen(server, options);
   return { url: urlOf(server, options), close: () => close(server) };
