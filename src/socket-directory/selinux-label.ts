@@ -1,23 +1,13 @@
-import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { Failure, systemCode } from "../failure/failure.ts";
-
-/** What a program said and how it ended. */
-export interface ProgramEnd {
-  readonly code: number | null;
-  readonly stderr: string;
-}
+import { type ProgramEnd, runProgram } from "./run-program.ts";
 
 /** Where the kernel is asked and how the tool is run. */
 export interface LabelOptions {
   /** Default `/proc/filesystems`: it lists selinuxfs where SELinux is on, inside containers too. */
   readonly fileSystems?: string;
-  /** Runs a program that inherits `descriptors` as its 3, 4, ...; rejects when it cannot be started. */
-  readonly run?: (
-    command: string,
-    args: readonly string[],
-    descriptors: readonly number[],
-  ) => Promise<ProgramEnd>;
+  /** Default {@link runProgram}. */
+  readonly run?: typeof runProgram;
 }
 
 /** Whether labels mean anything on this kernel. */
@@ -58,27 +48,5 @@ export async function setSelinuxLabel(
     what: `the label ${JSON.stringify(label)} cannot be set: ${end.stderr.trim().slice(0, 500)}`,
     where: "directory.selinuxLabel of the pool",
     fix: "check that the policy knows it and lets the daemon relabel (securityContext.seLinuxOptions.type: spc_t)",
-  });
-}
-
-function runProgram(
-  command: string,
-  args: readonly string[],
-  descriptors: readonly number[],
-): Promise<ProgramEnd> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      stdio: ["ignore", "ignore", "pipe", ...descriptors],
-      // Its messages are read.
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" },
-      timeout: 10_000,
-      killSignal: "SIGKILL",
-    });
-    let stderr = "";
-    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      stderr = (stderr + text).slice(0, 4096);
-    });
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ code, stderr }));
   });
 }
