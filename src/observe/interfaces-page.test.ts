@@ -82,4 +82,24 @@ describe("/metrics/interfaces", () => {
     await page.text();
     expect(reads).toBe(2);
   });
+
+  it("waits for a switch that is slow to answer, and does not ask it a second time meanwhile", async () => {
+    const answer = Promise.withResolvers<readonly PortInspection[]>();
+    let reads = 0;
+    let now = 0;
+    const page = new InterfacesPage({
+      ports: { list: () => [] },
+      inspect: () => {
+        reads += 1;
+        return answer.promise;
+      },
+      elapsedMs: () => now,
+    });
+    const first = page.text();
+    now = 3_000;
+    const second = page.text();
+    answer.resolve([]);
+    await Promise.all([first, second]);
+    expect(reads).toBe(1);
+  });
 });

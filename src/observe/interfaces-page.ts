@@ -4,6 +4,7 @@ import Registry from "prom-client/lib/registry.js";
 import type { PortInspection } from "../dataplane/port.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { INTERFACE_METRICS } from "./declared-interface-metrics.ts";
+import { RecentAnswer } from "./recent-answer.ts";
 
 /** What the page is made from. */
 export interface InterfacesPageOptions {
@@ -23,21 +24,16 @@ const READ_MS = 4_000;
 /** What went through each interface, in Prometheus' text format. However many ask, a switch is read once at a time. */
 export class InterfacesPage {
   readonly #options: InterfacesPageOptions;
-  #reading: Promise<string> | undefined;
-  #readAt = 0;
+  readonly #page: RecentAnswer<string>;
 
   constructor(options: InterfacesPageOptions) {
     this.#options = options;
+    this.#page = new RecentAnswer(() => this.#read(), FRESH_MS, options.elapsedMs);
   }
 
   /** The page. */
   text(): Promise<string> {
-    const now = (this.#options.elapsedMs ?? (() => performance.now()))();
-    if (this.#reading === undefined || now - this.#readAt > FRESH_MS) {
-      this.#readAt = now;
-      this.#reading = this.#read();
-    }
-    return this.#reading;
+    return this.#page.get();
   }
 
   async #read(): Promise<string> {

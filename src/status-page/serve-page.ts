@@ -1,11 +1,11 @@
 import type { Logger } from "../logging/logger.ts";
 import type { NodeStatus, TraceAnswer } from "../node-status/shape.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../observe/http-server.ts";
+import { RecentAnswer } from "../observe/recent-answer.ts";
 import { describeChains } from "./describe-chains.ts";
 import { describeNode, type PodName } from "./describe-node.ts";
 import { refuseStrangers } from "./own-origin.ts";
 import { PAGE_FILE, readPageFile } from "./page-file.ts";
-import { RecentAnswer } from "./recent-answer.ts";
 
 /** What is shown, and where. */
 export interface StatusPageOptions {
