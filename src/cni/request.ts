@@ -80,7 +80,7 @@ function badVariable(name: string, value: string): Failure {
 }
 
 /** `K=V;K2=V2` (CNI conventions); pairs without `=` are left out, as the reference library does with unknown ones. */
-export function parseCniArgs(text: string): Readonly<Record<string, string>> {
+function parseCniArgs(text: string): Readonly<Record<string, string>> {
   const args: Record<string, string> = Object.create(null);
   for (const pair of text.split(";")) {
     const at = pair.indexOf("=");

@@ -6,7 +6,7 @@ import type { DataplaneConfig } from "./open-dataplane.ts";
  * Where a path leads, as far as it exists: two paths to one socket (`/run` and `/var/run`, a link) give the same. A
  * switch that is away may have no socket, so what is missing stays as it is written.
  */
-export function whereLeads(path: string): string {
+function whereLeads(path: string): string {
   try {
     return realpathSync(path);
   } catch {

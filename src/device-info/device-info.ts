@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** Version that we write (device-info-spec of the Network Plumbing Working Group). */
-export const DEVICE_INFO_VERSION = "1.1.0";
+const DEVICE_INFO_VERSION = "1.1.0";
 
 /**
  * device-info of a vhost-user device. `mode` names the container's side: `server` means that the app in the

@@ -2,7 +2,7 @@ import type { AllocationAnswer } from "./allocation-answer.ts";
 import type { DeviceSource, PluginDevice } from "./device-source.ts";
 
 /** The one device of the dataplane's resource. */
-export const DATAPLANE_DEVICE = "dataplane-00000";
+const DATAPLANE_DEVICE = "dataplane-00000";
 
 /** One device, healthy whatever the switch does: it is the switch's own pod that asks for it. */
 export function dataplaneDevices(): DeviceSource {

@@ -33,7 +33,7 @@ export interface Reporter {
 }
 
 /** The API server counts bytes, and refuses longer notes (`NoteLengthLimit` of its validation). */
-export const NOTE_MAX_BYTES = 1024;
+const NOTE_MAX_BYTES = 1024;
 const INSTANCE_MAX_BYTES = 128;
 const NAME_MAX = 253;
 const CONTROLLER = "kube-vhostuser.io/daemon";

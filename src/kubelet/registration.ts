@@ -4,7 +4,7 @@ import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
 
 /** The only version of the device plugin API that kubelet takes. */
-export const DEVICE_PLUGIN_VERSION = "v1beta1";
+const DEVICE_PLUGIN_VERSION = "v1beta1";
 
 const REGISTRATION = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.Registration");
 

@@ -4,7 +4,7 @@ import { portSettingsSchema } from "../port-settings/port-settings.ts";
 import type { RecordKind } from "./record-store.ts";
 
 /** What an IPAM plugin gave an interface, in one form for all CNI versions. */
-export const addressingSchema = z.object({
+const addressingSchema = z.object({
   /** Addresses with their prefix length. */
   ips: z.array(z.object({ address: z.string(), gateway: z.string().optional() })),
   /** As the plugin gave them; keys beside these two are of CNI 1.1.0. */

@@ -6,7 +6,7 @@ import { type FindSocketsOptions, findSockets } from "./find-sockets.ts";
 import { parseVmi, type Vmi } from "./vmi.ts";
 
 /** The name that a plugin has where KubeVirt doesn't tell it (before 1.9). */
-export const DEFAULT_BINDING = "vhostuser";
+const DEFAULT_BINDING = "vhostuser";
 
 /** What the hook works with. */
 export interface DomainHookOptions extends FindSocketsOptions {

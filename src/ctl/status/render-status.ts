@@ -116,7 +116,7 @@ function yesOrNo(is: boolean): Cell {
 }
 
 /** Packets that were dropped in both directions; undefined where the switch does not tell. */
-export function dropsOf({ port }: Pick<InterfaceStatus, "port">): number | undefined {
+function dropsOf({ port }: Pick<InterfaceStatus, "port">): number | undefined {
   const traffic = port?.traffic;
   return traffic && traffic.fromGuest.dropped + traffic.toGuest.dropped;
 }

@@ -33,7 +33,7 @@ export interface Gateway {
  * The MAC of this node's loopbacks, which is their mark: it is there from their first moment, as a tag is not. No
  * frame carries it, for every port answers with its own.
  */
-export function gatewayMac(node: string): Buffer {
+function gatewayMac(node: string): Buffer {
   return Buffer.from(`026b76${nodeDigest(node).slice(0, 6)}`, "hex");
 }
 

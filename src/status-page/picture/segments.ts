@@ -2,7 +2,7 @@ import type { LinkName } from "../../diagnosis/link.ts";
 import type { Health, InterfaceView } from "../page-shape.ts";
 
 /** The three lines of an interface in the picture: pod to socket, socket to port, port to bridge. */
-export const SEGMENTS = ["socket", "peer", "port"] as const;
+const SEGMENTS = ["socket", "peer", "port"] as const;
 
 export type Segment = (typeof SEGMENTS)[number];
 
