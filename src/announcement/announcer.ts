@@ -1,4 +1,5 @@
 import type { Clock } from "../clock/clock.ts";
+import { within } from "../clock/within.ts";
 import type { Dataplane, LinkChange } from "../dataplane/dataplane.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -107,7 +108,7 @@ export class Announcer {
       if (signal.aborted || record === undefined) break;
       const frames = announcementFrames(guestIdentity(record), unusedGroup());
       const send = () => {
-        const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]);
+        const limit = within(signal, LIMIT_MS);
         return dataplane.announce({ name: port, bridge: record.bridge }, frames, limit);
       };
       try {

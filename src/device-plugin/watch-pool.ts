@@ -1,4 +1,5 @@
 import type { Clock } from "../clock/clock.ts";
+import { within } from "../clock/within.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
@@ -68,7 +69,7 @@ export async function watchPool(options: PoolWatchOptions): Promise<void> {
 }
 
 async function look(pool: PoolConfig, { dataplane, signal }: PoolWatchOptions): Promise<Readiness> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+  const limit = within(signal, PROBE_MS);
   try {
     return await dataplane.probe(pool.dataplane.bridge, limit);
   } catch (error) {
@@ -101,7 +102,7 @@ class NumaNode {
   /** One that cannot be told now stays what it was, lest the devices lose their affinity for a moment. */
   async #ask(pool: PoolConfig, now: number): Promise<void> {
     const { dataplane, signal, logger } = this.#options;
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+    const limit = within(signal, PROBE_MS);
     try {
       const node = await dataplane.numaNode(pool.dataplane.bridge, limit);
       this.#lookedAt = now;

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { Agent } from "node:https";
 import { join } from "node:path";
+import { within } from "../clock/within.ts";
 import { describeThrown } from "../failure/failure.ts";
 
 /** How to reach the API server. */
@@ -75,7 +76,7 @@ export class ApiServer {
     body: object,
     signal: AbortSignal,
   ): Promise<ApiOutcome> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS)]);
+    const limit = within(signal, this.#options.deadlineMs ?? DEADLINE_MS);
     try {
       return judge(await this.#send(method, path, contentType, JSON.stringify(body), limit));
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
+import { within } from "../clock/within.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { ReconcileObserver } from "./reconcile-observer.ts";
 
@@ -21,5 +22,5 @@ const PORT_MS = 8_000;
 /** The signal for the work on one port, or on one listing. */
 export function portSignal(pass: ReconcilePass): AbortSignal {
   pass.observer.progress();
-  return AbortSignal.any([pass.stop, AbortSignal.timeout(PORT_MS)]);
+  return within(pass.stop, PORT_MS);
 }

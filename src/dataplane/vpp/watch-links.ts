@@ -1,4 +1,5 @@
 import type { Clock } from "../../clock/clock.ts";
+import { within } from "../../clock/within.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../vpp-api/connection.ts";
 import { ANY_INDEX, dumpInterfaces, interfaceEvent, wantInterfaceEvents } from "../../vpp-api/messages.ts";
@@ -45,7 +46,7 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const over = AbortSignal.any([signal, connection.lost]);
-  const limited = () => AbortSignal.any([over, AbortSignal.timeout(LIMIT_MS)]);
+  const limited = () => within(over, LIMIT_MS);
   const rows = (sw_if_index: number) =>
     connection.dump(dumpInterfaces, { sw_if_index, name_filter_valid: false, name_filter: "" }, limited());
   const { promise: broken, reject } = Promise.withResolvers<never>();

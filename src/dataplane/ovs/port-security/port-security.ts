@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../../../clock/clock.ts";
+import { within } from "../../../clock/within.ts";
 import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
 import { bridgeSocket } from "../../../openflow/bridge-socket.ts";
@@ -245,7 +246,7 @@ export class PortSecurity {
     if (state.again) return true;
     state.again = true;
     const { logger } = this.#options;
-    const signal = AbortSignal.any([AbortSignal.timeout(RESTORE_LIMIT_MS), this.#closing.signal]);
+    const signal = within(this.#closing.signal, RESTORE_LIMIT_MS);
     try {
       const { changed, complete } = await this.#inTurn(bridge, signal, (connection) => {
         state.again = false;
