@@ -48,6 +48,11 @@ describe("configuration file", () => {
       `${MINIMAL}statusPage: { enabled: true, address: 0.0.0.0 }\n`,
       /line 9, key statusPage\.address: must be a loopback address.*kubectl port-forward/,
     ],
+    [
+      "an API server behind a path",
+      `${MINIMAL}events: { apiServer: "https://api.example/k8s/clusters/c1" }\n`,
+      /line 9, key events\.apiServer: must be https:\/\/host:port and nothing else/,
+    ],
     ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key/],
     [
       "an unknown nested key",

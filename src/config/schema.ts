@@ -154,6 +154,9 @@ export const daemonConfigSchema = z
           ),
         apiServer: z
           .url({ protocol: /^https$/ })
+          .refine((url) => URL.parse(url)?.href === `${URL.parse(url)?.origin}/`, {
+            error: "must be https://host:port and nothing else: a path is not asked for",
+          })
           .optional()
           .describe("API server; that of the environment (`KUBERNETES_SERVICE_HOST`) where it is left out."),
         serviceAccountDirectory: absolutePath
