@@ -111,8 +111,8 @@ export class LiveConfig {
     while (!signal.aborted) {
       await this.#look();
       const poll = new AbortController();
-      const slept = clock.sleep(pollMs, AbortSignal.any([signal, poll.signal]));
-      // Both sleeps reject for one reason only, that nobody waits for them any more.
+      const slept = clock.sleep(pollMs, poll.signal);
+      // Closing counts as a change. Both sleeps reject for one reason only, that nobody waits for them any more.
       await Promise.race([this.#changed.promise, slept.catch(() => undefined)]);
       poll.abort();
       await clock.sleep(SETTLE_MS, signal).catch(() => undefined);

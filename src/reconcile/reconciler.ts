@@ -124,6 +124,7 @@ export class Reconciler {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    this.#wake.abort();
     this.#files.close();
     await this.#sockets.close();
     await this.#loop;
@@ -144,9 +145,8 @@ export class Reconciler {
     const { clock, context } = this.#options;
     const left = (rested: number) => context.config.reclaim.intervalSeconds * 1000 - rested;
     for (let rested = 0; left(rested) > 0 && !this.#stop.signal.aborted; rested += NAP_MS) {
-      const disturbed = AbortSignal.any([this.#stop.signal, this.#wake.signal]);
-      await clock.sleep(Math.min(NAP_MS, left(rested)), disturbed).catch(() => undefined);
-      if (this.#wake.signal.aborted) await this.#attend();
+      await clock.sleep(Math.min(NAP_MS, left(rested)), this.#wake.signal).catch(() => undefined);
+      if (this.#wake.signal.aborted && !this.#stop.signal.aborted) await this.#attend();
     }
   }
 
