@@ -278,6 +278,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const silentGuests = new SilentGuests({
     ...repair,
     afterMs: () => live.current.reconnectSilentAfterSeconds * 1000,
+    onFailed: (ports) => reconciler.disturbed(ports),
   });
   silentGuests.start();
   undo.defer(() => silentGuests.close());

@@ -132,6 +132,19 @@ describe("a VM whose guest is never heard", () => {
     expect(made.length).toBe(7);
   });
 
+  it("is told of where its port could not be made again", async () => {
+    await attached();
+    await bound();
+    const failed: string[] = [];
+    const guests = rig.silentGuests(AFTER_MS, { onFailed: (ports) => failed.push(...ports) });
+    await looks(guests);
+    rig.switches.one.portError = "no more memory";
+    rig.now += AFTER_MS;
+    await guests.look();
+    expect(made).toEqual([PORT]);
+    expect(failed).toEqual([PORT]);
+  });
+
   it("waits while its switch does not answer", async () => {
     await attached();
     await bound();

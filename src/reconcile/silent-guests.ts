@@ -11,6 +11,8 @@ export interface SilentGuestsOptions extends Omit<ReconcilePass, "stop"> {
   readonly clock: Clock;
   /** Milliseconds after which a guest's port is made anew for the first time; 0 for never. */
   readonly afterMs: () => number;
+  /** Hears of ports that could not be made anew: they are missing, and a look at them must follow. */
+  readonly onFailed: (ports: readonly string[]) => void;
 }
 
 /** A port of a VM whose guest has never been heard. */
@@ -88,7 +90,8 @@ export class SilentGuests {
       const silence = this.#silent.get(port);
       if (silence !== undefined) this.#silent.set(port, { ...silence, tries: silence.tries + 1 });
     }
-    await reconnectPorts(pass, silent);
+    const failed = await reconnectPorts(pass, silent);
+    if (failed.size > 0) this.#options.onFailed([...failed]);
   }
 
   #forgetAllBut(ports: ReadonlySet<string>): void {

@@ -23,6 +23,8 @@ export interface ReconcilerWishes {
   /** Kubelet's list, which has the daemon's own pod alone, is read. */
   readonly onList?: () => void;
   readonly observer?: Partial<ReconcileObserver>;
+  /** A silent guest's port could not be made anew. */
+  readonly onFailed?: (ports: readonly string[]) => void;
 }
 
 /** Records and directories of a node with two pools, each with a switch in memory, for tests of the reconciler. */
@@ -127,7 +129,8 @@ export class ReconcilerRig {
 
   /** @param afterMs see {@link SilentGuests} */
   silentGuests(afterMs: number, wishes: ReconcilerWishes = {}): SilentGuests {
-    return new SilentGuests({ ...this.#repair(wishes), afterMs: () => afterMs });
+    const { onFailed = () => undefined } = wishes;
+    return new SilentGuests({ ...this.#repair(wishes), afterMs: () => afterMs, onFailed });
   }
 
   #repair(wishes: ReconcilerWishes) {
