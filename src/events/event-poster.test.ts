@@ -164,6 +164,20 @@ describe("events", () => {
     await posted(1);
   });
 
+  it("of namespaces that go are told of once, though others are taken in between", async () => {
+    for (let pod = 0; pod < 5; pod++) {
+      poster.post(
+        about(`vm-${pod}`, { regarding: { kind: "Pod", namespace: "gone", name: `vm-${pod}`, uid: "" } }),
+      );
+      poster.post(about(`vm-${pod}`));
+    }
+    await until(() => poster.counts.failed === 5 && poster.counts.posted === 5);
+    expect(logged.map(({ msg }) => msg)).toEqual([
+      "Kubernetes events are not taken",
+      "Kubernetes events are taken again",
+    ]);
+  });
+
   it("wait in a bounded queue while the server is silent; the oldest make room", async () => {
     api.illnesses.push({ kind: "silent" });
     poster.post(about("first"));

@@ -63,6 +63,8 @@ const PACE_MS = 200;
 const BURST = 25;
 /** Before each try of one write after its first. */
 const RETRIES_MS = [1_000, 5_000, 30_000] as const;
+/** Between two lines in the log that events are not taken. */
+const COMPLAINT_MS = 10 * 60_000;
 /** How often series are looked at that have something to tell. */
 const TICK_MS = 5_000;
 
@@ -81,7 +83,9 @@ export class EventPoster {
   #more = Promise.withResolvers<void>();
   #tokens = BURST;
   #tokensAt: number;
-  #isRefused = false;
+  /** Whether the last that the log has is that events are not taken. */
+  #hasComplained = false;
+  #quietUntil = Number.NEGATIVE_INFINITY;
 
   constructor(options: EventPosterOptions) {
     this.#options = options;
@@ -245,14 +249,18 @@ export class EventPoster {
     series.told = count;
     series.toldAt = clock.now();
     series.isQueued = false;
-    if (this.#isRefused) logger.info("Kubernetes events are taken again");
-    this.#isRefused = false;
+    if (this.#hasComplained) logger.info("Kubernetes events are taken again");
+    this.#hasComplained = false;
   }
 
-  /** Once, until they are taken again. */
+  /** Once until they are taken again, and not for each event whose namespace goes while others are taken. */
   #tell(reason: string): void {
-    if (!this.#isRefused) this.#options.logger.warn({ reason }, "Kubernetes events are not taken");
-    this.#isRefused = true;
+    const { clock, logger } = this.#options;
+    const now = clock.now();
+    if (this.#hasComplained || now < this.#quietUntil) return;
+    logger.warn({ reason }, "Kubernetes events are not taken");
+    this.#hasComplained = true;
+    this.#quietUntil = now + COMPLAINT_MS;
   }
 }
 
