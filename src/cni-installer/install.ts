@@ -36,7 +36,7 @@ export async function installExecutable(installation: Installation): Promise<str
   const path = join(directory, EXECUTABLE);
   for (let left = TRIES; ; left--) {
     try {
-      const before = await readPlainFile(path);
+      const before = await readInPlace(path);
       await removeTemporaries(directory);
       if (typeof before === "object" && isSame(before, content)) return `${path} is there already`;
       await replaceFile(path, content, {
@@ -61,7 +61,7 @@ export async function uninstallExecutable(directory: string): Promise<string> {
   const path = join(directory, EXECUTABLE);
   try {
     await removeTemporaries(directory);
-    const found = await readPlainFile(path);
+    const found = await readInPlace(path);
     if (found === undefined) return `${path} is not there`;
     if (found === "other" || !isOwnExecutable(found.content)) {
       return `${path} is not ours and stays`;
@@ -73,13 +73,23 @@ export async function uninstallExecutable(directory: string): Promise<string> {
   }
 }
 
+/** A file that may not be read can be replaced all the same: the installer is root without any capability. */
+async function readInPlace(path: string): ReturnType<typeof readPlainFile> {
+  try {
+    return await readPlainFile(path);
+  } catch (error) {
+    if (systemCode(error) === "EACCES") return "other";
+    throw error;
+  }
+}
+
 function isSame(found: { content: Buffer; uid: number; mode: number }, content: Buffer): boolean {
   return found.content.equals(content) && found.mode === MODE && found.uid === process.geteuid?.();
 }
 
 function insteadOf(before: Awaited<ReturnType<typeof readPlainFile>>): string {
   if (before === undefined) return "";
-  if (before === "other") return ", instead of something that was no plain file";
+  if (before === "other") return ", instead of something that was no plain file, or not to be read";
   const whose = isOwnExecutable(before.content) ? "another release's" : "a file that was not ours";
   return `, instead of ${whose} (sha256 ${digestOf(before.content)})`;
 }

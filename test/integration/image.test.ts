@@ -1,4 +1,4 @@
-import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
@@ -179,6 +179,9 @@ describe("a container of the image", () => {
 
   it("installs the CNI executable on the node, as root without any capability", async () => {
     const directory = await mkdtemp(join(run.directory, "cni-bin-"));
+    // What is there may be anybody's, and not to be read.
+    await writeFile(join(directory, "kube-vhostuser"), "", { mode: 0o600 });
+    await chown(join(directory, "kube-vhostuser"), KUBEVIRT, KUBEVIRT);
     const mounts = [{ from: directory, to: "/host/opt/cni/bin" }];
     const args = [`${HOME}/cni-installer/main.mjs`];
     const { stdout, stderr } = await containers.runToEnd({ rootfs, args, uid: 0, mounts });
