@@ -1,4 +1,5 @@
 import { Failure } from "../failure/failure.ts";
+import { parseCniArgs } from "../names/cni-args.ts";
 import { isInterfaceName } from "../names/interface-name.ts";
 import type { Delegate } from "./delegate.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
@@ -77,14 +78,4 @@ function badVariable(name: string, value: string): Failure {
     where: "environment",
     fix: "the CNI specification says which characters it may have",
   });
-}
-
-/** `K=V;K2=V2` (CNI conventions); pairs without `=` are left out, as the reference library does with unknown ones. */
-function parseCniArgs(text: string): Readonly<Record<string, string>> {
-  const args: Record<string, string> = Object.create(null);
-  for (const pair of text.split(";")) {
-    const at = pair.indexOf("=");
-    if (at > 0) args[pair.slice(0, at)] = pair.slice(at + 1);
-  }
-  return args;
 }

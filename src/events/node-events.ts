@@ -1,3 +1,4 @@
+import { parseCniArgs } from "../names/cni-args.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { NodeEvent, Regarding } from "./event.ts";
 
@@ -162,18 +163,11 @@ export class NodeEvents {
   }
 }
 
-/** The pod that a runtime names (CNI conventions, `CNI_ARGS`); undefined where it names none. */
-function podOf(args: string): Regarding | undefined {
-  const value = (key: string) =>
-    args
-      .split(";")
-      .find((pair) => pair.startsWith(`${key}=`))
-      ?.slice(key.length + 1) ?? "";
-  const name = value("K8S_POD_NAME");
-  const namespace = value("K8S_POD_NAMESPACE");
-  return name === "" || namespace === ""
-    ? undefined
-    : { kind: "Pod", namespace, name, uid: value("K8S_POD_UID") };
+/** The pod that a runtime names; undefined where it names none. */
+function podOf(cniArgs: string): Regarding | undefined {
+  const args = parseCniArgs(cniArgs);
+  const { K8S_POD_NAME: name = "", K8S_POD_NAMESPACE: namespace = "", K8S_POD_UID: uid = "" } = args;
+  return name === "" || namespace === "" ? undefined : { kind: "Pod", namespace, name, uid };
 }
 
 function messageOf(stdout: string): string {
