@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { killAfter } from "../clock/kill-after.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 
 /** It answers in a millisecond. */
@@ -14,8 +15,7 @@ export async function tryExecutable(path: string): Promise<void> {
     stdio: ["ignore", "pipe", "ignore"],
     env: { CNI_COMMAND: "VERSION" },
   });
-  // Not spawn's own timeout: it goes on where the program could not be started, and holds up the end of this one.
-  const limit = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
+  killAfter(child, LIMIT_MS);
   let answer = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     answer = (answer + text).slice(0, 4096);
@@ -27,7 +27,7 @@ export async function tryExecutable(path: string): Promise<void> {
       return resolve(systemCode(error) ?? error.message);
     });
     child.once("close", (code, signal) => resolve(code ?? signal ?? "nothing"));
-  }).finally(() => clearTimeout(limit));
+  });
   if (end === 0 && answer.includes('"supportedVersions"')) return;
   throw new Failure({
     code: "cni-directory-unfit",

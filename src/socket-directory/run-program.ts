@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { killAfter } from "../clock/kill-after.ts";
 
 /** What a program said and how it ended. */
 export interface ProgramEnd {
@@ -20,19 +21,12 @@ export function runProgram(
       // Its messages are read.
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" },
     });
-    // Not spawn's own timeout: where the program could not be started it runs on, and holds up our own end.
-    const limit = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
+    killAfter(child, LIMIT_MS);
     let stderr = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       stderr = (stderr + text).slice(0, 4096);
     });
-    child.once("error", (error) => {
-      clearTimeout(limit);
-      reject(error);
-    });
-    child.once("close", (code) => {
-      clearTimeout(limit);
-      resolve({ code, stderr });
-    });
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code, stderr }));
   });
 }

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { killAfter } from "../../src/clock/kill-after.ts";
 import { Failure, systemCode } from "../../src/failure/failure.ts";
 
 /** How to run a program to its end. */
@@ -43,10 +44,10 @@ export function runProgram(
       env: { ...process.env, ...options.env },
       detached: options.sharesTerminal === false,
       killSignal: "SIGKILL",
-      timeout: limitMs,
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
+    killAfter(child, limitMs);
     child.once("spawn", () => options.onSpawn?.(child.pid ?? -1));
     const stdout = collect(child.stdout, options.onLine);
     const stderr = collect(child.stderr, options.onLine);
