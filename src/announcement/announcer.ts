@@ -61,13 +61,13 @@ export class Announcer {
       }
       const left = new AbortController();
       underWay.set(port, left);
-      const signal = AbortSignal.any([left.signal, this.#closing.signal]);
       const over = () => {
         if (underWay.get(port) === left) underWay.delete(port);
       };
-      this.#track(this.#announce(dataplane, port, signal).then(over));
+      this.#track(this.#announce(dataplane, port, left.signal).then(over));
     };
     const watching = dataplane.watchLinks(onLink, this.#closing.signal);
+    // Closing ends the watch too.
     this.#track(
       watching.then(() => {
         for (const left of underWay.values()) left.abort();

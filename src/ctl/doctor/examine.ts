@@ -1,3 +1,4 @@
+import { within } from "../../clock/within.ts";
 import { openDataplane } from "../../dataplane/open-dataplane.ts";
 import { isSameSwitch } from "../../dataplane/same-switch.ts";
 import { describeThrown } from "../../failure/failure.ts";
@@ -62,7 +63,7 @@ export async function examine(host: CheckedHost, signal: AbortSignal): Promise<r
   const switches = openSwitches(config);
   try {
     for (const { name, check } of NODE_CHECKS) {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS)]);
+      const limit = within(signal, CHECK_MS);
       examined.push({ name, findings: await tried(() => check({ config, switches, host }, limit)) });
     }
   } finally {

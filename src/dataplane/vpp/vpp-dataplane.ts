@@ -1,4 +1,5 @@
 import { systemClock } from "../../clock/clock.ts";
+import { within } from "../../clock/within.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { OneAtATime } from "../../turns/one-at-a-time.ts";
@@ -98,7 +99,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
 
 /** Who helps with a node wants to know which VPP it is; nothing else depends on it. */
 async function logVersion(connection: VppConnection, logger: Logger): Promise<void> {
-  const signal = AbortSignal.any([connection.lost, AbortSignal.timeout(VERSION_MS)]);
+  const signal = within(connection.lost, VERSION_MS);
   const answer = await connection.request(showVersion, {}, signal).catch(() => undefined);
   logger.info({ version: answer?.version ?? "not told" }, "connected to VPP");
 }
