@@ -55,6 +55,8 @@ function counter(
 
 const errors = (code: string) => `vhostuser_errors_total{${ON},source="cni",code="${code}"}`;
 const repairs = (kind: string) => `vhostuser_reconcile_repairs_total{${ON},kind="${kind}"}`;
+const hugepages = (size: string) => `vhostuser_hugepages{${ON},size="${size}"}`;
+const freeHugepages = (size: string) => `vhostuser_hugepages_free{${ON},size="${size}"}`;
 const cni = (verb: string, code: string) =>
   `vhostuser_cni_requests_total{${ON},verb="${verb}",code="${code}"}`;
 const allocations = (outcome: string) =>
@@ -371,34 +373,34 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   },
   VhostuserHugepagesMissing: {
     fires: {
-      [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x30",
-      [`vhostuser_hugepages{${ON},size="1Gi"}`]: "0x30",
+      [hugepages("2Mi")]: "0x30",
+      [hugepages("1Gi")]: "0x30",
     },
     at: 15,
     labels: NODE,
     quiet: [
       {
-        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x30",
-        [`vhostuser_hugepages{${ON},size="1Gi"}`]: "8x30",
+        [hugepages("2Mi")]: "0x30",
+        [hugepages("1Gi")]: "8x30",
       },
     ],
   },
   VhostuserHugepagesUsedUp: {
     fires: {
-      [`vhostuser_hugepages{${ON},size="2Mi"}`]: "512x60",
-      [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "0x60",
+      [hugepages("2Mi")]: "512x60",
+      [freeHugepages("2Mi")]: "0x60",
     },
     at: 40,
     labels: NODE,
     quiet: [
       {
-        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "512x60",
-        [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "1x60",
+        [hugepages("2Mi")]: "512x60",
+        [freeHugepages("2Mi")]: "1x60",
       },
       // Another alert's business.
       {
-        [`vhostuser_hugepages{${ON},size="2Mi"}`]: "0x60",
-        [`vhostuser_hugepages_free{${ON},size="2Mi"}`]: "0x60",
+        [hugepages("2Mi")]: "0x60",
+        [freeHugepages("2Mi")]: "0x60",
       },
     ],
   },
