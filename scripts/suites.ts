@@ -21,7 +21,7 @@ export const SIDE_BY_SIDE: readonly string[] = [
   ...["daemon-crash", "daemon-disturbed", "daemon-upgrade", "device-plugin", "device-plugin-numa", "image"],
   ...["isolation", "isolation-root", "ovs-contract", "ovs-cut-connection", "ovs-database", "ovs-dataplane"],
   ...["ovs-port-security", "ovs-port-settings", "ovs-secured-port", "ovs-switch-sockets", "ovs-without-dpdk"],
-  ...["overlays", "prometheus-rules"],
+  ...["overlays", "overtaken-add", "prometheus-rules"],
   ...["shim-arm64", "shim-build", "shim-sanitized", "sidecar-corpus", "sidecar-domain"],
   ...["status-page", "status-page-browser"],
 ].map((name) => join("test/integration", `${name}.test.ts`));

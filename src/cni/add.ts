@@ -19,9 +19,11 @@ import { addResult } from "./result.ts";
 /**
  * ADD. The record comes first, so that whatever a crash leaves in the switch is known; every later step is
  * undone when one fails. Repeated for the same container, interface and device it mends and answers the same.
+ * @param arrival its place among the ADDs of the node ({@link AddOrder.run})
  */
 export async function add(
   request: AttachmentRequest,
+  arrival: number,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<object> {
@@ -34,7 +36,10 @@ export async function add(
     what: `ADD of interface ${request.interfaceName}`,
     signal,
   };
-  const record = await context.turns.run(turn, () => attach(plan, request, context, signal));
+  const record = await context.turns.run(turn, () => {
+    refuseOvertaken(plan.record, arrival, context);
+    return attach(plan, request, context, signal);
+  });
   context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);
 }
@@ -110,6 +115,17 @@ function refuseCalledOff({ containerId, interfaceName }: PortRecord, { node }: C
     what: `interface ${interfaceName} was detached while its ADD was still running`,
     where: `container ${containerId}`,
     fix: "the port is removed; the runtime may ADD it again",
+  });
+}
+
+/** @throws Failure `called-off` where a newer sandbox's ADD came after this one and has had its turn before it */
+function refuseOvertaken(record: PortRecord, arrival: number, { adds }: CniContext): void {
+  if (adds.take(record.switchSocketPath, arrival)) return;
+  throw new Failure({
+    code: "called-off",
+    what: `interface ${record.interfaceName} belongs to a newer sandbox of the pod, whose ADD came later`,
+    where: `container ${record.containerId}`,
+    fix: "nothing was changed; the runtime has given this sandbox up",
   });
 }
 

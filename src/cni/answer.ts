@@ -71,7 +71,9 @@ async function carryOut(
   switch (command) {
     case "ADD": {
       const request = parseAttachmentRequest(raw);
-      return context.turns.run(turn(request), () => add(request, context, signal));
+      return context.adds.run((arrival) =>
+        context.turns.run(turn(request), () => add(request, arrival, context, signal)),
+      );
     }
     case "DEL": {
       // Deliberately without parsing stdin: a configuration that is gone or broken must not keep a port.

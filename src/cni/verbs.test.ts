@@ -13,6 +13,7 @@ import { portName } from "../names/port-name.ts";
 import { unobserved } from "../reconcile/reconcile-observer.ts";
 import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
+import { AddOrder } from "./add-order.ts";
 import { answer } from "./answer.ts";
 import type { CniContext } from "./cni-context.ts";
 
@@ -58,6 +59,7 @@ async function openDaemonState(): Promise<void> {
   context = {
     node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
     turns: new ContainerTurns(),
+    adds: new AddOrder(),
     clock: systemClock,
     logger: silentLogger,
     holders: {
@@ -237,6 +239,23 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
     expect((await call("DEL", { container: "old" })).exitCode).toBe(0);
     expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+  });
+
+  it("that comes to its end after a newer sandbox's, which came later, leaves the newer one's port alone", async () => {
+    await allocate([DEVICE]);
+    const { holders } = context;
+    const kubelet = Promise.withResolvers<void>();
+    const slow = { ...holders, holds: () => kubelet.promise.then(() => true) };
+    context = { ...context, holders: slow };
+    const old = call("ADD", { container: "old" });
+    context = { ...context, holders };
+    expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
+    kubelet.resolve();
+    expect((await old).json).toMatchObject({ code: 11, msg: expect.stringMatching(/newer sandbox/) });
+    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect(records.ports.list()).toMatchObject([{ containerId: "new", state: "attached" }]);
+    expect((await call("ADD", { container: "newest" })).exitCode).toBe(0);
+    expect([...dataplane.ports.keys()]).toEqual([portName("newest", "net1")]);
   });
 
   it("without a device id takes one that kubelet says the pod holds, another for each interface", async () => {

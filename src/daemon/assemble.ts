@@ -4,6 +4,7 @@ import { ContainerTurns } from "../attachment/container-turns.ts";
 import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
+import { AddOrder } from "../cni/add-order.ts";
 import { answer } from "../cni/answer.ts";
 import type { CniContext } from "../cni/cni-context.ts";
 import { DeviceHolders } from "../cni/device-holders.ts";
@@ -223,6 +224,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const cni: CniContext = {
     node,
     turns,
+    adds: new AddOrder(),
     clock,
     logger,
     holders,

@@ -19,7 +19,8 @@ export const FAILURE_CODES = {
   "unknown-device": "No allocation record holds this device.",
   "attachment-conflict": "The same container and interface is already attached with another device.",
   busy: "An earlier request for the same container is still running.",
-  "called-off": "The interface was detached while its ADD was still running.",
+  "called-off":
+    "The interface was detached, or attached to a newer sandbox, while its ADD was still running.",
   "port-conflict": "A port of this name exists in the switch and is not ours.",
   "bridge-missing": "The bridge does not exist in the switch.",
   "vrf-missing": "The routing table does not exist in the switch.",

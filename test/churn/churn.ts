@@ -27,6 +27,7 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
       await lane.collect(dice.pick(NETWORK_VARIANTS));
       steps.push("GC");
     }
+    lane.node.kubelet.latenessMs = 0;
     await bringUp(lane);
     await agree(lane, shared);
     await checkAll(lane, shared);
@@ -75,6 +76,10 @@ async function disturb(lane: ChurnNode, shared: SharedSwitch, dice: Dice): Promi
   if (fate < 45) {
     await shared.meddle(lane.node.name, dice);
     return "somebody meddled with a port";
+  }
+  if (fate < 57) {
+    lane.node.kubelet.latenessMs = dice.below(600);
+    return "kubelet is slow";
   }
   return "peace";
 }

@@ -49,6 +49,8 @@ export class StandInKubelet {
   readonly allocateCalls: AllocateCall[] = [];
   /** Every GetPreferredAllocation call, over all lives. */
   readonly preferenceCalls: PreferenceCall[] = [];
+  /** Milliseconds by which PodResources answers late, as a node's kubelet does that has too much to do; default 0. */
+  latenessMs = 0;
   readonly #random: () => number;
   readonly #policy: "none" | "single-numa-node";
   readonly #pods = new Map<string, RunningPod>();
@@ -100,6 +102,7 @@ export class StandInKubelet {
       pods: () => [...this.#pods.values()],
       random: this.#random,
       bucket: new TokenBucket({ perSecond: 100, burst: 10 }),
+      latenessMs: () => this.latenessMs,
     });
     await registration.listen();
     this.#life = { manager, registration, podResources };

@@ -1,5 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { type handleUnaryCall, status, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { loadService } from "../../../src/grpc/load-service.ts";
 import { serveUnix, type UnixServer } from "../../../src/grpc/unix-server.ts";
@@ -21,6 +22,8 @@ export interface PodResourcesOptions {
   readonly pods: () => readonly RunningPod[];
   readonly random: () => number;
   readonly bucket: TokenBucket;
+  /** Milliseconds between what an answer says and its arrival. */
+  readonly latenessMs: () => number;
 }
 
 /** Serves kubelet's PodResources v1. */
@@ -69,13 +72,15 @@ function limited<Request>(
   options: PodResourcesOptions,
   answer: (request: Request) => object,
 ): handleUnaryCall<Request, object> {
-  return (call, respond) => {
+  return async (call, respond) => {
     if (!options.bucket.take()) {
       respond({ code: status.RESOURCE_EXHAUSTED, details: "rejected by rate limit" });
       return;
     }
     try {
-      respond(null, answer(call.request));
+      const answered = answer(call.request);
+      if (options.latenessMs() > 0) await delay(options.latenessMs());
+      respond(null, answered);
     } catch (error) {
       respond({ code: status.UNKNOWN, details: (error as Error).message });
     }

@@ -1,0 +1,58 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { ChurnNode, newSandbox } from "../churn/churn-node.ts";
+import { differences } from "../churn/compare.ts";
+import type { NetworkVariant } from "../churn/network-variants.ts";
+import { SharedSwitch } from "../churn/shared-switch.ts";
+import { ClusterNode } from "../cluster/cluster-node.ts";
+import { BRIDGES, startSwitch } from "../cluster/switch.ts";
+import { addNetworkNamespace } from "../lab/network-namespace.ts";
+import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+
+/** From Allocate to the daemon's own question which pod it was for, and then some. */
+const ASKED_MS = 300;
+const ADDRESSED: NetworkVariant = { name: "addressed", addressed: true, keys: {} };
+
+let run: LabRun;
+let node: ClusterNode;
+let shared: SharedSwitch;
+let lane: ChurnNode;
+
+beforeAll(async () => {
+  run = await openLabRun();
+  const ovs = await startSwitch(run, 0);
+  shared = new SharedSwitch(ovs, BRIDGES.a);
+  node = await ClusterNode.start(run, {
+    ...{ name: "n", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket },
+    reclaim: { intervalSeconds: 3_600, graceSeconds: 1 },
+  });
+  lane = new ChurnNode(node, (await addNetworkNamespace(run, "pod")).path, 1_000);
+});
+afterAll(() => run?.close());
+
+it("a killed ADD that waits for a slow kubelet longer than the next sandbox's does not take its port", async () => {
+  node.kubelet.latenessMs = 1_000;
+  const pod = await lane.admit([ADDRESSED]);
+  const [wanted] = pod?.interfaces ?? [];
+  if (pod === undefined || wanted === undefined) throw new Error("kubelet refused the pod");
+  await delay(ASKED_MS);
+  const killed = pod.sandbox.containerId;
+  // It comes while the daemon asks already, and has to wait for the answer after that one.
+  expect(await lane.add(pod, pod.sandbox, wanted, { killAfterMs: 200 })).toMatchObject({
+    exitCode: undefined,
+  });
+  await lane.dropDeviceInfo(pod.sandbox, wanted);
+  pod.sandbox = newSandbox();
+  await delay(800);
+  // This one the daemon need not ask for any more.
+  expect(await lane.add(pod, pod.sandbox, wanted)).toMatchObject({ exitCode: 0 });
+  node.kubelet.latenessMs = 0;
+  const ending = new RegExp(`"verb":"ADD","container":"${killed}"`);
+  await waitUntil(async () => ending.test(await readFile(node.daemonLog, "utf8")), {
+    what: "the killed ADD is over",
+    limitMs: 20_000,
+  });
+  expect(await differences(lane, await shared.view())).toEqual([]);
+});
