@@ -37,6 +37,11 @@ const ENDING: Readonly<Record<string, NodeDisturbance>> = {
 export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
   "daemon frozen": ({ node }, dice) => freeze(node.daemonPid, 200 + dice.below(5_000)),
   "kubelet restarted": ({ churn }, dice) => churn.restartKubelet(dice.below(1_500)),
+  "kubelet slow": async ({ node: { kubelet } }, dice) => {
+    kubelet.latenessMs = 100 + dice.below(1_400);
+    await delay(1_000 + dice.below(4_000));
+    kubelet.latenessMs = 0;
+  },
   "somebody meddled with ports": async ({ node }, dice, shared) => {
     for (let time = 0; time < 3; time++) await shared.meddle(node.name, dice);
   },
