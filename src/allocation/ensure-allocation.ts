@@ -13,17 +13,17 @@ export interface AllocationPlaces {
   readonly deviceInfoDirectory: string;
 }
 
-/** Makes an allocation's directories, or mends their owner and mode; what a pod put into them stays. */
+/**
+ * Makes an allocation's directories, or mends their owner and mode; what a pod put into them stays.
+ * @param signal ends the wait for room
+ */
 export async function ensureAllocationDirectories(
   record: AllocationRecord,
   places: AllocationPlaces,
+  signal?: AbortSignal,
 ): Promise<void> {
-  await ensureSocketDirectories({
-    root: places.root,
-    allocationId: record.id,
-    names: record.devices,
-    ownership: record.ownership,
-  });
+  const { id: allocationId, devices: names, ownership } = record;
+  await ensureSocketDirectories({ root: places.root, allocationId, names, ownership }, { signal });
 }
 
 /** Writes the device-info file of each of `devices`, which are of this allocation. */

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -44,6 +44,24 @@ const deviceInfo = async (device: string) =>
   JSON.parse(
     await readFile(join(places.deviceInfoDirectory, "dp", `vhostuser-sockets-${device}-device.json`), "utf8"),
   );
+
+describe("an Allocate whose caller is gone", () => {
+  it.each(["before it has its directories", "before its record is on disk"])(
+    "%s leaves nothing",
+    async (when) => {
+      const gone = new AbortController();
+      const end = () => gone.abort(new Error("kubelet is gone"));
+      if (when.includes("record")) records.allocations.subscribe(end);
+      const call = allocator(() => configured({}))(["sockets-00001"], gone.signal);
+      if (when.includes("directories")) end();
+      await expect(call).rejects.toThrow("kubelet is gone");
+      expect(records.allocations.list()).toEqual([]);
+      expect((await openRecords(join(top, "records"))).allocations.list()).toEqual([]);
+      expect(await readdir(places.root)).toEqual([]);
+      await expect(deviceInfo("sockets-00001")).rejects.toMatchObject({ code: "ENOENT" });
+    },
+  );
+});
 
 describe("an answered Allocate", () => {
   it("has its device-info file whenever the older allocation of the device is reclaimed", async () => {

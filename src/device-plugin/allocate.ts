@@ -28,14 +28,15 @@ export interface AllocatorOptions {
 /**
  * Answers Allocate for one container: a fresh directory for all its devices, mounted where every node mounts
  * it. Always fresh, also for devices that were given out before, because nobody tells whether the pod that had
- * them is gone; what the older allocation leaves is reclaimed later.
+ * them is gone; what the older allocation leaves is reclaimed later. One whose caller is gone is taken back: recorded
+ * late, it could be taken for newer than that of the pod that got its devices instead.
  */
 export function createAllocator(
   options: AllocatorOptions,
-): (devices: readonly string[]) => Promise<AllocationAnswer> {
+): (devices: readonly string[], signal?: AbortSignal) => Promise<AllocationAnswer> {
   const { places, allocations } = options;
   let sequence = nextSequence(allocations.listWithForeign());
-  return async (devices) => {
+  return async (devices, signal) => {
     const { pool } = options;
     const record: AllocationRecord = {
       id: newAllocationId(),
@@ -52,9 +53,10 @@ export function createAllocator(
     await using undo = new AsyncDisposableStack();
     // What cannot be undone now the reconciler finds; the caller is to hear why Allocate failed.
     undo.defer(() => removeAllocationDirectory(places.root, record.id).catch(() => undefined));
-    await ensureAllocationDirectories(record, places);
+    await ensureAllocationDirectories(record, places, signal).finally(() => signal?.throwIfAborted());
     await allocations.put(record);
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));
+    signal?.throwIfAborted();
     ensureDeviceInfo(record, record.devices, places);
     undo.move();
     options.logger.info(allocationFields(record), "allocated");

@@ -15,5 +15,8 @@ export interface AllocationAnswer {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Answers Allocate for one container, with all its devices of the resource at once. */
-export type Allocate = (deviceIds: readonly string[]) => Promise<AllocationAnswer>;
+/**
+ * Answers Allocate for one container, with all its devices of the resource at once.
+ * @param signal fires when nobody waits for the answer any more; what was made is to be taken back then
+ */
+export type Allocate = (deviceIds: readonly string[], signal: AbortSignal) => Promise<AllocationAnswer>;

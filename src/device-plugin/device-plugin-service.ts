@@ -52,7 +52,7 @@ export function devicePluginService(options: DevicePluginServiceOptions): Untype
         ),
       })),
     })),
-    Allocate: unary(options, (request: WireAllocateRequest) => allocateAll(request, options)),
+    Allocate: unary(options, (request: WireAllocateRequest, signal) => allocateAll(request, options, signal)),
     PreStartContainer: unary(options, async () => ({})),
   };
 }
@@ -60,12 +60,13 @@ export function devicePluginService(options: DevicePluginServiceOptions): Untype
 async function allocateAll(
   request: WireAllocateRequest,
   options: DevicePluginServiceOptions,
+  signal: AbortSignal,
 ): Promise<{ readonly container_responses: readonly object[] }> {
   // All are checked before the first is allocated, so that a bad request leaves nothing behind.
   for (const { devices_ids } of request.container_requests) checkDevices(devices_ids, options);
   const container_responses: object[] = [];
   for (const { devices_ids } of request.container_requests) {
-    container_responses.push(toWire(await options.allocate(devices_ids)));
+    container_responses.push(toWire(await options.allocate(devices_ids, signal)));
   }
   return { container_responses };
 }
@@ -101,13 +102,15 @@ function toWire(answer: AllocationAnswer): object {
   };
 }
 
-/** A handler whose failures reach kubelet as a status with their text, and our log. */
+/** A handler whose failures reach kubelet as a status with their text, and our log; its signal fires when kubelet is gone. */
 function unary<Request, Answer>(
   options: DevicePluginServiceOptions,
-  handle: (request: Request) => Promise<Answer>,
+  handle: (request: Request, signal: AbortSignal) => Promise<Answer>,
 ): handleUnaryCall<Request, Answer> {
   return (call, respond) => {
-    handle(call.request).then(
+    const gone = new AbortController();
+    call.on("cancelled", () => gone.abort(callEnded(options.resource)));
+    handle(call.request, gone.signal).then(
       (answer) => respond(null, answer),
       (error: unknown) => {
         options.logger.error({ err: error, resource: options.resource }, "a call of kubelet failed");
@@ -115,4 +118,13 @@ function unary<Request, Answer>(
       },
     );
   };
+}
+
+function callEnded(resource: string): Failure {
+  return new Failure({
+    code: "kubelet-unavailable",
+    what: "kubelet, or the end of its connection, ended the call before it was answered",
+    where: `resource ${resource}`,
+    fix: "nothing to do: what was made is taken back, and kubelet allocates anew for the pod that comes instead",
+  });
 }

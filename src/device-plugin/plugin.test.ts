@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -217,9 +218,9 @@ describe("a device plugin", () => {
   it("fails a pod's admission with the failure's text, and serves the next pod", async () => {
     let full = true;
     start(new ListedDevices("a-00000"), {
-      allocate: async (ids) => {
+      allocate: async (...call) => {
         if (full) throw new Failure({ code: "directory-unsafe", what: "the root is full", fix: "make room" });
-        return answerNothing(ids);
+        return answerNothing(...call);
       },
     });
     await kubelet.waitForAllocatable(RESOURCE, 1);
@@ -274,6 +275,31 @@ describe("a device plugin", () => {
     answer.resolve();
   });
 
+  it("tells an Allocate that it cuts off, and is closed when that has taken back what it made", async () => {
+    const ends: string[] = [];
+    const asked = Promise.withResolvers<void>();
+    let patiences = 0;
+    const plugin = start(new ListedDevices("a-00000"), {
+      allocate: async (_ids, signal) => {
+        asked.resolve();
+        await once(signal, "abort");
+        await delay(100);
+        ends.push("taken back");
+        throw signal.reason;
+      },
+      clock: {
+        ...systemClock,
+        sleep: (ms, signal) => systemClock.sleep(ms === 2_000 && patiences++ === 0 ? 0 : ms, signal),
+      },
+    });
+    await kubelet.waitForAllocatable(RESOURCE, 1);
+    const admission = kubelet.admitPod(pod("vm", 1));
+    await asked.promise;
+    await plugin.close().then(() => ends.push("closed"));
+    expect((await admission).phase).toBe("Failed");
+    expect(ends).toEqual(["taken back", "closed"]);
+  });
+
   it("closes while kubelet is away, and says so to who waited for it", async () => {
     await kubelet.stop();
     const plugin = start(new ListedDevices("a-00000"));
@@ -285,9 +311,9 @@ describe("a device plugin", () => {
   it("refuses devices that it did not list, an empty and a doubled list, and does not allocate for them", async () => {
     let allocated = 0;
     start(new ListedDevices("a-00000"), {
-      allocate: (ids) => {
+      allocate: (...call) => {
         allocated++;
-        return answerNothing(ids);
+        return answerNothing(...call);
       },
     });
     await kubelet.waitForAllocatable(RESOURCE, 1);

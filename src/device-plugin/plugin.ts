@@ -128,6 +128,8 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
       unsubscribe();
       await watch.close();
       await keeper.close();
+      // Those that were cut off take back what they made, and whoever serves next counts on from what is left.
+      await calls.over(clock, CALL_GRACE_MS);
       ready.reject(
         new Failure({ code: "kubelet-unavailable", what: `the plugin of ${resource} was closed` }),
       );

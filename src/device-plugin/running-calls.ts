@@ -11,8 +11,8 @@ export class RunningCalls {
 
   /** The same, but known to {@link RunningCalls.over} while it runs. */
   track(allocate: Allocate): Allocate {
-    return async (devices) => {
-      const call = allocate(devices);
+    return async (devices, signal) => {
+      const call = allocate(devices, signal);
       this.#running.add(call);
       try {
         return await call;

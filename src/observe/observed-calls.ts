@@ -66,13 +66,13 @@ export function observeCni<
 export function observeAllocations<Answer>(
   metrics: Metrics,
   pool: string,
-  allocate: (devices: readonly string[]) => Promise<Answer>,
-): (devices: readonly string[]) => Promise<Answer> {
+  allocate: (devices: readonly string[], signal?: AbortSignal) => Promise<Answer>,
+): (devices: readonly string[], signal?: AbortSignal) => Promise<Answer> {
   for (const outcome of ["ok", "failed"])
     metrics.zero("vhostuser_allocation_duration_seconds", { pool, outcome });
-  return (devices) =>
+  return (devices, signal) =>
     timed(
-      () => allocate(devices),
+      () => allocate(devices, signal),
       () => "ok",
       (code, seconds) => {
         const outcome = outcomeOf(code);

@@ -113,8 +113,8 @@ export class Observer {
   /** Wraps what answers Allocate for a container of one pool. */
   allocations<Answer>(
     pool: string,
-    allocate: (devices: readonly string[]) => Promise<Answer>,
-  ): (devices: readonly string[]) => Promise<Answer> {
+    allocate: (devices: readonly string[], signal?: AbortSignal) => Promise<Answer>,
+  ): (devices: readonly string[], signal?: AbortSignal) => Promise<Answer> {
     return observeAllocations(this.#metrics, pool, allocate);
   }
 
