@@ -37,8 +37,9 @@ export async function emptyHoard(
   while (hasProgressed && attempts < ATTEMPTS_MAX) {
     hasProgressed = false;
     for (const entry of top.entries(512)) {
-      if (isKept(entry)) continue;
       if (++attempts % SLICE === 0) await nextTurn();
+      // Asked after the pause, in which it may have become one to keep.
+      if (isKept(entry)) continue;
       const path = top.entry(entry.name);
       // An error costs ten times what a removal does: what it was is tried first, and what it has become next time.
       if (goesAway(() => (entry.isDirectory() ? rmdirSync(path) : unlinkSync(path)))) {
@@ -55,7 +56,7 @@ export async function emptyHoard(
         if (below.isDirectory()) goesAway(() => renameSync(from, top.entry(`.hoard-${names++}`)));
         else if (goesAway(() => unlinkSync(from))) removed += 1;
       }
-      if (goesAway(() => rmdirSync(path))) removed += 1;
+      if (!isKept(entry) && goesAway(() => rmdirSync(path))) removed += 1;
     }
   }
   return removed;

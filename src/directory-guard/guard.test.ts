@@ -16,7 +16,7 @@ import {
 } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../clock/clock.ts";
@@ -302,6 +302,37 @@ describe("a pod with root", () => {
       await bindSocket(join(path, "again.sock"));
       await until(async () => (await modeOf(join(path, "again.sock"))) === "775");
     }
+  });
+
+  it("does not cost another interface its directory, which ADD makes while what it filled is emptied", async () => {
+    const directory = await allocate();
+    const top = join(directory, "..");
+    const allocationId = basename(top);
+    const ownership = { owner: 107, group: 1500, mode: 0o2770 };
+    const names = ["net1"];
+    const added = Promise.withResolvers<void>();
+    const add = () => {
+      names.push("net2");
+      ensureSocketDirectories({ root, allocationId, names: ["net2"], ownership }).then(
+        added.resolve,
+        added.reject,
+      );
+    };
+    let isAdded = false;
+    guard = newGuard({
+      namesOf: () => {
+        // It comes when the emptying lets others in.
+        if (!isAdded) setImmediate(add);
+        isAdded = true;
+        return [...names];
+      },
+    });
+    for (let n = 0; n < 1_000; n++) await writeFile(join(top, `f${n}`), "");
+    await guard.start();
+    await added.promise;
+    await until(async () => guard.counts.hoardsEmptied === 1);
+    await guard.close();
+    expect((await readdir(top)).sort()).toEqual(["net1", "net2"]);
   });
 
   it("loses files and no directory while there is no record of its allocation", async () => {

@@ -208,13 +208,21 @@ export class DirectoryGuard {
   }
 
   async #list(place: Place, directory: HeldDirectory): Promise<void> {
-    const names = this.#options.namesOf?.(place.path)?.map(byteName);
-    const isOurs = () => oursAmong(names && new Set(names), place.children);
-    const list = () =>
-      place.level === "root" ? listAllocations(directory) : listAllocation(directory, isOurs());
+    const names = () => {
+      const known = this.#options.namesOf?.(place.path);
+      return known && new Set(known.map(byteName));
+    };
+    const list = () => {
+      if (place.level === "root") return listAllocations(directory);
+      const known = names();
+      return listAllocation(
+        directory,
+        oursAmong(() => known, place.children),
+      );
+    };
     let children = list();
     if (children.isHoard && this.#options.isForeign?.(place.path) !== true) {
-      await this.#clear(place, directory, isOurs());
+      await this.#clear(place, directory, oursAmong(names, place.children));
       children = list();
     }
     this.#take(place, children);

@@ -38,17 +38,19 @@ export function listAllocation(allocation: HeldDirectory, isOurs: (entry: Dirent
 
 /**
  * Tells the directories that the daemon made from what a pod's root put beside them.
- * @param known names by the records; undefined without one, as while Allocate is being answered
+ * @param known names by the records, asked for each directory since ADD may make another at any time; undefined without
+ *   a record, as while Allocate is being answered
  * @param seen names that were there before, which count where there is no record
  */
 export function oursAmong(
-  known: ReadonlySet<string> | undefined,
+  known: () => ReadonlySet<string> | undefined,
   seen: ReadonlyMap<string, unknown>,
 ): (entry: Dirent) => boolean {
   let others = 0;
   return (entry) => {
     if (!entry.isDirectory()) return false;
-    if (known !== undefined) return known.has(entry.name);
+    const names = known();
+    if (names !== undefined) return names.has(entry.name);
     return seen.has(entry.name) || ++others <= ENTRIES_MAX;
   };
 }
