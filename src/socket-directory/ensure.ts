@@ -126,8 +126,8 @@ async function makeUnfinished(
   name: string,
   { clock = systemClock, signal, roomMs = NO_ROOM_MS }: EnsureOptions,
 ): Promise<void> {
-  const deadline = clock.now() + roomMs;
-  for (;;) {
+  // Counted, because the clock may be set back and whoever waits here for kubelet has no other end.
+  for (let waitedMs = 0; ; waitedMs += NO_ROOM_RETRY_MS) {
     try {
       parent.makeEntry(name, UNFINISHED);
       return;
@@ -135,7 +135,7 @@ async function makeUnfinished(
       const code = systemCode(error);
       if (code === "EEXIST") return;
       if (code !== "ENOSPC") throw error;
-      if (clock.now() >= deadline) {
+      if (waitedMs >= roomMs) {
         throw new Failure({
           code: "root-full",
           what: `there is no room for the directory ${JSON.stringify(name)}`,

@@ -14,11 +14,12 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { newAllocationId } from "../names/allocation-id.ts";
 import { ensureSocketDirectories } from "./ensure.ts";
 import { socketPath } from "./layout.ts";
 import { listAllocationDirectories } from "./list.ts";
+import { OpenDirectory } from "./open-directory.ts";
 import { removeAllocationDirectory } from "./remove.ts";
 
 const QEMU = { owner: 107, group: 107, mode: 0o2770 };
@@ -199,5 +200,29 @@ describe("socket paths", () => {
     expect(() => socketPath(`${directory}d`, "net1", "pod ns/a")).toThrow(
       /108 bytes, 107 are allowed \(pod ns\/a\)/,
     );
+  });
+});
+
+describe("a root without room", () => {
+  it("is given up after its time also when the clock is set back meanwhile", async () => {
+    const full = vi.spyOn(OpenDirectory.prototype, "makeEntry").mockImplementation(() => {
+      throw Object.assign(new Error("no room"), { code: "ENOSPC" });
+    });
+    let now = Date.now();
+    let slept = 0;
+    const clock = {
+      now: () => now,
+      sleep: async (ms: number) => {
+        if (slept === 0) now -= 3_600_000;
+        slept += ms;
+        now += ms;
+        if (slept > 60_000) throw new Error("waits on and on");
+      },
+    };
+    const wanted = { root, allocationId: id, names: ["net1"], ownership: QEMU };
+    await expect(
+      ensureSocketDirectories(wanted, { clock }).finally(() => full.mockRestore()),
+    ).rejects.toMatchObject({ code: "root-full" });
+    expect(slept).toBe(10_000);
   });
 });
