@@ -107,20 +107,25 @@ export class RegistrationKeeper {
 
   /** Finds out whether the registration still holds. */
   #judge(sight: SocketSight): void {
-    const { clock, openStreams } = this.#options;
+    const { openStreams } = this.#options;
     if (this.#registeredAt === undefined) return;
     if (sight.own === undefined || sight.own !== this.#ownSocket) this.#expire("own socket was removed");
     else if (sight.kubelet !== this.#tried) this.#expire("kubelet's socket is another one");
-    else if (openStreams() === 0 && clock.now() - this.#registeredAt > TRIAL_MS) {
+    else if (openStreams() === 0 && this.#hasHeld(this.#registeredAt)) {
       this.#expire("kubelet never asked for the device list");
     }
   }
 
   #expire(reason: string): void {
     if (this.#registeredAt === undefined) return;
-    if (this.#options.clock.now() - this.#registeredAt > TRIAL_MS) this.#pauses = 0;
+    if (this.#hasHeld(this.#registeredAt)) this.#pauses = 0;
     this.#registeredAt = undefined;
     this.#options.logger.info({ resource: this.#options.resource, reason }, "registration is void");
+  }
+
+  /** Whether its trial is over; a clock that was set back in it ends it too. */
+  #hasHeld(registeredAt: number): boolean {
+    return Math.abs(this.#options.clock.now() - registeredAt) > TRIAL_MS;
   }
 
   /** Waits for the next attempt; a kubelet.sock that was not tried yet ends the wait. */

@@ -1,0 +1,38 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../clock/clock.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { RegistrationKeeper } from "./registration-keeper.ts";
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-keeper-"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+it("registers anew where kubelet never asked for the list, also when the clock was set back", async () => {
+  const [ownSocket, kubeletSocket] = [join(directory, "own.sock"), join(directory, "kubelet.sock")];
+  await writeFile(kubeletSocket, "");
+  let backMs = 0;
+  const keeper = new RegistrationKeeper({
+    ...{ resource: "vhostuser/sockets", ownSocket, kubeletSocket, logger: silentLogger },
+    listen: async () => {
+      await writeFile(ownSocket, "");
+      return { close: () => rm(ownSocket) };
+    },
+    register: async () => undefined,
+    openStreams: () => 0,
+    clock: { ...systemClock, now: () => Date.now() - backMs },
+  });
+  try {
+    await expect.poll(() => keeper.registrations).toBe(1);
+    // As after a start with a wrong clock.
+    backMs = 3_600_000;
+    keeper.look();
+    await expect.poll(() => keeper.registrations).toBe(2);
+  } finally {
+    await keeper.close();
+  }
+});
