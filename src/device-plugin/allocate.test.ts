@@ -63,6 +63,18 @@ describe("an Allocate whose caller is gone", () => {
   );
 });
 
+describe("an Allocate that fails", () => {
+  it("at the device-info of its second device leaves none of the first", async () => {
+    const inTheWay = "vhostuser-sockets-sockets-00002-device.json";
+    await mkdir(join(places.deviceInfoDirectory, "dp", inTheWay), { recursive: true });
+    const devices = ["sockets-00001", "sockets-00002"];
+    await expect(allocator(() => configured({}))(devices)).rejects.toThrow("EISDIR");
+    expect(records.allocations.list()).toEqual([]);
+    expect(await readdir(places.root)).toEqual([]);
+    expect(await readdir(join(places.deviceInfoDirectory, "dp"))).toEqual([inTheWay]);
+  });
+});
+
 describe("an answered Allocate", () => {
   it("has its device-info file whenever the older allocation of the device is reclaimed", async () => {
     const allocate = allocator(() => configured({}));

@@ -3,6 +3,7 @@ import {
   ensureAllocationDirectories,
   ensureDeviceInfo,
 } from "../allocation/ensure-allocation.ts";
+import { removeAllocation } from "../allocation/remove-allocation.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { allocationFields } from "../logging/fields.ts";
@@ -57,6 +58,8 @@ export function createAllocator(
     await allocations.put(record);
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));
     signal?.throwIfAborted();
+    // First, and with what is there of device-info; whatever keeps that must not keep the record.
+    undo.defer(() => removeAllocation(record, allocations, places).catch(() => undefined));
     ensureDeviceInfo(record, record.devices, places);
     undo.move();
     options.logger.info(allocationFields(record), "allocated");
