@@ -67,5 +67,6 @@ describe("a socket of its owner alone", () => {
     await writeFile(join(path, "in the way"), "");
     await expect(listenPrivately(server, path)).rejects.toThrow();
     expect(await readdir(dirname(path))).toEqual(["x.sock"]);
+    expect(server.listening).toBe(false);
   });
 });

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
  * owner's alone, and renamed into place with its mode already set: never open to others, whatever the umask, and the one
  * of a dead server is replaced in one step. Its directory is made where it is missing.
  * @param path of at most 103 bytes
- * @throws what Node or the system says
+ * @throws what Node or the system says; the server does not listen then
  */
 export async function listenPrivately(server: Server, path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -24,6 +24,10 @@ export async function listenPrivately(server: Server, path: string): Promise<voi
     await listening(server, bound);
     await chmod(bound, 0o600);
     await rename(bound, path);
+  } catch (error) {
+    // Else a program that fails for it would listen on, where nobody finds it, and never end.
+    server.close();
+    throw error;
   } finally {
     await clear().catch(() => undefined);
   }
