@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { renameSync } from "node:fs";
 import {
   chmod,
   chown,
@@ -16,7 +17,7 @@ import {
 } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../clock/clock.ts";
@@ -187,6 +188,23 @@ describe("a directory that is filled", () => {
     await until(async () => (await readdir(directory)).length === 0);
     const touch = spawnSync("touch", [join(directory, "again")], { uid: 107, gid: 107 });
     expect(touch.status).not.toBe(0);
+  });
+
+  it("and then removed and made anew by somebody else is another one, from which nothing was taken", async () => {
+    const directory = await allocate();
+    guard = newGuard({ firstLockMs: 60_000 });
+    await guard.start();
+    for (let n = 0; n <= ENTRIES_MAX; n++) await writeFile(join(directory, `f${n}`), "");
+    await until(async () => guard.counts.hoardsEmptied === 1);
+    renameSync(directory, join(top, "removed"));
+    const ownership = { owner: 107, group: 1500, mode: 0o2770 };
+    await ensureSocketDirectories({
+      ...{ root, allocationId: basename(dirname(directory)), names: ["net1"], ownership },
+    });
+    await bindSocket(join(directory, "vhost.sock"));
+    await until(async () => (await modeOf(join(directory, "vhost.sock"))) === "775");
+    await guard.close();
+    expect([(await lstat(directory)).uid, await modeOf(directory)]).toEqual([107, "2770"]);
   });
 
   it("stays closed when ADD or the reconciler sees to it, and is opened by the next daemon", async () => {

@@ -4,7 +4,7 @@ import type { Background } from "./background.ts";
 import { emptyHoard } from "./empty-hoard.ts";
 import type { HeldDirectory } from "./held-directory.ts";
 import type { InodeStock } from "./inode-stock.ts";
-import { lockDirectory, lockLeftBehind, unlockDirectory } from "./lock-directory.ts";
+import { isLockOf, type Lock, lockDirectory, lockLeftBehind, unlockDirectory } from "./lock-directory.ts";
 import { forgetChanges, hasTaken } from "./note-change.ts";
 import { openPlace, type Place } from "./place.ts";
 
@@ -57,24 +57,29 @@ export class Sanctions {
   /** Locks a directory, and empties it where it is a hoard. @throws what the file system gives; it is not locked then */
   async impose(place: Place, directory: HeldDirectory, offence: Offence): Promise<void> {
     const { background, logger } = this.#options;
-    place.lock = lockDirectory(directory, this.#wanted(place));
+    const lock = lockDirectory(directory, this.#wanted(place));
+    place.lock = lock;
     this.#imposed += 1;
     const lockedMs = this.#nextLockMs(place);
     const emptying = offence === "hoard" ? emptyHoard(directory) : Promise.resolve(0);
     // Before the emptying ends, which may be with an error.
-    background.spawn(this.#unlockLater(place, lockedMs, this.#reasonToStay(offence, place), emptying));
+    background.spawn(this.#unlockLater(place, lock, lockedMs, this.#reasonToStay(offence, place), emptying));
     const removed = await emptying;
     const [allocation] = place.path.split("/");
     const told = { allocation, file: place.path, removed, lockedMs };
     logger.warn(told, SAID[offence]);
   }
 
-  /** Takes over the lock of a killed daemon, which cannot give back what it took. */
+  /**
+   * Takes over the lock of a killed daemon, which cannot give back what it took. Of a directory that was made in the
+   * place of a locked one nothing is to be given back.
+   */
   adopt(place: Place, directory: HeldDirectory): void {
-    if (place.lock !== undefined) return;
-    place.lock = lockLeftBehind(directory, this.#wanted(place));
-    if (place.lock === undefined) return;
-    this.#options.background.spawn(this.#unlockLater(place, this.#nextLockMs(place), () => false));
+    if (place.lock !== undefined && isLockOf(place.lock, directory)) return;
+    const lock = lockLeftBehind(directory, this.#wanted(place));
+    place.lock = lock;
+    if (lock === undefined) return;
+    this.#options.background.spawn(this.#unlockLater(place, lock, this.#nextLockMs(place), () => false));
   }
 
   #wanted(place: Place): DirectoryOwnership | undefined {
@@ -90,6 +95,7 @@ export class Sanctions {
 
   async #unlockLater(
     place: Place,
+    lock: Lock,
     ms: number,
     hasToStay: () => boolean,
     emptying: Promise<unknown> = Promise.resolve(),
@@ -97,18 +103,18 @@ export class Sanctions {
     const { background, look } = this.#options;
     await emptying.catch(() => undefined);
     do await background.sleep(ms);
-    while (!this.#tryUnlock(place, hasToStay) && !background.isOver);
+    while (!this.#tryUnlock(place, lock, hasToStay) && !background.isOver);
     look(place);
   }
 
-  #tryUnlock(place: Place, hasToStay: () => boolean): boolean {
+  #tryUnlock(place: Place, lock: Lock, hasToStay: () => boolean): boolean {
     const { root, background, tell } = this.#options;
     try {
-      if (place.state === "gone") return true;
+      if (place.state === "gone" || place.lock !== lock) return true;
       // All get their directories back when the daemon ends.
       if (!background.isOver && hasToStay()) return false;
       using directory = openPlace(root, place);
-      if (directory !== undefined && place.lock !== undefined) unlockDirectory(directory, place.lock);
+      if (directory !== undefined) unlockDirectory(directory, lock);
       place.lock = undefined;
       forgetChanges(place);
       return true;
