@@ -27,3 +27,21 @@ it("who looks at the status of a switch that is away raises no count of errors, 
   ]);
   expect(await metrics.counts("vhostuser_errors_total")).toMatchObject([{ value: 1 }]);
 });
+
+it("a switch that is closed while it lists its ports is none that answers", async () => {
+  const observed = new ObservedDataplanes(new Metrics());
+  const kept = new MemoryDataplane();
+  const removed = new MemoryDataplane();
+  const listing = Promise.withResolvers<void>();
+  removed.hang = listing.promise;
+  const [stays, goes] = [observed.observe(kept), observed.observe(removed)];
+  await stays.listPorts(soon());
+  const listed = goes.listPorts(soon());
+  await goes.close();
+  listing.resolve();
+  expect(await listed).toEqual([]);
+  expect(observed.downFor()).toEqual(new Map());
+  kept.dead = true;
+  await expect(stays.listPorts(soon())).rejects.toThrow("does not answer");
+  expect(observed.downFor()).toBeUndefined();
+});

@@ -143,7 +143,8 @@ export class ObservedDataplanes {
   async #listPorts(dataplane: Dataplane, signal: AbortSignal): Promise<readonly PortState[]> {
     try {
       const ports = await this.#call("list-ports", () => dataplane.listPorts(signal));
-      this.#remember(dataplane, ports);
+      // Closed meanwhile, it would be remembered for good: nobody lists its ports again.
+      if (this.#open.has(dataplane)) this.#remember(dataplane, ports);
       return ports;
     } catch (error) {
       this.#listed.delete(dataplane);
