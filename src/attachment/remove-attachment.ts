@@ -1,6 +1,6 @@
 import { removeDeviceInfo } from "../device-info/device-info-file.ts";
 import { describeThrown, toFailure } from "../failure/failure.ts";
-import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
 import { distinctDataplanes, type NodeContext } from "./node-context.ts";
 import { withdrawSocket } from "./publish-socket.ts";
 
@@ -57,7 +57,7 @@ export async function removeAttachment(
   const noted = record.state === "detaching" ? undefined : markDetaching(context, name);
   try {
     await removePortAnywhere(context, record.portName, record.pool, signal).finally(() => noted);
-    if (record.settings.socketServer === "switch") {
+    if (record.settings.socketServer === "switch" && !isTakenOver(context, record)) {
       withdrawSocket({ root: context.config.root, ...record });
     }
     // Multus removes it too, unless its DEL was lost.
@@ -67,6 +67,19 @@ export async function removeAttachment(
     return toFailure(error);
   }
   return undefined;
+}
+
+/**
+ * Whether a newer sandbox's attachment has the place of the socket. Its ADD takes an older one's port away beside that
+ * one's DEL, which may hear of the switch later; the record is there before the socket.
+ */
+function isTakenOver({ records }: NodeContext, { containerId, switchSocketPath }: PortRecord): boolean {
+  return records.ports
+    .list()
+    .some(
+      (other) =>
+        other.switchSocketPath === switchSocketPath && other.containerId !== containerId && !isGoing(other),
+    );
 }
 
 /** Notes that an attachment's addresses were given back; its record goes when the port has gone already. */

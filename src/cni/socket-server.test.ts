@@ -1,5 +1,6 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, stat } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { dirname, join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { CniRig, DEVICE } from "../../test/stand-in/cni/cni-rig.ts";
 
@@ -41,5 +42,52 @@ describe("who makes the socket", () => {
     const file = join(rig.top, "devinfo/cni/ns-net-c1_net1");
     await rig.call("ADD", { config: { runtimeConfig: { CNIDeviceInfoFile: file } } });
     expect(JSON.parse(await readFile(file, "utf8"))).toMatchObject({ "vhost-user": { mode: "server" } });
+  });
+});
+
+describe("a socket that the switch makes", () => {
+  let server: Server | undefined;
+  afterEach(() => server?.close());
+
+  it("stays a newer sandbox's where the older one's DEL comes to its end after that one's ADD", async () => {
+    const dataplane = { type: "vpp", bridge: "br0" };
+    rig = await CniRig.open({ pool: { socketServer: "switch", dataplane } });
+    await rig.allocate(DEVICE);
+    const { dataplane: vpp } = rig;
+    await rig.call("ADD", { container: "old" });
+    // Both remove the older port; the DEL, which comes second, has to wait longer.
+    const removals = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const remove = vpp.removePort.bind(vpp);
+    let asked = 0;
+    vpp.removePort = async (name, signal) => {
+      const turn = asked++;
+      begun[turn]?.resolve();
+      await removals[turn]?.promise;
+      return remove(name, signal);
+    };
+    const ensure = vpp.ensurePort.bind(vpp);
+    vpp.ensurePort = async (request, signal) => {
+      server = createServer();
+      await new Promise<void>((resolve) => server?.listen(request.socketPath, resolve));
+      return ensure(request, signal);
+    };
+    const add = rig.call("ADD", { container: "new" });
+    await begun[0]?.promise;
+    const del = rig.call("DEL", { container: "old" });
+    await begun[1]?.promise;
+    removals[0]?.resolve();
+    expect((await add).exitCode).toBe(0);
+    const [record] = rig.records.ports.list();
+    const made = record?.switchSocketPath ?? "";
+    expect((await stat(made)).isSocket()).toBe(true);
+    removals[1]?.resolve();
+    expect((await del).exitCode).toBe(0);
+    expect((await stat(made)).isSocket()).toBe(true);
+    expect(rig.records.ports.list()).toMatchObject([{ containerId: "new", state: "attached" }]);
+    // Its own DEL takes it away.
+    await rig.call("DEL", { container: "new" });
+    await expect(stat(made)).rejects.toMatchObject({ code: "ENOENT" });
+    expect((await stat(dirname(made))).isDirectory()).toBe(true);
   });
 });
