@@ -33,3 +33,20 @@ it("refuses it also where the later one failed: its sandbox is given up all the 
   turn.resolve();
   await done;
 });
+
+it("calls off what had come before the DEL, and only that attachment", async () => {
+  const order = new AddOrder();
+  const turn = Promise.withResolvers<void>();
+  const isOff = (name: string) =>
+    order.run(async (arrival) => {
+      await turn.promise;
+      return order.isCalledOff(name, arrival);
+    });
+  const [one, other] = [isOff("c@net1"), isOff("c@net2")];
+  const { last } = order;
+  const anew = isOff("c@net1");
+  order.callOff("c@net1", last);
+  turn.resolve();
+  expect(await Promise.all([one, other, anew])).toEqual([true, false, false]);
+  expect(await isOff("c@net1")).toBe(false);
+});

@@ -38,7 +38,7 @@ export async function add(
   };
   const record = await context.turns.run(turn, () => {
     refuseOvertaken(plan.record, arrival, context);
-    return attach(plan, request, context, signal);
+    return attach(plan, request, arrival, context, signal);
   });
   context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);
@@ -47,11 +47,13 @@ export async function add(
 async function attach(
   plan: AttachmentPlan,
   request: AttachmentRequest,
+  arrival: number,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<PortRecord> {
   const { node } = context;
-  const earlier = node.records.ports.get(portRecordName(request.containerId, request.interfaceName));
+  const name = portRecordName(request.containerId, request.interfaceName);
+  const earlier = node.records.ports.get(name);
   refuseConflict(plan.record, earlier);
   // Kubelet has said that the pod holds the device: that stays true whatever becomes of this ADD.
   notePod(node.records, plan.record);
@@ -59,6 +61,8 @@ async function attach(
   const repeated = earlier?.state === "attached";
   // An IPAM plugin gives one interface addresses once; what a crash has left of an earlier ADD goes first.
   if (!repeated && earlier !== undefined) await releaseForAnother(earlier, request, context);
+  // From the record on the DEL's mark on it tells.
+  if (context.adds.isCalledOff(name, arrival)) throw calledOff(plan.record);
 
   await using undo = new AsyncDisposableStack();
   const planned = repeated ? repeatedRecord(plan.record, earlier) : plan.record;
@@ -108,9 +112,14 @@ async function noteAttached(record: PortRecord, { node }: CniContext): Promise<v
 }
 
 /** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
-function refuseCalledOff({ containerId, interfaceName }: PortRecord, { node }: CniContext): void {
+function refuseCalledOff(record: PortRecord, { node }: CniContext): void {
+  const { containerId, interfaceName } = record;
   if (node.records.ports.get(portRecordName(containerId, interfaceName))?.state === "attached") return;
-  throw new Failure({
+  throw calledOff(record);
+}
+
+function calledOff({ containerId, interfaceName }: PortRecord): Failure {
+  return new Failure({
     code: "called-off",
     what: `interface ${interfaceName} was detached while its ADD was still running`,
     where: `container ${containerId}`,

@@ -78,10 +78,11 @@ async function carryOut(
     case "DEL": {
       // Deliberately without parsing stdin: a configuration that is gone or broken must not keep a port.
       const target = parseAttachmentTarget(raw.env);
+      const lastAdd = context.adds.last;
       await context.turns.run(
         turn(target),
         () => del(target, raw, context, signal),
-        (busy) => delLater(target, context, busy),
+        (busy) => delLater(target, lastAdd, context, busy),
       );
       return undefined;
     }

@@ -510,6 +510,23 @@ describe("a request whose container is busy with one that hangs", () => {
     expect(dataplane.ports.size).toBe(1);
   });
 
+  it("DEL succeeds, and the ADD that it could not wait for makes nothing where it had not begun", async () => {
+    await allocate([DEVICE]);
+    const { holders } = context;
+    const kubelet = Promise.withResolvers<boolean>();
+    context = { ...context, holders: { ...holders, holds: () => kubelet.promise } };
+    const adding = call("ADD");
+    expect(await call("DEL", { signal: late })).toEqual({ exitCode: 0, json: undefined });
+    kubelet.resolve(true);
+    expect((await adding).json).toMatchObject({
+      code: 11,
+      msg: expect.stringContaining("was detached while"),
+    });
+    expect(states()).toEqual([]);
+    expect(dataplane.ports.size).toBe(0);
+    expect((await call("ADD")).exitCode).toBe(0);
+  });
+
   it("DEL succeeds, and the ADD that it could not wait for takes back what it made", async () => {
     await allocate([DEVICE]);
     const { adding, goOn } = await hangingAdd();
