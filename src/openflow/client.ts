@@ -23,7 +23,11 @@ export function createOpenflowClient(options: OpenflowConnectionOptions): Openfl
     const forget = () => {
       if (current === dialled) current = undefined;
     };
-    dialled.then((connection) => connection.lost.addEventListener("abort", forget), forget);
+    dialled.then(({ lost }) => {
+      // Lost already where what came behind the bridge's greeting was unsound.
+      if (lost.aborted) forget();
+      else lost.addEventListener("abort", forget);
+    }, forget);
     return dialled;
   };
   return {

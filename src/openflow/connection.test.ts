@@ -220,6 +220,18 @@ describe("a connection to a bridge", () => {
     expect((await failureOf(client.connection(soon()))).code).toBe("dataplane-unavailable");
   });
 
+  it("is made anew also where what came behind the greeting was unsound", async () => {
+    const sound = greeting;
+    greeting = Buffer.concat([sound, encodeMessage(VERSION_1_3, MESSAGE.barrierReply, 1, Buffer.alloc(0))]);
+    const client = createOpenflowClient({ path });
+    const first = await client.connection(soon());
+    expect(first.lost.aborted).toBe(true);
+    greeting = sound;
+    const next = await client.connection(soon());
+    await next.exchange([], soon());
+    client.close();
+  });
+
   it("does not let one caller's deadline end the attempt of the others", async () => {
     greeting = Buffer.alloc(0);
     const client = createOpenflowClient({ path });
