@@ -95,6 +95,12 @@ export function removeStaleSocket({ directory, file }: Pick<SwitchSocket, "direc
   removeFile(made.entry(file));
 }
 
+/** Whether there is a socket where the pod looks for it. */
+export function hasSocket(socket: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): boolean {
+  using target = openInterface(socket);
+  return lookAt(target.entry(SOCKET_FILE))?.isSocket() === true;
+}
+
 /** Takes the socket of a port that is gone out of the pod's directory, where there still is one. */
 export function withdrawSocket(socket: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): void {
   using root = openDirectory(socket.root);
@@ -105,7 +111,11 @@ export function withdrawSocket(socket: Pick<SwitchSocket, "root" | "allocationId
   if (lookAt(path)?.isSocket() === true) removeFile(path);
 }
 
-function openInterface({ root, allocationId, interfaceName }: SwitchSocket): OpenDirectory {
+function openInterface({
+  root,
+  allocationId,
+  interfaceName,
+}: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): OpenDirectory {
   using top = openDirectory(root);
   using allocation = top.openEntry(allocationId);
   const target = allocation?.openEntry(interfaceName);

@@ -120,3 +120,31 @@ it("labels the socket itself, before the pod can see it", async () => {
   expect(labelled).toEqual([[true, label, true]]);
   expect((await lstat(inPod)).isSocket()).toBe(true);
 });
+
+it("has VPP, which makes the socket in the pod's directory, make it anew, unless somebody is connected", async () => {
+  const calls: string[] = [];
+  const state = { connected: false };
+  const dataplane: Partial<Dataplane> = {
+    ensurePort: async () => {
+      if (calls.at(-1) !== "ensure") await listen(inPod);
+      calls.push("ensure");
+      return { name, ...state } as PortState;
+    },
+    removePort: async () => {
+      calls.push("remove");
+      return true;
+    },
+  };
+  const pool = { config: { name: "vpp", dataplane: { type: "vpp" } }, dataplane } as unknown as Pool;
+  await ensure(pool);
+  await ensure(pool);
+  expect(calls).toEqual(["ensure", "ensure"]);
+  await rm(inPod);
+  state.connected = true;
+  expect((await ensure(pool)).changes).toBeUndefined();
+  expect(calls).toEqual(["ensure", "ensure", "ensure"]);
+  state.connected = false;
+  expect((await ensure(pool)).changes).toEqual(["the socket of port vhu1 was gone"]);
+  expect(calls.slice(3)).toEqual(["ensure", "remove", "ensure"]);
+  expect((await lstat(inPod)).isSocket()).toBe(true);
+});

@@ -2,7 +2,13 @@ import type { PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { NodeContext, Pool } from "./node-context.ts";
-import { isUnpublished, publishSocket, removeStaleSocket } from "./publish-socket.ts";
+import {
+  hasSocket,
+  isUnpublished,
+  publishSocket,
+  removeStaleSocket,
+  type SwitchSocket,
+} from "./publish-socket.ts";
 
 /**
  * Makes or mends a port whose socket the switch serves, and puts the socket where the pod looks for it. A file
@@ -16,8 +22,9 @@ export async function ensureServedPort(
   allocation: AllocationRecord,
   signal: AbortSignal,
 ): Promise<PortState> {
-  // VPP makes the socket where the pod looks for it, in place of whatever has its name there.
-  if (pool.config.dataplane.type === "vpp") return pool.dataplane.ensurePort(request, signal);
+  if (pool.config.dataplane.type === "vpp") {
+    return ensureInPlace(pool, request, { root: context.config.root, allocationId: allocation.id }, signal);
+  }
   const directory = pool.config.switchSockets;
   if (directory === undefined) {
     throw new Failure({
@@ -60,6 +67,24 @@ export async function ensureServedPort(
     where: `switchSockets: ${directory}`,
     fix: "check that this is where ovs-vswitchd makes its sockets: Open_vSwitch.other_config:vhost-sock-dir",
   });
+}
+
+/**
+ * VPP makes the socket where the pod looks for it, in place of whatever has its name there, and does not tell when it
+ * is gone. Whoever is connected needs it no more, and would lose the port.
+ */
+async function ensureInPlace(
+  { dataplane }: Pool,
+  request: PortRequest,
+  place: Pick<SwitchSocket, "root" | "allocationId">,
+  signal: AbortSignal,
+): Promise<PortState> {
+  const state = await dataplane.ensurePort(request, signal);
+  const { interfaceName } = request.owner;
+  if (state.connected || hasSocket({ ...place, interfaceName })) return state;
+  await dataplane.removePort(request.name, signal);
+  const anew = await dataplane.ensurePort(request, signal);
+  return { ...anew, changes: [`the socket of port ${request.name} was gone`] };
 }
 
 /**
