@@ -19,11 +19,9 @@ import { addResult } from "./result.ts";
 /**
  * ADD. The record comes first, so that whatever a crash leaves in the switch is known; every later step is
  * undone when one fails. Repeated for the same container, interface and device it mends and answers the same.
- * @param arrival its place among the ADDs of the node ({@link AddOrder.run})
  */
 export async function add(
   request: AttachmentRequest,
-  arrival: number,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<object> {
@@ -37,8 +35,8 @@ export async function add(
     signal,
   };
   const record = await context.turns.run(turn, () => {
-    refuseOvertaken(plan.record, arrival, context);
-    return attach(plan, request, arrival, context, signal);
+    refuseOvertaken(plan.record, request, context);
+    return attach(plan, request, context, signal);
   });
   context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);
@@ -47,7 +45,6 @@ export async function add(
 async function attach(
   plan: AttachmentPlan,
   request: AttachmentRequest,
-  arrival: number,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<PortRecord> {
@@ -62,7 +59,7 @@ async function attach(
   // An IPAM plugin gives one interface addresses once; what a crash has left of an earlier ADD goes first.
   if (!repeated && earlier !== undefined) await releaseForAnother(earlier, request, context);
   // From the record on the DEL's mark on it tells.
-  if (context.adds.isCalledOff(name, arrival)) throw calledOff(plan.record);
+  if (context.order.isEndedSince(name, request.raw.startedAtMs)) throw calledOff(plan.record);
 
   await using undo = new AsyncDisposableStack();
   const planned = repeated ? repeatedRecord(plan.record, earlier) : plan.record;
@@ -127,12 +124,12 @@ function calledOff({ containerId, interfaceName }: PortRecord): Failure {
   });
 }
 
-/** @throws Failure `called-off` where a newer sandbox's ADD came after this one and has had its turn before it */
-function refuseOvertaken(record: PortRecord, arrival: number, { adds }: CniContext): void {
-  if (adds.take(record.switchSocketPath, arrival)) return;
+/** @throws Failure `called-off` where a newer sandbox's ADD began after this one and has had its turn before it */
+function refuseOvertaken(record: PortRecord, { raw }: AttachmentRequest, { order }: CniContext): void {
+  if (order.take(record.switchSocketPath, raw.startedAtMs)) return;
   throw new Failure({
     code: "called-off",
-    what: `interface ${record.interfaceName} belongs to a newer sandbox of the pod, whose ADD came later`,
+    what: `interface ${record.interfaceName} belongs to a newer sandbox of the pod, whose ADD began later`,
     where: `container ${record.containerId}`,
     fix: "nothing was changed; the runtime has given this sandbox up",
   });

@@ -1,5 +1,6 @@
 import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
+import { portRecordName } from "../records/port-record.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import type { CniContext } from "./cni-context.ts";
@@ -71,18 +72,16 @@ async function carryOut(
   switch (command) {
     case "ADD": {
       const request = parseAttachmentRequest(raw);
-      return context.adds.run((arrival) =>
-        context.turns.run(turn(request), () => add(request, arrival, context, signal)),
-      );
+      return context.turns.run(turn(request), () => add(request, context, signal));
     }
     case "DEL": {
       // Deliberately without parsing stdin: a configuration that is gone or broken must not keep a port.
       const target = parseAttachmentTarget(raw.env);
-      const lastAdd = context.adds.last;
+      context.order.end(portRecordName(target.containerId, target.interfaceName), raw.startedAtMs);
       await context.turns.run(
         turn(target),
         () => del(target, raw, context, signal),
-        (busy) => delLater(target, lastAdd, context, busy),
+        (busy) => delLater(target, context, busy),
       );
       return undefined;
     }

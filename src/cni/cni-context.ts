@@ -2,15 +2,15 @@ import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
 import type { Logger } from "../logging/logger.ts";
-import type { AddOrder } from "./add-order.ts";
 import type { DeviceHolders } from "./device-holders.ts";
+import type { RequestOrder } from "./request-order.ts";
 
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly node: NodeContext;
   /** The reconciler's too. */
   readonly turns: ContainerTurns;
-  readonly adds: AddOrder;
+  readonly order: RequestOrder;
   /** Which pod holds which of our devices, by kubelet's word. */
   readonly holders: Pick<DeviceHolders, "holds" | "devicesOf">;
   readonly clock: Clock;

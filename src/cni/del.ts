@@ -81,18 +81,10 @@ async function releaseUnrecorded(raw: RawRequest, { logger }: CniContext): Promi
 /**
  * DEL whose turn does not come in time. Only the record can be touched beside the request that hangs: `detaching`,
  * it makes the reconciler remove the port, and an ADD of this very interface fail and take back what it made. One that
- * has not written its record yet is called off.
- * @param lastAdd the last ADD that had come when the DEL did ({@link AddOrder.last})
+ * has not written its record yet knows of the DEL from the {@link RequestOrder}.
  */
-export async function delLater(
-  target: AttachmentTarget,
-  lastAdd: number,
-  context: CniContext,
-  busy: Failure,
-): Promise<void> {
+export async function delLater(target: AttachmentTarget, context: CniContext, busy: Failure): Promise<void> {
   const { containerId, interfaceName } = target;
-  const name = portRecordName(containerId, interfaceName);
-  context.adds.callOff(name, lastAdd);
-  await markDetaching(context.node, name);
+  await markDetaching(context.node, portRecordName(containerId, interfaceName));
   context.logger.warn({ port: portName(containerId, interfaceName), err: busy }, "the port is removed later");
 }

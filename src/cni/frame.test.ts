@@ -12,11 +12,19 @@ describe("frames between shim and daemon", () => {
     expect(request?.stdin.toString()).toBe('{""}');
   });
 
+  it("knows when a caller began, and one of version 1 not", () => {
+    expect(parseRequestFrame(Buffer.from("kube-vhostuser-cni 2 4711 0 2\n{}"))).toMatchObject({
+      startedAtMs: 4711,
+      delegates: true,
+    });
+    expect(parseRequestFrame(WHOLE)).toMatchObject({ startedAtMs: undefined, delegates: false });
+  });
+
   it.each([
     ["a foreign protocol", "GET / HTTP/1.1\r\n"],
     ["an endless first line", "k".repeat(100)],
     ["a size over the bound", "kube-vhostuser-cni 1 0 9999999\n"],
-    ["a newer protocol", "kube-vhostuser-cni 3 0 0\n"],
+    ["a newer protocol", "kube-vhostuser-cni 3 0 0 0\n"],
     ["more than announced", "kube-vhostuser-cni 1 0 0\nx"],
   ])("refuses %s", (_name, text) => {
     expect(() => parseRequestFrame(Buffer.from(text))).toThrow(/malformed/);

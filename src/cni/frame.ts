@@ -6,7 +6,7 @@ import type { DelegateCall, DelegateReply } from "./delegate.ts";
 const HEADER_MAX = 80;
 const ENVIRONMENT_MAX = 64 * 1024;
 const STDIN_MAX = 1024 * 1024;
-const REQUEST = /^kube-vhostuser-cni ([12]) (\d{1,7}) (\d{1,7})$/;
+const REQUEST = /^kube-vhostuser-cni (?:1|2 (?<started>\d{1,15})) (?<environment>\d{1,7}) (?<stdin>\d{1,7})$/;
 const REPLY_MAX = 1024 * 1024;
 const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 
@@ -14,6 +14,8 @@ const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 export interface RequestFrame {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
+  /** When the shim began, in milliseconds of the system's monotonic clock; one of version 1 does not tell. */
+  readonly startedAtMs: number | undefined;
   /** Whether the shim can be asked to run plugins: it speaks version 2. */
   readonly delegates: boolean;
 }
@@ -25,8 +27,9 @@ export interface RequestFrame {
 export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
   const match = firstLine(bytes, REQUEST, "a request");
   if (match === undefined) return undefined;
-  const [line, version, ...sizes] = match;
-  const [environmentSize = Number.NaN, stdinSize = Number.NaN] = sizes.map(Number);
+  const [line] = match;
+  const { started, environment, stdin } = match.groups ?? {};
+  const [environmentSize, stdinSize] = [Number(environment), Number(stdin)];
   if (!(environmentSize <= ENVIRONMENT_MAX && stdinSize <= STDIN_MAX))
     throw malformed("a request", "it is too large");
   const environmentEnd = line.length + 1 + environmentSize;
@@ -36,7 +39,8 @@ export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
   return {
     env: parseEnvironment(bytes.toString("utf8", line.length + 1, environmentEnd)),
     stdin: bytes.subarray(environmentEnd, end),
-    delegates: version === "2",
+    startedAtMs: started === undefined ? undefined : Number(started),
+    delegates: started !== undefined,
   };
 }
 

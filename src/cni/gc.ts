@@ -46,6 +46,8 @@ async function collect(
     const record = context.node.records.ports.get(portRecordName(containerId, interfaceName));
     // Detached while we waited for the turn, and perhaps attached anew, of which the runtime's list knows nothing.
     if (record?.createdAt !== createdAt) return;
+    // Nor does it of what was attached after the runtime had made the list, which is before it called.
+    if (context.order.isTakenSince(record.switchSocketPath, raw.startedAtMs)) return;
     const left = await removeAttachment(context.node, record, signal);
     if (left !== undefined) throw left;
     context.logger.info(attachmentFields(record), "collected by GC");

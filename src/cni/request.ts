@@ -6,6 +6,8 @@ import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 
 /** What the shim hands over: the CNI_ environment and stdin, nothing checked yet. */
 export interface RawRequest {
+  /** When the shim began, in milliseconds of the system's monotonic clock. */
+  readonly startedAtMs: number;
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
   /** Runs IPAM plugins; undefined with a CNI executable that cannot. */

@@ -41,7 +41,8 @@ async function begin(
     answer: async (request) => ({ exitCode: 0, stdout: await work(request) }),
   });
   shim = createConnection(socketPath);
-  shim.write(`kube-vhostuser-cni ${options.version ?? 2} 16 2\nCNI_COMMAND=ADD\0{}`);
+  const version = options.version ?? "2 4711";
+  shim.write(`kube-vhostuser-cni ${version} 16 2\nCNI_COMMAND=ADD\0{}`);
 }
 
 /** Reads until this many bytes are there, or the daemon hung up. */

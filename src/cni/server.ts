@@ -1,5 +1,6 @@
 import { createServer, type Socket } from "node:net";
 import { type Clock, systemClock } from "../clock/clock.ts";
+import { monotonicMs } from "../clock/monotonic.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { listenPrivately } from "../private-socket/listen-privately.ts";
@@ -80,13 +81,13 @@ async function serveOne(
     const request = await shim.receiveRequest().finally(onReceived);
     // A caller that ended early made no request; acting on half of one could be wrong.
     if (request === undefined) return;
-    const { env, stdin, delegates } = request;
+    const { env, stdin, delegates, startedAtMs = monotonicMs() } = request;
     const deadline = new WorkDeadline({ ms, clock });
     const delegate = delegates
       ? (call: DelegateCall) => deadline.pauseDuring(() => shim.delegate(call))
       : undefined;
     const result = await options
-      .answer({ env, stdin, delegate }, deadline.signal)
+      .answer({ startedAtMs, env, stdin, delegate }, deadline.signal)
       .finally(() => deadline.close());
     await shim.answer(result);
   } catch (error) {

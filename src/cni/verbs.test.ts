@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { ContainerTurns } from "../attachment/container-turns.ts";
 import { systemClock } from "../clock/clock.ts";
+import { monotonicMs } from "../clock/monotonic.ts";
 import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
@@ -13,9 +14,9 @@ import { portName } from "../names/port-name.ts";
 import { unobserved } from "../reconcile/reconcile-observer.ts";
 import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
-import { AddOrder } from "./add-order.ts";
 import { answer } from "./answer.ts";
 import type { CniContext } from "./cni-context.ts";
+import { RequestOrder } from "./request-order.ts";
 
 const DEVICE = "sockets-00001";
 let top: string;
@@ -59,7 +60,7 @@ async function openDaemonState(): Promise<void> {
   context = {
     node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
     turns: new ContainerTurns(),
-    adds: new AddOrder(),
+    order: new RequestOrder(),
     clock: systemClock,
     logger: silentLogger,
     holders: {
@@ -87,6 +88,8 @@ interface Call {
   readonly config?: object;
   readonly env?: Record<string, string>;
   readonly signal?: AbortSignal;
+  /** Default now. */
+  readonly startedAtMs?: number;
 }
 
 async function call(
@@ -96,6 +99,7 @@ async function call(
   const { container = "c1", ifname = "net1", config = {}, env = {} } = options;
   const result = await answer(
     {
+      startedAtMs: options.startedAtMs ?? monotonicMs(),
       env: {
         CNI_COMMAND: command,
         CNI_CONTAINERID: container,
@@ -258,6 +262,25 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys()]).toEqual([portName("newest", "net1")]);
   });
 
+  it("whose caller outlived its runtime and comes after the newer sandbox's leaves that one's port alone", async () => {
+    await allocate([DEVICE]);
+    const startedAtMs = monotonicMs();
+    expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
+    const late = await call("ADD", { container: "old", startedAtMs });
+    expect(late.json).toMatchObject({ code: 11, msg: expect.stringMatching(/newer sandbox/) });
+    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+  });
+
+  it("that comes after the DEL of its sandbox makes nothing", async () => {
+    await allocate([DEVICE]);
+    const startedAtMs = monotonicMs();
+    await call("DEL");
+    const late = await call("ADD", { startedAtMs });
+    expect(late.json).toMatchObject({ code: 11, msg: expect.stringMatching(/was detached/) });
+    expect(records.ports.list()).toEqual([]);
+    expect((await call("ADD")).exitCode).toBe(0);
+  });
+
   it("without a device id takes one that kubelet says the pod holds, another for each interface", async () => {
     held = ["sockets-00003", "sockets-00002"];
     await allocate(held);
@@ -384,7 +407,11 @@ describe("DEL", () => {
     }
     expect(await call("DEL", { container: "x", env })).toEqual({ exitCode: 0, json: undefined });
     const garbage = await answer(
-      { env: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "net1" }, stdin: Buffer.from("{{{") },
+      {
+        startedAtMs: monotonicMs(),
+        env: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "net1" },
+        stdin: Buffer.from("{{{"),
+      },
       context,
       AbortSignal.timeout(1000),
     );
@@ -622,6 +649,17 @@ describe("other verbs", () => {
     expect((await call("STATUS")).exitCode).toBe(0);
     dataplane.dead = true;
     expect((await call("STATUS")).json).toMatchObject({ code: 50 });
+  });
+
+  it("GC leaves what was attached after it was called", async () => {
+    await allocate([DEVICE]);
+    const startedAtMs = monotonicMs();
+    await call("ADD");
+    const config = { "cni.dev/valid-attachments": [] };
+    expect((await call("GC", { config, startedAtMs })).exitCode).toBe(0);
+    expect(records.ports.list()).toHaveLength(1);
+    expect((await call("GC", { config })).exitCode).toBe(0);
+    expect(records.ports.list()).toEqual([]);
   });
 
   it("GC removes what the runtime does not name, of this network only, and nothing without a list", async () => {

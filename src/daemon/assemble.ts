@@ -4,11 +4,11 @@ import { ContainerTurns } from "../attachment/container-turns.ts";
 import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Clock } from "../clock/clock.ts";
-import { AddOrder } from "../cni/add-order.ts";
 import { answer } from "../cni/answer.ts";
 import type { CniContext } from "../cni/cni-context.ts";
 import { DeviceHolders } from "../cni/device-holders.ts";
 import type { RawRequest } from "../cni/request.ts";
+import { RequestOrder } from "../cni/request-order.ts";
 import { serveCni } from "../cni/server.ts";
 import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
@@ -224,7 +224,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const cni: CniContext = {
     node,
     turns,
-    adds: new AddOrder(),
+    order: new RequestOrder(),
     clock,
     logger,
     holders,

@@ -54,7 +54,7 @@ export async function playDaemon(
   const sockets = new Set<Socket>();
   const serve = async (socket: Socket) => {
     const take = frameReader(socket);
-    const sizes = /^kube-vhostuser-cni 2 (\d+) (\d+)$/;
+    const sizes = /^kube-vhostuser-cni 2 \d+ (\d+) (\d+)$/;
     const first = await take(sizes, 2);
     if (first === undefined) return;
     const [environment = Buffer.alloc(0), stdin = Buffer.alloc(0)] = first.parts;

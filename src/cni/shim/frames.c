@@ -11,8 +11,8 @@
 bool send_request(int fd, const struct request *request, instant deadline)
 {
 	char header[80];
-	int size = snprintf(header, sizeof header, "kube-vhostuser-cni 2 %zu %zu\n", request->environment_size,
-			    request->stdin_size);
+	int size = snprintf(header, sizeof header, "kube-vhostuser-cni 2 %lld %zu %zu\n", (long long)request->started,
+			    request->environment_size, request->stdin_size);
 	return write_all(fd, header, (size_t)size, deadline) &&
 	       write_all(fd, request->environment, request->environment_size, deadline) &&
 	       write_all(fd, request->stdin_bytes, request->stdin_size, deadline);

@@ -4,6 +4,8 @@
 #include "timed-io.h"
 
 struct request {
+	// When the call began.
+	instant started;
 	char environment[ENVIRONMENT_MAX];
 	size_t environment_size;
 	// One byte more, so that the text ends with a NUL and too much of it shows.

@@ -152,7 +152,8 @@ int main(int argc, char **argv)
 	// A runtime gives no arguments.
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return write(STDOUT_FILENO, release, sizeof release - 1) == sizeof release - 1 ? 0 : 1;
-	deadline = now_ms() + CALL_MS;
+	request.started = now_ms();
+	deadline = request.started + CALL_MS;
 	hold_standard_descriptors();
 	reset_signals();
 	command = getenv("CNI_COMMAND");

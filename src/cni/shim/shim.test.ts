@@ -6,6 +6,7 @@ import { compileShim } from "../../../scripts/build/compile-shim.ts";
 import { shimContract } from "../../../test/contract/shim.ts";
 import { SHIM_TIMES } from "../../../test/contract/shim-under-test.ts";
 import { ShimRig } from "../../../test/shim/shim-rig.ts";
+import { monotonicMs } from "../../clock/monotonic.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { serveCni } from "../server.ts";
 
@@ -31,10 +32,13 @@ describe("CNI executable and daemon", () => {
     await using rig = await ShimRig.open({ executable });
     await rig.plugin("ipam", 'cat; echo ":$CNI_COMMAND"; exit 4');
     const seen: unknown[] = [];
+    let begun = 0;
+    const before = Math.floor(monotonicMs());
     const server = await serveCni({
       socketPath: rig.socketPath,
       logger: silentLogger,
-      answer: async ({ env, stdin, delegate }) => {
+      answer: async ({ startedAtMs, env, stdin, delegate }) => {
+        begun = startedAtMs;
         seen.push(env["CNI_IFNAME"], stdin.toString());
         seen.push(await delegate?.({ type: "ipam", env: { CNI_COMMAND: "CHECK" }, stdin: Buffer.from("é") }));
         return { exitCode: 1, stdout: '{"code":7}\n' };
@@ -43,6 +47,8 @@ describe("CNI executable and daemon", () => {
     const ended = await rig.run({ verb: "ADD", env: { CNI_IFNAME: "net1" }, stdin: "{}" });
     await server.close();
     expect(ended).toMatchObject({ code: 1, stdout: '{"code":7}\n' });
+    expect(begun).toBeGreaterThanOrEqual(before);
+    expect(begun).toBeLessThan(monotonicMs());
     expect(seen).toEqual(["net1", "{}", { exitCode: 4, stdout: "é:CHECK\n" }]);
   });
 

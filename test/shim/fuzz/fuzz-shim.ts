@@ -130,9 +130,10 @@ function wrongRequest(
     (sum, [name, value]) => sum + Buffer.byteLength(`${name}=${value}\0`),
     0,
   );
-  const header = Buffer.from(`kube-vhostuser-cni 2 ${blockSize} ${fuzz.stdin.length}\n`);
   for (const chunks of daemon?.received ?? []) {
     const bytes = Buffer.concat(chunks);
+    const [, start = "0"] = /^kube-vhostuser-cni 2 (\d{1,15})/.exec(bytes.toString("latin1", 0, 80)) ?? [];
+    const header = Buffer.from(`kube-vhostuser-cni 2 ${start} ${blockSize} ${fuzz.stdin.length}\n`);
     const stdin = bytes.subarray(header.length + blockSize, header.length + blockSize + fuzz.stdin.length);
     const size = Math.min(header.length, bytes.length);
     if (!bytes.subarray(0, size).equals(header.subarray(0, size))) return `its request began ${show(bytes)}`;

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
 import type { Clock } from "../../../src/clock/clock.ts";
 import { systemClock } from "../../../src/clock/clock.ts";
-import { AddOrder } from "../../../src/cni/add-order.ts";
 import { answer } from "../../../src/cni/answer.ts";
 import type { CniContext } from "../../../src/cni/cni-context.ts";
+import { RequestOrder } from "../../../src/cni/request-order.ts";
 import { type CniServer, serveCni } from "../../../src/cni/server.ts";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { Dataplane } from "../../../src/dataplane/dataplane.ts";
@@ -111,7 +111,7 @@ export class CniRig {
     const context: CniContext = {
       node: { config, records, pools: new Map([[pool.name, { config: pool, dataplane }]]) },
       turns: new ContainerTurns(),
-      adds: new AddOrder(),
+      order: new RequestOrder(),
       clock,
       logger: silentLogger,
       holders: {

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { access, constants } from "node:fs/promises";
 import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
+import { monotonicMs } from "../../../src/clock/monotonic.ts";
 
 /** A verb as a runtime has it executed. */
 export interface ShimRun {
@@ -36,7 +37,8 @@ export async function runShim(run: ShimRun): Promise<ShimEnd> {
   try {
     const environment = Buffer.from(environmentBlock(run.env));
     const stdin = Buffer.from(run.stdin);
-    socket.write(`kube-vhostuser-cni ${run.version ?? 2} ${environment.length} ${stdin.length}\n`);
+    const version = run.version ?? `2 ${Math.floor(monotonicMs())}`;
+    socket.write(`kube-vhostuser-cni ${version} ${environment.length} ${stdin.length}\n`);
     socket.write(environment);
     socket.write(stdin);
     for (;;) {
