@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "../machine/free-port.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
@@ -50,13 +49,4 @@ export async function startImageNode(run: LabRun): Promise<ImageNode> {
     }),
   );
   return { root, files, kubelet, port, pagePort };
-}
-
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const address = listener.address();
-  listener.close();
-  await once(listener, "close");
-  return typeof address === "object" ? (address?.port ?? 0) : 0;
 }

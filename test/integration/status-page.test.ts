@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { NodeStatus } from "../../src/node-status/shape.ts";
@@ -10,11 +8,12 @@ import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch } from "../cluster/switch.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
+import { freePort } from "../machine/free-port.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { jsonOf } from "./ctl-node.ts";
 
 /** The page looks every 2 s; the rest is for a busy machine. */
-const SEEN = { timeout: 20_000 };
+const SEEN = { timeout: 60_000 };
 
 /** The page looks at once when its tab comes to the front. */
 const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
@@ -30,6 +29,7 @@ beforeAll(async () => {
   run = await openLabRun();
   browser = await startChromium();
   ovs = await startSwitch(run, 0);
+  // Known, for the daemon is to have the same in its next life.
   const port = await freePort();
   node = await ClusterNode.start(run, {
     ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket, statusPagePort: port },
@@ -46,16 +46,6 @@ afterAll(async () => {
   await browser?.close();
   await run?.close();
 });
-
-/** One that nobody has now; the daemon is to have the same in its next life. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 const label = (pod: string) => page.locator(`#picture [aria-label*="${pod}"]`).getAttribute("aria-label");
 const freshness = () => page.evaluate("document.body.dataset.state");
