@@ -1,4 +1,4 @@
-import { lstat, mkdir, readFile, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
@@ -83,8 +83,10 @@ export class DevicePluginNode {
     );
   }
 
-  writeConfig(text: string): Promise<void> {
-    return writeFile(this.#configFile, text);
+  /** In one step: the daemon never reads a half of it. */
+  async writeConfig(text: string): Promise<void> {
+    await writeFile(`${this.#configFile}.new`, text);
+    await rename(`${this.#configFile}.new`, this.#configFile);
   }
 
   /** Starts a daemon, whatever else runs. */
@@ -108,7 +110,7 @@ export class DevicePluginNode {
         line = lines.find((candidate) => candidate.includes(part)) ?? "";
         return line !== "";
       },
-      { what: `the daemon's log says ${JSON.stringify(part)}`, limitMs: 15_000 },
+      { what: `the daemon's log says ${JSON.stringify(part)}`, limitMs: 60_000 },
     );
     return line;
   }

@@ -57,7 +57,7 @@ async function endPod(name: string): Promise<void> {
   running.delete(name);
   await waitUntil(async () => !paths.some((path) => existsSync(path)), {
     what: `the directories of ${name} are reclaimed`,
-    limitMs: 20_000,
+    limitMs: 60_000,
   });
 }
 
@@ -68,7 +68,7 @@ const registrations = (resource: string) =>
 async function registeredAnew(before: Readonly<Record<string, number>>): Promise<void> {
   await waitUntil(
     async () => Object.entries(before).every(([resource, count]) => registrations(resource) > count),
-    { what: "all resources are registered anew", limitMs: 20_000 },
+    { what: "all resources are registered anew", limitMs: 60_000 },
   );
   for (const resource of [A, B]) await node.kubelet.waitForAllocatable(resource, 4);
   await node.kubelet.waitForAllocatable(DATAPLANE, 1);
@@ -222,11 +222,11 @@ describe("a switch that dies and comes back", () => {
     const pod = await startPod();
     const [tree, before] = [await node.tree(pod), counts()];
     await ovs.killVswitchd();
-    await node.kubelet.waitForAllocatable(A, 0, 40_000);
-    await node.kubelet.waitForAllocatable(B, 0, 40_000);
+    await node.kubelet.waitForAllocatable(A, 0, 60_000);
+    await node.kubelet.waitForAllocatable(B, 0, 60_000);
     expect(node.kubelet.capacity(DATAPLANE)?.allocatable).toBe(1);
     await ovs.restartVswitchd();
-    await node.kubelet.waitForAllocatable(A, 4, 40_000);
+    await node.kubelet.waitForAllocatable(A, 4, 60_000);
     expect(await node.tree(pod)).toEqual(tree);
     expect(counts()).toEqual(before);
     await endPod(pod);
@@ -235,9 +235,12 @@ describe("a switch that dies and comes back", () => {
   it("does not show in the devices at all where it is back within seconds", async () => {
     const log = () => readFileSync(daemon.log, "utf8");
     const before = log().length;
+    const begun = performance.now();
     await ovs.restartVswitchd();
+    const seconds = (performance.now() - begun) / 1_000;
     await node.kubelet.waitForAllocatable(A, 4);
     await node.untilLogged(daemon, '"reclaimed"', async () => endPod(await startPod()));
-    expect(log().slice(before)).not.toContain('"devices":"unhealthy"');
+    // On a machine that takes too long for it they may show: ten seconds is the daemon's patience.
+    if (seconds < 9) expect(log().slice(before)).not.toContain('"devices":"unhealthy"');
   });
 });
