@@ -66,9 +66,9 @@ async function start(
 
 /** Waits until something of this text is logged. */
 async function says(part: string): Promise<(typeof logged)[number]> {
-  const end = AbortSignal.timeout(10_000);
+  const end = AbortSignal.timeout(30_000);
   const late = Promise.withResolvers<never>();
-  end.addEventListener("abort", () => late.reject(new Error(`not logged within 10 s: ${part}`)));
+  end.addEventListener("abort", () => late.reject(new Error(`not logged within 30 s: ${part}`)));
   for (;;) {
     happened = Promise.withResolvers();
     const found = logged.find(({ msg }) => msg.includes(part));
@@ -210,7 +210,9 @@ describe("a live configuration", () => {
         if (checks++ < 3) throw new Error("the label cannot be set");
       },
     });
-    await writeFile(file, text(5));
+    // At once: a look may come at any time, also between the file's making and its text.
+    await writeFile(`${file}.new`, text(5));
+    await rename(`${file}.new`, file);
     const { reason } = await says("is not taken");
     expect(reason).toContain("the label cannot be set");
     expect([config.current.pools[0]?.capacity, applied]).toEqual([4, []]);
