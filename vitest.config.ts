@@ -7,6 +7,9 @@ if (!process.version.startsWith("v24.")) {
   );
 }
 
+// For machines that are several times slower than ours, or stand still for a while: who waits for so long waits in vain.
+const PATIENCE = { testTimeout: 300_000, hookTimeout: 300_000, expect: { poll: { timeout: 30_000 } } };
+
 // Three suites: unit (no root, no installed parts), integration (one real part: ovsdb-server,
 // OVS-DPDK, libvirt) and lab (the whole flow on two nodes). A fourth, vpp, needs what Debian does not have and is
 // not part of `npm test`: see scripts/test-vpp.ts. Never retried: a flaky test is a bug.
@@ -26,7 +29,9 @@ export default defineConfig({
             "test/bench/**/*.test.ts",
             "test/browser/**/*.test.ts",
           ],
-          testTimeout: 60_000,
+          ...PATIENCE,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
         },
       },
       {
@@ -36,8 +41,7 @@ export default defineConfig({
           // Once for all files: some of them run side by side, and none must meet a program half written.
           globalSetup: ["test/machine/build-programs.ts"],
           fileParallelism: false,
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
+          ...PATIENCE,
         },
       },
       {
@@ -45,8 +49,7 @@ export default defineConfig({
           name: "vpp",
           include: ["test/vpp/**/*.test.ts"],
           fileParallelism: false,
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
+          ...PATIENCE,
         },
       },
       {
@@ -54,8 +57,7 @@ export default defineConfig({
           name: "lab",
           include: ["test/lab/**/*.test.ts"],
           fileParallelism: false,
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
+          ...PATIENCE,
         },
       },
     ],

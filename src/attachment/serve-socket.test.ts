@@ -75,7 +75,7 @@ const ensure = (pool: Pool) =>
     pool,
     { name, owner: { interfaceName: "net1" } } as PortRequest,
     { id, ownership } as AllocationRecord,
-    AbortSignal.timeout(5_000),
+    AbortSignal.timeout(30_000),
   );
 
 it("removes what a killed switch left before the port is made, for a bind that fails hurts the switch", async () => {

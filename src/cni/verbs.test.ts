@@ -119,7 +119,7 @@ async function call(
       ),
     },
     context,
-    options.signal ?? AbortSignal.timeout(5000),
+    options.signal ?? AbortSignal.timeout(30_000),
   );
   return { exitCode: result.exitCode, json: result.stdout === "" ? undefined : JSON.parse(result.stdout) };
 }
@@ -413,7 +413,7 @@ describe("DEL", () => {
         stdin: Buffer.from("{{{"),
       },
       context,
-      AbortSignal.timeout(1000),
+      AbortSignal.timeout(30_000),
     );
     expect(garbage).toEqual({ exitCode: 0, stdout: "" });
     expect(dataplane.ports.size).toBe(0);

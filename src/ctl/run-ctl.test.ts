@@ -73,7 +73,7 @@ async function ctl(...args: readonly string[]) {
     },
     node: "worker-1",
     version: "0.1.0",
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(30_000),
     host: { proc: "/proc", sys: "/sys", kernel: "6.1.0", uid: 0, run: async () => "" },
   });
   return { code, stdout, stderr };
@@ -190,7 +190,7 @@ describe("top that goes on", () => {
     const seen = (part: string, after = 0) =>
       waitUntil(() => tables.slice(after).some((text) => text.includes(part)), {
         what: part,
-        limitMs: 5_000,
+        limitMs: 30_000,
       });
     const running = runCtl({
       ...{ args: ["top", "-n", "0.1", "--socket", socketPath], screen, complain: () => undefined, node: "n" },

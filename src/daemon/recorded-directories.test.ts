@@ -63,7 +63,7 @@ describe("directories by the records", () => {
       ...recordedDirectories(await open()),
     });
     await guard.start();
-    await expect.poll(() => guard.counts.hoardsEmptied, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => guard.counts.hoardsEmptied).toBe(1);
     await guard.close();
     expect(await readdir(join(root, ours))).toEqual(["sockets-00001"]);
     expect(await readdir(join(root, foreign))).toHaveLength(41);

@@ -81,9 +81,9 @@ function start(
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = Date.now() + 10_000;
+  const end = performance.now() + 30_000;
   while (!condition()) {
-    if (Date.now() > end) throw new Error(`not within 10 s: ${what}`);
+    if (performance.now() > end) throw new Error(`not within 30 s: ${what}`);
     await delay(5);
   }
 }
@@ -318,7 +318,7 @@ describe("a device plugin", () => {
     });
     await kubelet.waitForAllocatable(RESOURCE, 1);
     const socket = join(kubelet.paths.pluginDirectory, kubelet.registrations[0]?.endpoint ?? "");
-    const client = await PluginClient.connect(socket, 5_000);
+    const client = await PluginClient.connect(socket, 30_000);
     try {
       for (const [ids, says] of [
         [["a-00000", "b-00007"], 'not on this node: "b-00007"'],

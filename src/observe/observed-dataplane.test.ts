@@ -3,7 +3,7 @@ import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.
 import { Metrics } from "./metrics.ts";
 import { ObservedDataplanes } from "./observed-dataplane.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 
 it("who looks at the status of a switch that is away raises no count of errors, and hears of it", async () => {
   const metrics = new Metrics();

@@ -14,7 +14,7 @@ import { METRICS } from "./declared-metrics.ts";
 import type { ConfigurationView, PluginView, PoolView } from "./node-view.ts";
 import { Observer, type ObserverOptions } from "./observer.ts";
 
-const SIGNAL = AbortSignal.timeout(60_000);
+const SIGNAL = new AbortController().signal;
 const CLOCK: Clock = { ...systemClock, now: () => 1_700_000_000_000 };
 
 let directory: string;

@@ -20,7 +20,7 @@ import {
 } from "./message.ts";
 import { type BridgePort, listPorts, readPorts } from "./port.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 
 async function failureOf(promise: Promise<unknown>): Promise<Failure> {
   const thrown = await promise.then(

@@ -9,7 +9,7 @@ import { Failure } from "../failure/failure.ts";
 import { connectOvsdb, type OvsdbConnection } from "./connection.ts";
 import { JsonStream } from "./json-stream.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 const never = new AbortController().signal;
 
 async function failureOf(promise: Promise<unknown>): Promise<Failure> {

@@ -64,8 +64,8 @@ async function collect(count = 1): Promise<HookManager> {
   const manager = new HookManager({
     hooksDirectory: join(root, "hooks"),
     layout: "nested",
-    collectTimeoutMs: 10_000,
-    callbackDeadlineMs: 5_000,
+    collectTimeoutMs: 30_000,
+    callbackDeadlineMs: 30_000,
   });
   await manager.collect(count);
   return manager;
@@ -96,7 +96,7 @@ function rawCall(socket: string, method: string, request: Buffer): Promise<Buffe
   const client = new Client(`unix://${socket}`, credentials.createInsecure());
   return new Promise<Buffer>((resolve, reject) => {
     const same = (bytes: Buffer) => bytes;
-    const deadline = { deadline: Date.now() + 5_000 };
+    const deadline = { deadline: Date.now() + 30_000 };
     const done = (error: ServiceError | null, bytes?: Buffer) =>
       error === null ? resolve(bytes ?? Buffer.alloc(0)) : reject(error);
     client.makeUnaryRequest(method, same, same, request, deadline, done);

@@ -15,7 +15,7 @@ import { printXml } from "../stand-in/virt-launcher/xml-tree.ts";
 /** What KubeVirt gives a hook sidecar of a VM with dedicated CPUs. */
 const MEMORY_BYTES = 64_000_000;
 const CPU_MILLIS = 200;
-const START_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 60_000;
 const CALL_LIMIT_MS = 60_000;
 const PROGRAM = resolve(import.meta.dirname, "../../dist/sidecar/main.mjs");
 

@@ -36,7 +36,7 @@ export function switchAwayContract(
       const request = portRequest(rig);
       await rig.killSwitch();
       expect(await dataplane.probe(rig.bridges[0], soon())).toMatchObject({ ready: false });
-      const failure = await failureOf(dataplane.ensurePort(request, AbortSignal.timeout(500)));
+      const failure = await failureOf(dataplane.ensurePort(request, AbortSignal.timeout(1_000)));
       // A switch whose configuration lives apart from it takes the request and then does not act on it.
       expect(["dataplane-timeout", "dataplane-unavailable"]).toContain(failure.code);
       await rig.startSwitch();

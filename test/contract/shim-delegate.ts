@@ -10,7 +10,7 @@ import type { ShimRig } from "../shim/shim-rig.ts";
 import type { ShimUnderTest } from "./shim-under-test.ts";
 
 const MIB = 1024 * 1024;
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 40_000;
 
 /** The part of the contract that is about delegations. */
 export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => ShimUnderTest }): void {

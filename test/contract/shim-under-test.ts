@@ -11,5 +11,5 @@ export interface ShimUnderTest {
 /** Macros of shim/bounds.h for the two builds, in milliseconds. */
 export const SHIM_TIMES = {
   usual: { LISTEN_MS: 1500, LISTEN_DEL_MS: 300, RETURN_MS: 3000, RETURN_DEL_MS: 1000, REPEAT_AFTER_MS: 20 },
-  hasty: { STDIN_MS: 300, DELEGATE_MS: 300, DELEGATE_GRACE_MS: 200, CALL_MS: 3000 },
+  hasty: { STDIN_MS: 300, DELEGATE_MS: 300, DELEGATE_GRACE_MS: 200, CALL_MS: 10_000 },
 } as const;

@@ -27,10 +27,10 @@ export async function listenOnSocket(path: string): Promise<SocketListener> {
     return orAborted(promise, giveUp, () => new Error(`${what} ${path} within ${limitMs} ms`));
   };
   return {
-    dialled: async (limitMs = 10_000) => {
+    dialled: async (limitMs = 60_000) => {
       await within(dialled.promise, limitMs, "the switch did not dial");
     },
-    hungUp: async (limitMs = 10_000) => {
+    hungUp: async (limitMs = 60_000) => {
       const socket = await within(dialled.promise, limitMs, "the switch did not dial");
       if (!socket.destroyed) {
         await within(once(socket, "close"), limitMs, "the switch did not hang up");

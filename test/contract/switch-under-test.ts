@@ -37,8 +37,8 @@ export interface SwitchUnderTest {
   close(): Promise<void>;
 }
 
-/** Fires after five seconds, which is far more than a healthy switch needs. */
-export const soon = () => AbortSignal.timeout(5000);
+/** Fires after thirty seconds, which is far more than a healthy switch on a busy machine needs. */
+export const soon = () => AbortSignal.timeout(30_000);
 
 /** A request for the container `c1`, with what a test wants otherwise. */
 export function portRequest(

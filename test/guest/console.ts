@@ -16,7 +16,7 @@ export interface ConsoleOptions {
 
 /** Guests are emulated, and several may boot at once on a busy machine. */
 const BOOT_LIMIT_MS = 120_000;
-const ANSWER_LIMIT_MS = 15_000;
+const ANSWER_LIMIT_MS = 60_000;
 const RETRY_MS = 250;
 
 /**

@@ -115,7 +115,7 @@ async function untilHeld(expected: readonly string[]): Promise<void> {
     },
     {
       what: "addresses and ports are those of living pods",
-      limitMs: 20_000,
+      limitMs: 60_000,
       everyMs: 100,
       detail: () => left,
     },

@@ -95,7 +95,7 @@ async function untilWhole(): Promise<void> {
       last = stdout + stderr;
       return code === 0;
     },
-    { what: "the chain is whole", limitMs: 30_000, everyMs: 200, detail: () => last },
+    { what: "the chain is whole", limitMs: 60_000, everyMs: 200, detail: () => last },
   );
 }
 
@@ -146,7 +146,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await testpmd.sendBursts(4);
     await waitUntil(async () => ((await theInterface()).port?.traffic?.fromGuest.packets ?? 0) >= 128, {
       what: "the switch has counted 128 packets",
-      limitMs: 20_000,
+      limitMs: 60_000,
       everyMs: 500,
     });
   });
@@ -202,7 +202,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     const before = await mended();
     const { portName = "" } = await theInterface();
     await ovs.vsctl("set", "Interface", portName, "mtu_request=4000");
-    await waitUntil(async () => (await mended()) > before, { what: "the repair is told", limitMs: 20_000 });
+    await waitUntil(async () => (await mended()) > before, { what: "the repair is told", limitMs: 60_000 });
     await untilWhole();
   });
 
@@ -274,7 +274,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     // testpmd does not always start its queues again after a switch that was killed; the port is what is tried here.
     await waitUntil(async () => (await brokenLinkNow()) !== "port", {
       what: "the port is back",
-      limitMs: 30_000,
+      limitMs: 60_000,
     });
   });
 
@@ -282,7 +282,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     testpmd.container.kill("SIGKILL");
     await waitUntil(async () => (await theInterface()).port?.connected === false, {
       what: "the switch has noticed",
-      limitMs: 20_000,
+      limitMs: 60_000,
     });
     expect(await brokenAt()).toMatchObject({ link: "connected", verdict: "waiting" });
   });

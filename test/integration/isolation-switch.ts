@@ -54,7 +54,7 @@ export async function startUserSwitch(
   // With --retry and without --no-wait: it is done when the switch has applied the change.
   const vsctl = (...args: string[]) =>
     runOvsTool(directory, "ovs-vsctl", [
-      ...[`--db=unix:${database.databaseSocket}`, "--retry", "--timeout=30", ...args],
+      ...[`--db=unix:${database.databaseSocket}`, "--retry", "--timeout=50", ...args],
     ]);
   const made = vsctl("add-br", user.bridge, "--", "set", "Bridge", user.bridge, "datapath_type=netdev");
   await Promise.race([made, program.died]);

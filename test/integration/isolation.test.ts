@@ -61,7 +61,7 @@ afterEach(async () => {
   for (const pod of attached.splice(0)) await pod.remove();
   await waitUntil(async () => (await node.leftovers()).directories === 0, {
     what: "reclaim after the test",
-    limitMs: 30_000,
+    limitMs: 60_000,
   });
 });
 
@@ -76,12 +76,12 @@ const attach = async () => {
  * try again, as their controllers do.
  */
 async function attachPatiently(): Promise<AttachedPod> {
-  const end = Date.now() + 30_000;
+  const end = performance.now() + 60_000;
   for (;;) {
     try {
       return await attach();
     } catch (error) {
-      if (Date.now() > end) throw error;
+      if (performance.now() > end) throw error;
       await delay(100);
     }
   }
@@ -129,7 +129,7 @@ describe("the daemon with the capabilities that it names and no other", () => {
       `fs.mkdirSync("${pod.directory}/net1/d"); fs.chmodSync("${pod.directory}/net1/d", 0);`,
     );
     await pod.remove();
-    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim", limitMs: 20_000 });
+    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim", limitMs: 60_000 });
     expect(await node.leftovers()).toEqual({ directories: 0, records: 0 });
     expect(await portOf(pod)).toBe("");
   });
@@ -256,7 +256,7 @@ describe("a pod", () => {
     await pod.remove();
     await waitUntil(async () => (await other.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 20_000,
+      limitMs: 60_000,
     });
     await other.stopDaemon();
   });
@@ -286,10 +286,10 @@ describe("a pod", () => {
         ).length;
       const before = await refused();
       await ovs.vsctl("--no-wait", "del-port", await portName(a));
-      await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}`, limitMs: 20_000 });
+      await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}`, limitMs: 60_000 });
       await waitUntil(async () => (await portOf(a)).includes("disconnected"), {
         what: "the port's state",
-        limitMs: 20_000,
+        limitMs: 60_000,
       });
       // Not even root, who may do everything else.
       const code = await new Promise((resolve) => {
@@ -315,7 +315,7 @@ describe("a pod", () => {
     await b.remove();
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 20_000,
+      limitMs: 60_000,
     });
     expect((await lstat("/etc/shadow")).ino).toBe(before.shadow.ino);
     expect((await lstat(ovs.databaseSocket)).isSocket()).toBe(true);
@@ -371,7 +371,7 @@ describe("a pod that fills its directory", () => {
     await a.remove();
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 30_000,
+      limitMs: 60_000,
     });
     const { files, ffree, blocks, bfree } = await statfs(node.root);
     expect([files - ffree, blocks - bfree]).toEqual([1, 0]);
@@ -401,7 +401,7 @@ describe("a pod's root", () => {
     await hog.stop("SIGKILL");
     await waitUntil(async () => (await strays(a)).length <= 16, {
       what: "what it made is removed",
-      limitMs: 20_000,
+      limitMs: 60_000,
     });
     expect(await readFile(node.daemonLog, "utf8")).toContain("filled the directory of its allocation");
     // By the records these two are the pod's, and so they stay as they were.
@@ -410,7 +410,7 @@ describe("a pod's root", () => {
     await a.remove();
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 30_000,
+      limitMs: 60_000,
     });
   });
 
@@ -432,7 +432,7 @@ describe("a pod's root", () => {
     await a.remove();
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 30_000,
+      limitMs: 60_000,
     });
   });
 });
@@ -448,7 +448,7 @@ describe("names from outside", () => {
         const { directories, records } = await node.leftovers();
         return directories + records === 0;
       },
-      { what: "what earlier tests left is gone", limitMs: 30_000 },
+      { what: "what earlier tests left is gone", limitMs: 60_000 },
     );
     const containers = [{ name: "main", resources: { [SOCKETS]: 1 } }];
     const admission = await node.kubelet.admitPod({ ...pod, containers });
@@ -473,7 +473,7 @@ describe("names from outside", () => {
     "sockets-00000\0",
   ])("device id %j is not allocated, and nothing is made", async (id) => {
     const socket = join(node.kubelet.paths.pluginDirectory, pluginSocketName(SOCKETS));
-    const kubelet = await PluginClient.connect(socket, 5_000);
+    const kubelet = await PluginClient.connect(socket, 30_000);
     const before = await outside();
     await expect(kubelet.allocate([id])).rejects.toThrow(/INVALID_ARGUMENT/);
     expect(await outside()).toEqual(before);

@@ -52,7 +52,7 @@ it("a killed ADD that waits for a slow kubelet longer than the next sandbox's do
   const ending = new RegExp(`"verb":"ADD","container":"${killed}"`);
   await waitUntil(async () => ending.test(await readFile(node.daemonLog, "utf8")), {
     what: "the killed ADD is over",
-    limitMs: 20_000,
+    limitMs: 60_000,
   });
   expect(await differences(lane, await shared.view())).toEqual([]);
 });

@@ -118,7 +118,7 @@ describe("a port in OVS-DPDK", () => {
     try {
       const isUp = waitUntil(async () => (await state())?.link === "up" && state(), {
         what: "the link is up",
-        limitMs: 20_000,
+        limitMs: 60_000,
       });
       const up = await Promise.race([isUp, guest.container.died]);
       expect(up).toMatchObject({ link: "up", connected: true, mtu: 2000 });
@@ -127,7 +127,7 @@ describe("a port in OVS-DPDK", () => {
     }
     await waitUntil(async () => (await state())?.connected === false, {
       what: "the guest's end is seen",
-      limitMs: 20_000,
+      limitMs: 60_000,
     });
     expect(await state()).toMatchObject({ link: "down", connected: false });
   });
@@ -136,7 +136,7 @@ describe("a port in OVS-DPDK", () => {
     const { vswitchd } = rig.ovs.pids();
     process.kill(vswitchd, "SIGSTOP");
     try {
-      const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(300)));
+      const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(2_000)));
       expect(failure.code).toBe("dataplane-timeout");
       expect(failure.message).toContain("runs but does not keep up");
       expect(await rig.portNames()).toEqual([]);
@@ -160,7 +160,7 @@ describe("a port in OVS-DPDK", () => {
           async () => (await dataplane.listPorts(soon()))[0]?.socketPath !== portRequest(rig).socketPath,
           {
             what: "the old port is gone from the database",
-            limitMs: 5000,
+            limitMs: 60_000,
           },
         );
         for (let look = 0; look < 5; look += 1) expect(await dataplane.listPorts(soon())).toEqual([]);
@@ -186,7 +186,7 @@ describe("a port in OVS-DPDK", () => {
     try {
       await waitUntil(async () => (await dataplane.listPorts(soon())).length === 0, {
         what: "the database has no port",
-        limitMs: 5000,
+        limitMs: 60_000,
       });
       await dataplane.listPorts(soon());
       expect(removed).toBe(false);
@@ -202,7 +202,7 @@ describe("a port in OVS-DPDK", () => {
     process.kill(vswitchd, "SIGSTOP");
     try {
       const changed = portRequest(rig, { mtu: 3000 });
-      const failure = await failureOf(dataplane.ensurePort(changed, AbortSignal.timeout(300)));
+      const failure = await failureOf(dataplane.ensurePort(changed, AbortSignal.timeout(2_000)));
       expect(failure.code).toBe("dataplane-timeout");
       expect(await rig.portNames()).toEqual([name]);
     } finally {
@@ -212,7 +212,7 @@ describe("a port in OVS-DPDK", () => {
 
   it("is taken back at the deadline when the switch is down, and the failure says so", async () => {
     await rig.killSwitch();
-    const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(300)));
+    const failure = await failureOf(dataplane.ensurePort(portRequest(rig), AbortSignal.timeout(2_000)));
     expect(failure.code).toBe("dataplane-timeout");
     expect(failure.message).toContain("ovs-vswitchd is not running");
     expect(await rig.portNames()).toEqual([]);

@@ -138,7 +138,7 @@ describe("a socket that OVS-DPDK serves", () => {
       });
       await waitUntil(async () => (await dataplane.listPorts(soon()))[0]?.link === "up", {
         what: "the link is up",
-        limitMs: 20_000,
+        limitMs: 60_000,
       });
     } finally {
       await started.close();
@@ -182,14 +182,14 @@ describe("a socket that OVS-DPDK serves", () => {
     try {
       await waitUntil(async () => existsSync(inPod), {
         what: "the first pass makes the port",
-        limitMs: 5_000,
+        limitMs: 60_000,
       });
       const { ino } = await lstat(inPod);
       await rig.killSwitch();
       await rig.startSwitch();
       await waitUntil(async () => (await lstat(inPod)).ino !== ino, {
         what: "the new socket is moved",
-        limitMs: 10_000,
+        limitMs: 60_000,
       });
       expect(await readdir(switchSockets)).toEqual([]);
       await connect("woken");

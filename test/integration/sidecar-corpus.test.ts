@@ -99,7 +99,7 @@ async function validOf(files: readonly string[]): Promise<Set<string>> {
     const batch = files.slice(at, at + BATCH);
     // It fails where one of them doesn't fit, and says of each on stderr whether it does.
     const command = `xmllint --noout --relaxng ${SCHEMA} "$@" 2>&1 || true`;
-    const { stdout } = await runProgram("sh", ["-c", command, "sh", ...batch]);
+    const { stdout } = await runProgram("sh", ["-c", command, "sh", ...batch], { limitMs: 280_000 });
     for (const [, file = ""] of stdout.matchAll(/^(\S+) validates$/gm)) valid.add(basename(file));
   }
   return valid;
@@ -142,7 +142,7 @@ describe("libvirt's own test domains", () => {
       const script = only.map((pair) => `echo ${pair.name}\ndefine ${pair[which]}\n`).join("");
       // Line by line, so that its words of success and of failure come in their order.
       const command = `stdbuf -oL virsh -c '${node.uri}' 2>&1`;
-      const { stdout } = await runProgram("sh", ["-c", command], { input: script, limitMs: 110_000 });
+      const { stdout } = await runProgram("sh", ["-c", command], { input: script, limitMs: 280_000 });
       // virsh repeats its commands, too; a name alone on a line is what `echo` said.
       const [, ...parts] = stdout.split(/^(\S+\.xml)$/m);
       return new Map(

@@ -161,7 +161,7 @@ describe("the target's sidecar", () => {
 
   it("may never get network-info where the mount is constant, as before KubeVirt 1.6.3", async () => {
     const onTarget: Migration["onTarget"] = async ({ pod, guest }) => {
-      const launcher = pod.launcher("1.9", { callbackDeadlineMs: 1_200 });
+      const launcher = pod.launcher("1.9", { callbackDeadlineMs: 6_000 });
       await launcher.collectHooks(1);
       await launcher.prepareMigrationTarget(guest);
     };

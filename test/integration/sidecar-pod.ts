@@ -111,7 +111,7 @@ export async function startSidecarPod(
         kubevirtVersion,
         libvirt,
         domainType: "qemu",
-        collectTimeoutMs: 20_000,
+        collectTimeoutMs: 60_000,
         ...options,
       }),
     publish: (vmi, statuses) => projectNetworkInfo(join(podinfo, "network-info"), networkInfo(vmi, statuses)),

@@ -71,7 +71,7 @@ describe("announcing a guest through VPP's stand-in", () => {
         vpp.setGuest(request({}, "probe").socketPath, false);
         return changes.some(({ link }) => link === "up");
       },
-      { what: "links are watched", limitMs: 5000 },
+      { what: "links are watched", limitMs: 60_000 },
     );
     await dataplane.removePort("probe", soon());
     changes.length = 0;
@@ -79,7 +79,7 @@ describe("announcing a guest through VPP's stand-in", () => {
   const told = (...expected: LinkChange["link"][]) =>
     waitUntil(() => changes.map(({ link }) => link).join() === expected.join(), {
       what: `links were told: ${expected.join()}`,
-      limitMs: 5000,
+      limitMs: 60_000,
       detail: () => JSON.stringify(changes),
     });
   const announce = () => dataplane.announce({ name: PORT, bridge: "20" }, FRAMES, soon());

@@ -104,7 +104,7 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   await peer.guest.waitForPeer(address);
   const pings = await pinging.stop();
   // The guest may be heard before its announcement is written down: a switch floods what it does not know.
-  await waitUntil(() => isAnnounced(target), { what: "the guest is announced", limitMs: 20_000 });
+  await waitUntil(() => isAnnounced(target), { what: "the guest is announced", limitMs: 60_000 });
   return { source, target, downtimeMs, pings };
 }
 

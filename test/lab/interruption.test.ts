@@ -38,7 +38,7 @@ async function startRun(): Promise<InterruptedRun> {
   const [container = -1] = taken.pids;
   const below = await waitUntil(() => descendantsOf(container).length >= 2 && descendantsOf(container), {
     what: "the container's processes run",
-    limitMs: 5_000,
+    limitMs: 60_000,
   });
   const processes = [...taken.pids, ...below].flatMap((pid) => identifyProcess(pid) ?? []);
   return { program, taken, processes };
@@ -50,7 +50,7 @@ async function expectNothingLeft({ taken, processes }: InterruptedRun): Promise<
   const namespaces = async () => (await runProgram("ip", ["netns", "list"])).stdout;
   await waitUntil(() => !existsSync(taken.directory) && !journal() && !processes.some(isRunning), {
     what: `nothing of ${taken.name} is left`,
-    limitMs: 20_000,
+    limitMs: 60_000,
   });
   expect(await namespaces()).not.toContain(taken.name);
 }

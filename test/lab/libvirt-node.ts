@@ -40,7 +40,7 @@ export interface LibvirtNodeOptions {
 
 /** Where all nodes of a run see each other's sockets. */
 const PEERS = "/run/peers";
-const START_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 60_000;
 
 /**
  * Starts the compute container of a pod with a libvirtd of its own. QEMU runs as user 107 with TCG's needs only: no

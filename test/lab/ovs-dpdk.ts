@@ -65,7 +65,7 @@ export async function startOvsDpdk(run: LabRun, options: OvsDpdkOptions): Promis
   const database = await startOvsdbServer(run, { directory });
   const tool = (name: string, ...args: string[]) => runOvsTool(directory, name, args);
   const vsctl = (...args: string[]) =>
-    tool("ovs-vsctl", `--db=unix:${database.databaseSocket}`, "--retry", "--timeout=30", ...args);
+    tool("ovs-vsctl", `--db=unix:${database.databaseSocket}`, "--retry", "--timeout=50", ...args);
   const control = join(directory, "vswitchd.ctl");
   const vswitchdLog = join(directory, "vswitchd.log");
 

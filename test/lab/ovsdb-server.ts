@@ -69,7 +69,7 @@ export async function startOvsdbServer(
   await create();
 
   const vsctl = (...args: string[]) =>
-    runOvsTool(directory, "ovs-vsctl", [`--db=unix:${databaseSocket}`, "--retry", "--timeout=20", ...args]);
+    runOvsTool(directory, "ovs-vsctl", [`--db=unix:${databaseSocket}`, "--retry", "--timeout=50", ...args]);
   const start = async (): Promise<Child> => {
     const program = await startChild(run, {
       name: "ovsdb-server",

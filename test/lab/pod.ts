@@ -58,7 +58,7 @@ export interface Pod {
   close(): Promise<void>;
 }
 
-const START_LIMIT_MS = 10_000;
+const START_LIMIT_MS = 60_000;
 const BUILDER = fileURLToPath(new URL("./container.sh", import.meta.url));
 
 /** Makes a pod; it goes with the run at the latest. */

@@ -100,7 +100,7 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
     stdin: true,
     ...(options.env === undefined ? {} : { env: options.env }),
   });
-  const connectLimitMs = options.connectLimitMs ?? 30_000;
+  const connectLimitMs = options.connectLimitMs ?? 60_000;
   const prompt = openPrompt(container, pod);
   const counts = async () => readCounts(await prompt.ask("show port stats 0", /TX-packets:.*\n/));
   let running = false;
@@ -126,7 +126,7 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
           const now = await counts();
           return now.tx - before.tx >= bursts * BURST_PACKETS ? now : undefined;
         },
-        { what: `testpmd has sent ${bursts} bursts`, limitMs: 10_000, signal: pod.run.cleanup.signal },
+        { what: `testpmd has sent ${bursts} bursts`, limitMs: 60_000, signal: pod.run.cleanup.signal },
       );
     },
     forward: async (mode) => {
@@ -168,7 +168,7 @@ function openPrompt(container: Container, pod: Pod) {
     ask: async (command: string, answer: RegExp) => {
       const from = (await readFile(container.log, "utf8")).length;
       container.stdin?.write(`${command}\n`);
-      return waitFor(answer, 10_000, `testpmd answers "${command}"`, from);
+      return waitFor(answer, 60_000, `testpmd answers "${command}"`, from);
     },
   };
 }

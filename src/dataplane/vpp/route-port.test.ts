@@ -16,7 +16,7 @@ import { addressOf } from "./routing.ts";
 import { SharedViews } from "./shared-views.ts";
 import { readView } from "./view.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 const ROUTING = {
   vrf: 0,
   mac: Buffer.alloc(6, 2),

@@ -7,7 +7,7 @@ import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
 import { createBridge } from "./bridges.ts";
 import { SharedViews } from "./shared-views.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 let directory: string;
 let vpp: VppStandIn;
 let connection: VppConnection;

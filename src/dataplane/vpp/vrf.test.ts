@@ -7,7 +7,7 @@ import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
 import { addTable, dumpTables } from "../../vpp-api/routing-messages.ts";
 import { MAX_TABLES, requireVrf, tableName } from "./vrf.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 
 let directory: string;
 let vpp: VppStandIn;

@@ -11,7 +11,7 @@ import { readView } from "./view.ts";
 import { wirePort } from "./wire-port.ts";
 import { wiringDifferences, wiringOf } from "./wiring.ts";
 
-const soon = () => AbortSignal.timeout(5000);
+const soon = () => AbortSignal.timeout(30_000);
 const BRIDGE = 7;
 const KEEP = 5;
 const ADD = 1;

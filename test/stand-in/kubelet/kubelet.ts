@@ -152,10 +152,10 @@ export class StandInKubelet {
   }
 
   /** Waits until the node reports so many healthy devices. */
-  async waitForAllocatable(resource: string, count: number, deadlineMs = 10_000): Promise<void> {
-    const end = Date.now() + deadlineMs;
+  async waitForAllocatable(resource: string, count: number, deadlineMs = 30_000): Promise<void> {
+    const end = performance.now() + deadlineMs;
     while (this.#life?.manager.capacity(resource)?.allocatable !== count) {
-      if (Date.now() > end) {
+      if (performance.now() > end) {
         const now = this.#life?.manager.capacity(resource)?.allocatable ?? "none";
         throw new Error(`${resource}: ${now} allocatable after ${deadlineMs} ms, ${count} were expected`);
       }

@@ -57,7 +57,7 @@ async function serve(path: string, { versions = ["v1alpha3"], failsInfo = false,
   servers.push(server);
 }
 
-const manager = (layout: "nested" | "flat", collectTimeoutMs = 10_000) =>
+const manager = (layout: "nested" | "flat", collectTimeoutMs = 30_000) =>
   new HookManager({ hooksDirectory: directory, layout, collectTimeoutMs });
 const vmi = { metadata: { name: "a", namespace: "b" }, spec: { domain: { devices: {} } } };
 
