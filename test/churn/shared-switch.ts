@@ -6,6 +6,8 @@ import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
 
 const CALM_MS = 30_000;
+/** After a restart of the switch the daemons give ports back; a slow machine takes its time for it. */
+const RECOVERY_MS = 60_000;
 
 /** The one switch of all nodes of a churn. */
 export class SharedSwitch {
@@ -59,7 +61,7 @@ export class SharedSwitch {
 
   /** Whether it ended so lately, for whatever node's run, that it may lack what the daemons give back to it. */
   get isRecovering(): boolean {
-    return Date.now() - this.#restartedAt < CALM_MS;
+    return Date.now() - this.#restartedAt < RECOVERY_MS;
   }
 
   /** A part of it stands still for a while; nobody asks it anything meanwhile but the nodes. */

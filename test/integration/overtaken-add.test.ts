@@ -33,19 +33,19 @@ beforeAll(async () => {
 afterAll(() => run?.close());
 
 it("a killed ADD that waits for a slow kubelet longer than the next sandbox's does not take its port", async () => {
-  node.kubelet.latenessMs = 1_000;
+  node.kubelet.latenessMs = 3_000;
   const pod = await lane.admit([ADDRESSED]);
   const [wanted] = pod?.interfaces ?? [];
   if (pod === undefined || wanted === undefined) throw new Error("kubelet refused the pod");
   await delay(ASKED_MS);
   const killed = pod.sandbox.containerId;
   // It comes while the daemon asks already, and has to wait for the answer after that one.
-  expect(await lane.add(pod, pod.sandbox, wanted, { killAfterMs: 200 })).toMatchObject({
+  expect(await lane.add(pod, pod.sandbox, wanted, { killAfterMs: 1_000 })).toMatchObject({
     exitCode: undefined,
   });
   await lane.dropDeviceInfo(pod.sandbox, wanted);
   pod.sandbox = newSandbox();
-  await delay(800);
+  await delay(2_400);
   // This one the daemon need not ask for any more.
   expect(await lane.add(pod, pod.sandbox, wanted)).toMatchObject({ exitCode: 0 });
   node.kubelet.latenessMs = 0;
