@@ -126,11 +126,12 @@ function calledOff({ containerId, interfaceName }: PortRecord): Failure {
 
 /** @throws Failure `called-off` where a newer sandbox's ADD began after this one and has had its turn before it */
 function refuseOvertaken(record: PortRecord, { raw }: AttachmentRequest, { order }: CniContext): void {
-  if (order.take(record.switchSocketPath, raw.startedAtMs)) return;
+  const { switchSocketPath, containerId } = record;
+  if (order.take(switchSocketPath, { containerId, startedAtMs: raw.startedAtMs })) return;
   throw new Failure({
     code: "called-off",
     what: `interface ${record.interfaceName} belongs to a newer sandbox of the pod, whose ADD began later`,
-    where: `container ${record.containerId}`,
+    where: `container ${containerId}`,
     fix: "nothing was changed; the runtime has given this sandbox up",
   });
 }

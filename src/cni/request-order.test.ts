@@ -1,16 +1,25 @@
 import { expect, it } from "vitest";
 import { RequestOrder } from "./request-order.ts";
 
-it("gives a socket to no ADD that began before the one that has had it", () => {
+const MINUTE = 60_000;
+const by = (containerId: string, startedAtMs: number) => ({ containerId, startedAtMs });
+
+it("gives a socket to no ADD that began before that of another sandbox which has had it", () => {
   const order = new RequestOrder();
-  expect(order.take("/a", 20)).toBe(true);
-  expect(order.take("/a", 10)).toBe(false);
-  expect(order.take("/b", 10)).toBe(true);
-  expect(order.take("/a", 20)).toBe(true);
-  expect(order.take("/a", 30)).toBe(true);
+  expect(order.take("/a", by("new", 20))).toBe(true);
+  expect(order.take("/a", by("old", 10))).toBe(false);
+  expect(order.take("/b", by("old", 10))).toBe(true);
+  expect(order.take("/a", by("newest", 30))).toBe(true);
   expect(order.isTakenSince("/a", 25)).toBe(true);
   expect(order.isTakenSince("/a", 30)).toBe(false);
   expect(order.isTakenSince("/c", 0)).toBe(false);
+});
+
+it("lets the ADDs of one sandbox come in any order, and counts the latest", () => {
+  const order = new RequestOrder();
+  expect(order.take("/a", by("c", 20))).toBe(true);
+  expect(order.take("/a", by("c", 10))).toBe(true);
+  expect(order.take("/a", by("other", 15))).toBe(false);
 });
 
 it("knows which DEL came last of those that began, whatever order they arrive in", () => {
@@ -24,10 +33,9 @@ it("knows which DEL came last of those that began, whatever order they arrive in
 
 it("forgets what no living caller can be older than", () => {
   const order = new RequestOrder();
-  const minute = 60_000;
-  order.take("/a", 0);
-  order.take("/b", 5 * minute);
-  order.take("/c", 10 * minute);
+  order.take("/a", by("c", 0));
+  order.take("/b", by("c", 5 * MINUTE));
+  order.take("/c", by("c", 10 * MINUTE));
   expect(order.isTakenSince("/a", -1)).toBe(false);
-  expect(order.isTakenSince("/b", minute)).toBe(true);
+  expect(order.isTakenSince("/b", MINUTE)).toBe(true);
 });

@@ -9,40 +9,58 @@ const KEPT_MS = 10 * 60_000;
  * {@link RawRequest.startedAtMs}.
  */
 export class RequestOrder {
-  /** By socket path, the start of the latest ADD that took it. */
-  readonly #taken = new Map<string, number>();
-  /** By name of the attachment's record, the start of its latest DEL. */
-  readonly #ended = new Map<string, number>();
+  /** By socket path, the latest ADD that took it. */
+  readonly #taken = new Map<string, Taker>();
+  /** By name of the attachment's record, its latest DEL. */
+  readonly #ended = new Map<string, Began>();
 
-  /** Notes that an ADD is about to take a socket. @returns false where one that began later has had it */
-  take(socketPath: string, startedAtMs: number): boolean {
-    if (this.isTakenSince(socketPath, startedAtMs)) return false;
-    note(this.#taken, socketPath, startedAtMs);
+  /**
+   * Notes that an ADD is about to take a socket. ADDs of one sandbox do not contradict each other.
+   * @returns false where one of another sandbox that began later has had it
+   */
+  take(socketPath: string, taker: Taker): boolean {
+    if (this.isTakenSince(socketPath, taker.startedAtMs)) {
+      return this.#taken.get(socketPath)?.containerId === taker.containerId;
+    }
+    note(this.#taken, socketPath, taker);
     return true;
   }
 
   /** Whether an ADD has taken a socket that began later than this. */
   isTakenSince(socketPath: string, startedAtMs: number): boolean {
-    return (this.#taken.get(socketPath) ?? Number.NEGATIVE_INFINITY) > startedAtMs;
+    return isSince(this.#taken.get(socketPath), startedAtMs);
   }
 
   /** Notes a DEL, whatever becomes of it: nobody waits for an ADD of the attachment that began before. */
   end(attachment: string, startedAtMs: number): void {
-    if (!this.isEndedSince(attachment, startedAtMs)) note(this.#ended, attachment, startedAtMs);
+    if (!this.isEndedSince(attachment, startedAtMs)) note(this.#ended, attachment, { startedAtMs });
   }
 
   /** Whether a DEL of an attachment has come that began later than this. */
   isEndedSince(attachment: string, startedAtMs: number): boolean {
-    return (this.#ended.get(attachment) ?? Number.NEGATIVE_INFINITY) > startedAtMs;
+    return isSince(this.#ended.get(attachment), startedAtMs);
   }
 }
 
+interface Began {
+  readonly startedAtMs: number;
+}
+
+/** An ADD. */
+interface Taker extends Began {
+  readonly containerId: string;
+}
+
+function isSince(noted: Began | undefined, startedAtMs: number): boolean {
+  return noted !== undefined && noted.startedAtMs > startedAtMs;
+}
+
 /** The map keeps the order of the notes, and with it, near enough, that of their times. */
-function note(times: Map<string, number>, key: string, startedAtMs: number): void {
-  times.delete(key);
-  times.set(key, startedAtMs);
-  for (const [oldest, began] of times) {
-    if (startedAtMs - began < KEPT_MS) break;
-    times.delete(oldest);
+function note<Noted extends Began>(noted: Map<string, Noted>, key: string, latest: Noted): void {
+  noted.delete(key);
+  noted.set(key, latest);
+  for (const [oldest, { startedAtMs }] of noted) {
+    if (latest.startedAtMs - startedAtMs < KEPT_MS) break;
+    noted.delete(oldest);
   }
 }

@@ -271,6 +271,14 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
   });
 
+  it("twice at once is answered alike, whichever began first", async () => {
+    await allocate([DEVICE]);
+    const startedAtMs = monotonicMs();
+    const first = await call("ADD");
+    expect(await call("ADD", { startedAtMs })).toEqual(first);
+    expect(first.exitCode).toBe(0);
+  });
+
   it("that comes after the DEL of its sandbox makes nothing", async () => {
     await allocate([DEVICE]);
     const startedAtMs = monotonicMs();
