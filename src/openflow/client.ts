@@ -1,4 +1,5 @@
 import { orAborted } from "../clock/or-aborted.ts";
+import { whenAborted } from "../clock/when-aborted.ts";
 import { Failure } from "../failure/failure.ts";
 import { connectOpenflow, type OpenflowConnection, type OpenflowConnectionOptions } from "./connection.ts";
 
@@ -23,11 +24,8 @@ export function createOpenflowClient(options: OpenflowConnectionOptions): Openfl
     const forget = () => {
       if (current === dialled) current = undefined;
     };
-    dialled.then(({ lost }) => {
-      // Lost already where what came behind the bridge's greeting was unsound.
-      if (lost.aborted) forget();
-      else lost.addEventListener("abort", forget);
-    }, forget);
+    // Lost already where what came behind the bridge's greeting was unsound.
+    dialled.then(({ lost }) => whenAborted(lost, forget), forget);
     return dialled;
   };
   return {

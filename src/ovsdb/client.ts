@@ -1,3 +1,4 @@
+import { whenAborted } from "../clock/when-aborted.ts";
 import { Failure } from "../failure/failure.ts";
 import { connectOvsdb, type OvsdbConnection } from "./connection.ts";
 import { type Operation, readOutcome, type TransactionOutcome } from "./transaction.ts";
@@ -67,7 +68,7 @@ class Client implements OvsdbClient {
     };
     connecting.then((connection) => {
       this.#onConnected?.();
-      connection.lost.addEventListener("abort", forget);
+      whenAborted(connection.lost, forget);
     }, forget);
     return connecting;
   }

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from "../clock/clock.ts";
 import { orAborted } from "../clock/or-aborted.ts";
+import { whenAborted } from "../clock/when-aborted.ts";
 import { Failure } from "../failure/failure.ts";
 import { connectVpp, type VppConnection } from "./connection.ts";
 
@@ -81,8 +82,7 @@ class Client implements VppClient {
     };
     connecting.then((connection) => {
       // Lost already where what came behind VPP's greeting was unsound.
-      if (connection.lost.aborted) forget();
-      else connection.lost.addEventListener("abort", forget);
+      whenAborted(connection.lost, forget);
       this.#onConnected?.(connection);
     }, forget);
     return connecting;
