@@ -15,15 +15,19 @@ import { SOCKET_FILE } from "../socket-directory/layout.ts";
 import { type OpenDirectory, openDirectory } from "../socket-directory/open-directory.ts";
 import { setSelinuxLabel } from "../socket-directory/selinux-label.ts";
 
+/** Where a pod looks for the socket of an interface. */
+export interface SocketPlace {
+  readonly root: string;
+  readonly allocationId: string;
+  readonly interfaceName: string;
+}
+
 /** The switch's socket, and where a pod is to find it. */
-export interface SwitchSocket {
+export interface SwitchSocket extends SocketPlace {
   /** Where the switch makes its sockets; no pod can write in it. */
   readonly directory: string;
   /** Its name there. */
   readonly file: string;
-  readonly root: string;
-  readonly allocationId: string;
-  readonly interfaceName: string;
   readonly ownership: DirectoryOwnership;
 }
 
@@ -96,13 +100,13 @@ export function removeStaleSocket({ directory, file }: Pick<SwitchSocket, "direc
 }
 
 /** Whether there is a socket where the pod looks for it. */
-export function hasSocket(socket: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): boolean {
+export function hasSocket(socket: SocketPlace): boolean {
   using target = openInterface(socket);
   return lookAt(target.entry(SOCKET_FILE))?.isSocket() === true;
 }
 
 /** Takes the socket of a port that is gone out of the pod's directory, where there still is one. */
-export function withdrawSocket(socket: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): void {
+export function withdrawSocket(socket: SocketPlace): void {
   using root = openDirectory(socket.root);
   using allocation = root.openEntry(socket.allocationId);
   using target = allocation?.openEntry(socket.interfaceName);
@@ -111,11 +115,7 @@ export function withdrawSocket(socket: Pick<SwitchSocket, "root" | "allocationId
   if (lookAt(path)?.isSocket() === true) removeFile(path);
 }
 
-function openInterface({
-  root,
-  allocationId,
-  interfaceName,
-}: Pick<SwitchSocket, "root" | "allocationId" | "interfaceName">): OpenDirectory {
+function openInterface({ root, allocationId, interfaceName }: SocketPlace): OpenDirectory {
   using top = openDirectory(root);
   using allocation = top.openEntry(allocationId);
   const target = allocation?.openEntry(interfaceName);

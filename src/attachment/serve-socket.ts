@@ -7,7 +7,7 @@ import {
   isUnpublished,
   publishSocket,
   removeStaleSocket,
-  type SwitchSocket,
+  type SocketPlace,
 } from "./publish-socket.ts";
 
 /**
@@ -23,7 +23,9 @@ export async function ensureServedPort(
   signal: AbortSignal,
 ): Promise<PortState> {
   if (pool.config.dataplane.type === "vpp") {
-    return ensureInPlace(pool, request, { root: context.config.root, allocationId: allocation.id }, signal);
+    const { root } = context.config;
+    const { interfaceName } = request.owner;
+    return ensureInPlace(pool, request, { root, allocationId: allocation.id, interfaceName }, signal);
   }
   const directory = pool.config.switchSockets;
   if (directory === undefined) {
@@ -76,12 +78,11 @@ export async function ensureServedPort(
 async function ensureInPlace(
   { dataplane }: Pool,
   request: PortRequest,
-  place: Pick<SwitchSocket, "root" | "allocationId">,
+  place: SocketPlace,
   signal: AbortSignal,
 ): Promise<PortState> {
   const state = await dataplane.ensurePort(request, signal);
-  const { interfaceName } = request.owner;
-  if (state.connected || hasSocket({ ...place, interfaceName })) return state;
+  if (state.connected || hasSocket(place)) return state;
   await dataplane.removePort(request.name, signal);
   const anew = await dataplane.ensurePort(request, signal);
   return { ...anew, changes: [`the socket of port ${request.name} was gone`] };

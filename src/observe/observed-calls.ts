@@ -63,16 +63,16 @@ export function observeCni<
 }
 
 /** Counts and times what answers Allocate for a container. */
-export function observeAllocations<Answer>(
+export function observeAllocations<Call extends readonly unknown[], Answer>(
   metrics: Metrics,
   pool: string,
-  allocate: (devices: readonly string[], signal?: AbortSignal) => Promise<Answer>,
-): (devices: readonly string[], signal?: AbortSignal) => Promise<Answer> {
+  allocate: (...call: Call) => Promise<Answer>,
+): (...call: Call) => Promise<Answer> {
   for (const outcome of ["ok", "failed"])
     metrics.zero("vhostuser_allocation_duration_seconds", { pool, outcome });
-  return (devices, signal) =>
+  return (...call) =>
     timed(
-      () => allocate(devices, signal),
+      () => allocate(...call),
       () => "ok",
       (code, seconds) => {
         const outcome = outcomeOf(code);

@@ -214,7 +214,7 @@ describe("/metrics", () => {
   it("counts allocations and hands answers and errors through", async () => {
     const observer = await startObserver();
     const failure = new Failure({ code: "directory-unsafe", what: "a link" });
-    const allocate = observer.allocations("sockets", async (devices) => {
+    const allocate = observer.allocations("sockets", async (devices: readonly string[]) => {
       if (devices.length === 0) throw failure;
       return devices.length;
     });

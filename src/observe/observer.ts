@@ -111,10 +111,10 @@ export class Observer {
   }
 
   /** Wraps what answers Allocate for a container of one pool. */
-  allocations<Answer>(
+  allocations<Call extends readonly unknown[], Answer>(
     pool: string,
-    allocate: (devices: readonly string[], signal?: AbortSignal) => Promise<Answer>,
-  ): (devices: readonly string[], signal?: AbortSignal) => Promise<Answer> {
+    allocate: (...call: Call) => Promise<Answer>,
+  ): (...call: Call) => Promise<Answer> {
     return observeAllocations(this.#metrics, pool, allocate);
   }
 
