@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ChurnNode } from "../churn/churn-node.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
@@ -172,7 +172,10 @@ describe("files that somebody else touches, with an hour to the next pass", () =
     const [name = ""] = await readdir(directory);
     const file = join(directory, name);
     const before = await readFile(file, "utf8");
-    for (const disturb of [() => rm(file), () => rm(file).then(() => writeFile(file, "{}"))]) {
+    const other = join(node.deviceInfoDirectory, "other.json");
+    await writeFile(other, "{}");
+    // Each in one step: what the daemon mended in the middle it would mend twice.
+    for (const disturb of [() => rm(file), () => rename(other, file)]) {
       await disturb();
       await waitUntil(async () => (await readFile(file, "utf8").catch(() => "")) === before, {
         what: "the device-info is back",
@@ -180,18 +183,22 @@ describe("files that somebody else touches, with an hour to the next pass", () =
       });
     }
     const inside = await readdir(pod.hostPath);
-    await rm(pod.hostPath, { recursive: true });
+    const gone = join(dirname(pod.hostPath), "gone");
+    await rename(pod.hostPath, gone);
+    await rm(gone, { recursive: true });
     await waitUntil(async () => (await readdir(pod.hostPath).catch(() => [])).length === inside.length, {
       what: "the allocation's directory is back",
       limitMs: 60_000,
     });
-    // They are back a moment before that is told; and one that came back before all of it was gone came back twice.
+    // They are back a moment before that is told.
     await waitUntil(async () => (await repairs("device-info")) >= 2 && (await repairs("directory")) >= 1, {
       what: "the repairs are counted",
       limitMs: 60_000,
     });
     expect(log()).toContain("restored a device's device-info");
     expect(log()).toContain("restored the directories of an allocation");
+    expect(await repairs("device-info")).toBe(2);
+    expect(await repairs("directory")).toBe(1);
   });
 });
 

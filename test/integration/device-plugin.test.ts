@@ -235,12 +235,9 @@ describe("a switch that dies and comes back", () => {
   it("does not show in the devices at all where it is back within seconds", async () => {
     const log = () => readFileSync(daemon.log, "utf8");
     const before = log().length;
-    const begun = performance.now();
     await ovs.restartVswitchd();
-    const seconds = (performance.now() - begun) / 1_000;
     await node.kubelet.waitForAllocatable(A, 4);
     await node.untilLogged(daemon, '"reclaimed"', async () => endPod(await startPod()));
-    // On a machine that takes too long for it they may show: ten seconds is the daemon's patience.
-    if (seconds < 9) expect(log().slice(before)).not.toContain('"devices":"unhealthy"');
+    expect(log().slice(before)).not.toContain('"devices":"unhealthy"');
   });
 });
