@@ -4,21 +4,26 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { toFailure } from "../src/failure/failure.ts";
 import { openLabRun } from "../test/machine/lab-run.ts";
 import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
 import { buildAll } from "./build/build-all.ts";
+import { recap } from "./recap.ts";
 import { ALONE, BESIDE_SOAK, SUITES, type Suite } from "./suites.ts";
 
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
 const NO_SOAK = "--no-soak";
 
+/** What failed, for the end of the run. */
+const failed: { readonly what: string; readonly output: string }[] = [];
+
 async function main(): Promise<void> {
   const given = process.argv.slice(2);
   const args = given.filter((arg) => arg !== NO_SOAK);
   if (args.includes("--unit")) {
-    process.exitCode = await vitest(["--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
+    await vitest("unit", ["--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
     return;
   }
   await requireMachine();
@@ -28,23 +33,22 @@ async function main(): Promise<void> {
   try {
     await ensurePackages(run);
     progress("lint and types");
-    process.exitCode = await program(process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
+    await program("lint and types", process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
     const runSuites = async (suites: readonly Suite[]) => {
       for (const suite of suites) {
-        progress(`tests: ${[suite.what, ...args].join(" ")}`);
-        const code = await vitest([...suite.args, ...args]);
-        if (code !== 0) process.exitCode = code;
+        const what = `tests: ${[suite.what, ...args].join(" ")}`;
+        progress(what);
+        await vitest(what, [...suite.args, ...args]);
       }
     };
     if (args.includes("--project")) await runSuites([{ what: "those of", args: [] }]);
     else if (args.length > 0) await runSuites(SUITES);
     else {
-      const soaked = given.length === 0 ? soak(progress) : Promise.resolve(0);
+      const soaked = given.length === 0 ? soak(progress) : Promise.resolve();
       await runSuites(BESIDE_SOAK);
-      const code = await soaked;
-      if (code !== 0) process.exitCode = code;
+      await soaked;
       await runSuites(ALONE);
     }
   } finally {
@@ -53,28 +57,49 @@ async function main(): Promise<void> {
   }
 }
 
-function soak(progress: (line: string) => void): Promise<number> {
+function soak(progress: (line: string) => void): Promise<void> {
   const minutes = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
   progress(`soak: ${minutes} minutes, beside the first tests`);
-  return program(process.execPath, [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`]);
+  return program("soak", process.execPath, [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`]);
 }
 
-function vitest(args: readonly string[]): Promise<number> {
-  return program(resolve(BIN, "vitest"), ["run", ...args]);
+function vitest(what: string, args: readonly string[]): Promise<void> {
+  return program(what, resolve(BIN, "vitest"), ["run", ...args]);
 }
 
-async function program(path: string, args: readonly string[]): Promise<number> {
+/** Its failure is the run's, and its output goes on to ours. */
+async function program(what: string, path: string, args: readonly string[]): Promise<void> {
   const child = spawn(path, args, {
-    stdio: "inherit",
-    // vitest's first line takes `node` from PATH; it must be the pinned one.
-    env: { ...process.env, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}` },
+    stdio: ["inherit", "pipe", "pipe"],
+    env: {
+      ...process.env,
+      // vitest's first line takes `node` from PATH; it must be the pinned one.
+      PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`,
+      ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
+    },
   });
+  let output = "";
+  for (const stream of ["stdout", "stderr"] as const) {
+    child[stream].setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+      process[stream].write(text);
+    });
+  }
+  const closed = once(child, "close");
   const [code] = (await once(child, "exit")) as [number | null];
-  return code ?? 1;
+  // What it printed last; but a process that it left behind may hold on to the pipes.
+  await Promise.race([closed, setTimeout(2_000, undefined, { ref: false })]);
+  if (code === 0) return;
+  process.exitCode = code ?? 1;
+  failed.push({ what, output });
 }
 
-main().catch((error: unknown) => {
-  const failure = toFailure(error);
-  console.error(`test: ${failure.code}: ${failure.message}`);
-  process.exitCode = 1;
-});
+main()
+  .catch((error: unknown) => {
+    const failure = toFailure(error);
+    console.error(`test: ${failure.code}: ${failure.message}`);
+    process.exitCode = 1;
+  })
+  .finally(() => {
+    for (const { what, output } of failed) console.error(`\ntest: failed: ${what}\n${recap(output)}`);
+  });
