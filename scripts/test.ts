@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { toFailure } from "../src/failure/failure.ts";
-import { openLabRun } from "../test/machine/lab-run.ts";
+import { type LabRun, openLabRun } from "../test/machine/lab-run.ts";
 import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
 import { buildAll } from "./build/build-all.ts";
@@ -14,6 +14,9 @@ import { recap } from "./recap.ts";
 import { ALONE, BESIDE_SOAK, SUITES, type Suite } from "./suites.ts";
 
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
+const VITEST = resolve(BIN, "vitest");
+const MINUTES = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
+const SOAK = [resolve(import.meta.dirname, "soak.ts"), `--minutes=${MINUTES}`];
 const NO_SOAK = "--no-soak";
 
 /** What failed, for the end of the run. */
@@ -23,30 +26,33 @@ async function main(): Promise<void> {
   const given = process.argv.slice(2);
   const args = given.filter((arg) => arg !== NO_SOAK);
   if (args.includes("--unit")) {
-    await vitest("unit", ["--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
+    await program("unit", VITEST, ["run", "--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
     return;
   }
   await requireMachine();
   const progress = (line: string) => console.log(`· ${line}`);
   const run = await openLabRun({ progress });
+  const part: typeof program = async (what, path, programArgs) => {
+    progress(what);
+    await program(what, path, programArgs, run);
+  };
   const forget = endOnSignals(run);
   try {
     await ensurePackages(run);
-    progress("lint and types");
-    await program("lint and types", process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
+    await part("lint and types", process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
     const runSuites = async (suites: readonly Suite[]) => {
       for (const suite of suites) {
         const what = `tests: ${[suite.what, ...args].join(" ")}`;
-        progress(what);
-        await vitest(what, [...suite.args, ...args]);
+        await part(what, VITEST, ["run", ...suite.args, ...args]);
       }
     };
     if (args.includes("--project")) await runSuites([{ what: "those of", args: [] }]);
     else if (args.length > 0) await runSuites(SUITES);
     else {
-      const soaked = given.length === 0 ? soak(progress) : Promise.resolve();
+      const soaked =
+        given.length === 0 ? part(`soak: ${MINUTES} minutes`, process.execPath, SOAK) : undefined;
       await runSuites(BESIDE_SOAK);
       await soaked;
       await runSuites(ALONE);
@@ -57,18 +63,8 @@ async function main(): Promise<void> {
   }
 }
 
-function soak(progress: (line: string) => void): Promise<void> {
-  const minutes = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
-  progress(`soak: ${minutes} minutes, beside the first tests`);
-  return program("soak", process.execPath, [resolve(import.meta.dirname, "soak.ts"), `--minutes=${minutes}`]);
-}
-
-function vitest(what: string, args: readonly string[]): Promise<void> {
-  return program(what, resolve(BIN, "vitest"), ["run", ...args]);
-}
-
-/** Its failure is the run's, and its output goes on to ours. */
-async function program(what: string, path: string, args: readonly string[]): Promise<void> {
+/** Its failure is the run's, its output goes on to ours, and it ends with us. */
+async function program(what: string, path: string, args: readonly string[], run?: LabRun): Promise<void> {
   const child = spawn(path, args, {
     stdio: ["inherit", "pipe", "pipe"],
     env: {
@@ -85,10 +81,17 @@ async function program(what: string, path: string, args: readonly string[]): Pro
       process[stream].write(text);
     });
   }
-  const closed = once(child, "close");
-  const [code] = (await once(child, "exit")) as [number | null];
+  const closed = once(child, "close").catch(() => undefined);
+  const exited = once(child, "exit");
+  const end = run?.cleanup.defer(`end ${what}`, async () => {
+    child.kill();
+    await exited;
+  });
+  const [code] = (await exited) as [number | null];
+  await end?.();
   // What it printed last; but a process that it left behind may hold on to the pipes.
-  await Promise.race([closed, setTimeout(2_000, undefined, { ref: false })]);
+  await Promise.race([closed, setTimeout(2_000)]);
+  for (const stream of [child.stdout, child.stderr]) stream.destroy();
   if (code === 0) return;
   process.exitCode = code ?? 1;
   failed.push({ what, output });

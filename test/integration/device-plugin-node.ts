@@ -78,6 +78,8 @@ export class DevicePluginNode {
         deviceInfoDirectory: join(this.#run.directory, "devinfo"),
         kubelet: { devicePlugins, podResources },
         reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
+        // Any free one: another run on this machine has its daemon too.
+        observe: { address: "127.0.0.1", port: 0 },
         pools: filled,
       }),
     );
