@@ -54,6 +54,7 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
       "iproute2",
       "libxml2-utils",
       "gcc",
+      "libc6-dev",
       "musl-tools",
       "xz-utils",
     ],
