@@ -171,7 +171,7 @@ describe("the status page in a browser", () => {
     await podNamed("encoder").focus();
     status = exampleNode(manyExamples(30).concat(EXAMPLE_PODS));
     await page.evaluate(LOOK_NOW);
-    await expect.poll(() => pods().count(), { timeout: 10_000 }).toBe(37);
+    await expect.poll(() => pods().count()).toBe(37);
     expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toContain(
       "encoder-2mx8w,",
     );

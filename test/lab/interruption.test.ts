@@ -33,7 +33,11 @@ async function startRun(): Promise<InterruptedRun> {
   const program = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"] });
   onTestFinished(() => void program.kill("SIGKILL"));
   if (program.stdout === null) throw new Error("the run has no output");
-  const [line] = await once(createInterface(program.stdout), "line");
+  const failed = once(program, "exit").then(([code]) => {
+    throw new Error(`the run ended with ${code} before it had anything; what it said stands above`);
+  });
+  const [line] = await Promise.race([once(createInterface(program.stdout), "line"), failed]);
+  failed.catch(() => undefined);
   const taken = JSON.parse(line) as Taken;
   const [container = -1] = taken.pids;
   const below = await waitUntil(() => descendantsOf(container).length >= 2 && descendantsOf(container), {
