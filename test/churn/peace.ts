@@ -6,6 +6,8 @@ import type { Dice } from "./dice.ts";
 import type { LivingPod } from "./living-pod.ts";
 import type { SharedSwitch } from "./shared-switch.ts";
 
+/** Addresses that an IPAM plugin did not give back in three seconds are asked for again in one minute, then in two. */
+const AGREE_LIMIT_MS = 200_000;
 const CONVERGE_LIMIT_MS = 60_000;
 /** Times that kubelet makes a sandbox anew, at least and for a minute, before the test calls it broken. */
 const SANDBOXES = 40;
@@ -45,7 +47,7 @@ export async function agree(lane: ChurnNode, shared: SharedSwitch): Promise<void
     },
     {
       what: "what there is is what should be",
-      limitMs: CONVERGE_LIMIT_MS,
+      limitMs: AGREE_LIMIT_MS,
       everyMs: 100,
       detail: () => left.join("; "),
     },
