@@ -33,8 +33,9 @@ export async function waitForNetworks(
     const listed =
       text === undefined || text.trim() === "" ? new Map() : parseNetworkInfo(text, file, networks);
     if (networks.every((network) => listed.has(network))) return listed;
-    if (clock.now() >= deadline) throw notListed(networks, text, [...listed.keys()], file, budgetMs);
-    await clock.sleep(pollMs, signal);
+    const left = deadline - clock.now();
+    if (left <= 0) throw notListed(networks, text, [...listed.keys()], file, budgetMs);
+    await clock.sleep(Math.min(pollMs, left), signal);
   }
 }
 
