@@ -202,7 +202,8 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
         await waitUntil(() => existsSync(join(directory, "runs")), { what: "it runs", limitMs: LIMIT_MS });
         return side.socket.destroy();
       });
-      expect(await under.rig().run({ verb: "ADD" })).toMatchObject({ code: 0 });
+      const command = under.shim().patient;
+      expect(await under.rig().run({ verb: "ADD", command })).toMatchObject({ code: 0 });
       expect(await readFile(join(directory, "lease"), "utf8")).toBe("whole\n");
     });
 

@@ -120,7 +120,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       });
 
       it("waits for a daemon that is being started", async () => {
-        const ended = rig.run({ verb: "ADD" });
+        const ended = rig.run({ verb: "ADD", command: shim.patient });
         await rig.daemon((side) => side.answer(0, "{}\n"));
         expect(await ended).toMatchObject({ code: 0, stdout: "{}\n" });
       });
@@ -190,7 +190,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       it("is survived by a call while another daemon takes the socket over", async () => {
         const broken = Promise.withResolvers<void>();
         const old = await rig.daemon(() => broken.resolve());
-        const ended = rig.run({ verb: "ADD" });
+        const ended = rig.run({ verb: "ADD", command: shim.patient });
         await broken.promise;
         await old.close();
         await rig.daemon((side) => side.answer(0, '{"new":1}\n'));

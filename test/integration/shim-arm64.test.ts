@@ -22,5 +22,6 @@ shimContract("arm64, under emulation", async () => {
   return {
     usual: { runner, executable: await build("usual", SHIM_TIMES.usual) },
     hasty: { runner, executable: await build("hasty", { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty }) },
+    patient: { runner, executable: await build("patient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient }) },
   };
 });

@@ -22,6 +22,7 @@ shimContract("with sanitizers", async () => {
   return {
     usual: { executable: await build("usual", SHIM_TIMES.usual) },
     hasty: { executable: await build("hasty", { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty }) },
+    patient: { executable: await build("patient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient }) },
   };
 });
 

@@ -38,7 +38,9 @@
 #endif
 // For one whose result nobody waits for any more to end by itself: killed in the middle of its own bookkeeping it may
 // leave there what nobody can remove, as host-local does with a lease file that it has made and not yet written.
+#ifndef DELEGATE_PATIENCE_MS
 #define DELEGATE_PATIENCE_MS 500
+#endif
 // Between SIGTERM and SIGKILL.
 #ifndef DELEGATE_GRACE_MS
 #define DELEGATE_GRACE_MS 2000

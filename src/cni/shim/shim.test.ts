@@ -24,6 +24,12 @@ shimContract("as it ships", async () => ({
       defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty },
     }),
   },
+  patient: {
+    executable: await compileShim({
+      output: join(built, "patient"),
+      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient },
+    }),
+  },
 }));
 
 describe("CNI executable and daemon", () => {
