@@ -114,12 +114,22 @@ export class ChurnNode {
   /**
    * Whether an allocation may stay though no living pod was given it: its device went to a living pod so soon that it
    * may be of an init container of that pod. Kubelet's word on such a one was lost, or its pod never had an interface.
+   * By the daemon's own clock, which may have been off and which a slow admission does not count for, or by ours.
+   * @param given allocations of living pods
    */
-  isAmbiguous({ devices, createdAt }: AllocationRecord): boolean {
+  isAmbiguous(
+    { devices, createdAt, sequence }: AllocationRecord,
+    given: readonly AllocationRecord[],
+  ): boolean {
+    const isSame = (device: string) => devices.includes(device);
     const withinMs = this.#graceMs + ADMISSION_MS;
-    return [...this.pods, ...this.residents].some(
-      ({ admittedAt, interfaces }) =>
-        admittedAt - createdAt < withinMs && interfaces.some(({ device }) => devices.includes(device)),
+    const newer = given.filter((other) => other.sequence > sequence && other.devices.some(isSame));
+    return (
+      newer.some((other) => other.createdAt - createdAt < this.#graceMs) ||
+      [...this.pods, ...this.residents].some(
+        ({ admittedAt, interfaces }) =>
+          admittedAt - createdAt < withinMs && interfaces.some(({ device }) => isSame(device)),
+      )
     );
   }
 

@@ -87,11 +87,14 @@ async function ambiguousAllocations(churned: ChurnNode): Promise<readonly Alloca
   const directory = join(churned.node.recordsDirectory, "allocations");
   const living = [...churned.pods, ...churned.residents];
   const own = new Set(living.map(({ hostPath }) => `${basename(hostPath)}.json`));
-  const others = (await entries(directory)).filter((file) => !own.has(file));
-  const reads = await Promise.all(
-    others.map((file) => readRecord(join(directory, file), allocationRecordKind)),
-  );
-  return reads.flatMap((read) => (read.kind === "good" && churned.isAmbiguous(read.body) ? [read.body] : []));
+  const records = async (files: readonly string[]) => {
+    const reads = files.map((file) => readRecord(join(directory, file), allocationRecordKind));
+    return (await Promise.all(reads)).flatMap((read) => (read.kind === "good" ? [read.body] : []));
+  };
+  const files = await entries(directory);
+  const given = await records(files.filter((file) => own.has(file)));
+  const others = await records(files.filter((file) => !own.has(file)));
+  return others.filter((record) => churned.isAmbiguous(record, given));
 }
 
 /** Directories of its devices, and of the interfaces that were ever attached; nothing else. */
