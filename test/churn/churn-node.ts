@@ -72,7 +72,7 @@ export class ChurnNode {
   }
 
   #inKubelet<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
-    const turn = { key: "kubelet", what, signal: AbortSignal.timeout(60_000) };
+    const turn = { key: "kubelet", what, signal: AbortSignal.timeout(240_000) };
     return this.#kubelet.run(turn, task, (running) => {
       throw new Error(`${what}: ${running} takes too long`);
     });

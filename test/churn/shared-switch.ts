@@ -6,6 +6,8 @@ import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
 
 const CALM_MS = 30_000;
+/** Some restarts of the switch may come before, each of which may take a minute on a busy machine. */
+const TURN_LIMIT_MS = 240_000;
 /** After a restart of the switch the daemons give ports back; a slow machine takes its time for it. */
 const RECOVERY_MS = 60_000;
 
@@ -88,8 +90,12 @@ export class SharedSwitch {
   }
 
   #inTurn<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
-    return this.#turns.run({ key: "switch", what, signal: AbortSignal.timeout(60_000) }, task, (running) => {
-      throw new Error(`${what}: ${running} takes too long`);
-    });
+    return this.#turns.run(
+      { key: "switch", what, signal: AbortSignal.timeout(TURN_LIMIT_MS) },
+      task,
+      (running) => {
+        throw new Error(`${what}: ${running} takes too long`);
+      },
+    );
   }
 }

@@ -72,7 +72,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     dataplane = rig.open();
     changes = [];
     await dataplane.ensurePort(request(), soon());
-    watching = dataplane.watchLinks((change) => changes.push(change), AbortSignal.timeout(120_000));
+    watching = dataplane.watchLinks((change) => changes.push(change), AbortSignal.timeout(300_000));
     // Until it has seen all ports once it cannot know of any guest.
     const hasBegun = () => announce("nobody").then((sent) => !sent);
     await waitUntil(() => hasBegun().catch(() => false), { what: "the watch has begun", limitMs: 60_000 });

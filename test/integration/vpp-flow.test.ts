@@ -59,7 +59,7 @@ beforeAll(async () => {
     // Long enough that what comes back at once does not come with a pass that would have come anyway.
     reclaim: { intervalSeconds: 600, graceSeconds: 3 },
   });
-  await node.kubelet.waitForAllocatable(OVS_SOCKETS, 2, 20_000);
+  await node.kubelet.waitForAllocatable(OVS_SOCKETS, 2, 60_000);
   netns = await addNetworkNamespace(vpp.run, "pod");
   const network = { ...(await exampleNetwork()), interface: "net1" };
   const { bridge: _, ...keys } = JSON.parse(String(network.config));

@@ -41,6 +41,8 @@ export interface LibvirtNodeOptions {
 /** Where all nodes of a run see each other's sockets. */
 const PEERS = "/run/peers";
 const START_LIMIT_MS = 60_000;
+/** A guest starts once the switch has connected, and a busy machine takes its time to move one. */
+const VIRSH_LIMIT_MS = 240_000;
 
 /**
  * Starts the compute container of a pod with a libvirtd of its own. QEMU runs as user 107 with TCG's needs only: no
@@ -79,7 +81,8 @@ export async function startLibvirtNode(pod: Pod, options: LibvirtNodeOptions = {
   });
   const socket = join(sockets, "libvirt-sock");
   const uri = `qemu+unix:///system?socket=${socket}`;
-  const virsh = async (...args: string[]) => (await runProgram("virsh", ["-q", "-c", uri, ...args])).stdout;
+  const virsh = async (...args: string[]) =>
+    (await runProgram("virsh", ["-q", "-c", uri, ...args], { limitMs: VIRSH_LIMIT_MS })).stdout;
   await waitUntil(
     async () => {
       if (!container.isRunning()) throw new Error(`libvirtd's container ended: ${await container.logTail()}`);

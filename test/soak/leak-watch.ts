@@ -13,7 +13,7 @@ const WINDOW = 5;
 const GROWTH_MIB = 24;
 /** Of an idle root: empty directories and sockets take no blocks. */
 const MOST_ROOT_BYTES = 1024 * 1024;
-const SETTLE_LIMIT_MS = 60_000;
+const SETTLE_LIMIT_MS = 180_000;
 
 /** What a daemon has at the end of a round, in peace. */
 export interface Holdings {

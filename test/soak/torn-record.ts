@@ -20,7 +20,7 @@ const DAMAGES: readonly [readonly [string, Damage], ...(readonly [string, Damage
 ];
 /** Some looks of the reconciler, in which it could do something wrong. */
 const WATCHED_MS = 3_000;
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 180_000;
 
 /**
  * A record of a living pod is damaged while no daemon runs. The daemon must leave everything as it is: the pod lives on.
