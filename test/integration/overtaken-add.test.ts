@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ChurnNode, newSandbox } from "../churn/churn-node.ts";
 import { differences } from "../churn/compare.ts";
@@ -11,8 +10,6 @@ import { addNetworkNamespace } from "../lab/network-namespace.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 
-/** From Allocate to the daemon's own question which pod it was for, and then some. */
-const ASKED_MS = 300;
 const ADDRESSED: NetworkVariant = { name: "addressed", addressed: true, keys: {} };
 
 let run: LabRun;
@@ -33,22 +30,31 @@ beforeAll(async () => {
 afterAll(() => run?.close());
 
 it("a killed ADD that waits for a slow kubelet longer than the next sandbox's does not take its port", async () => {
-  node.kubelet.latenessMs = 3_000;
+  // The daemon gives kubelet 5 s for each of these answers.
+  const questions: (() => void)[] = [];
+  node.kubelet.beforeAnswer = () => new Promise((answer) => questions.push(answer));
+  const asked = (count: number) =>
+    waitUntil(() => questions.length >= count, { what: `question ${count} to kubelet`, limitMs: 60_000 });
   const pod = await lane.admit([ADDRESSED]);
   const [wanted] = pod?.interfaces ?? [];
   if (pod === undefined || wanted === undefined) throw new Error("kubelet refused the pod");
-  await delay(ASKED_MS);
+  // The daemon's own, which pod it was for.
+  await asked(1);
   const killed = pod.sandbox.containerId;
   // It comes while the daemon asks already, and has to wait for the answer after that one.
-  expect(await lane.add(pod, pod.sandbox, wanted, { killAfterMs: 1_000 })).toMatchObject({
+  expect(await lane.add(pod, pod.sandbox, wanted, { killAfterMs: 1_500 })).toMatchObject({
     exitCode: undefined,
   });
   await lane.dropDeviceInfo(pod.sandbox, wanted);
+  questions[0]?.();
+  // That of the ADD that was killed.
+  await asked(2);
   pod.sandbox = newSandbox();
-  await delay(2_400);
   // This one the daemon need not ask for any more.
   expect(await lane.add(pod, pod.sandbox, wanted)).toMatchObject({ exitCode: 0 });
-  node.kubelet.latenessMs = 0;
+  expect(questions).toHaveLength(2);
+  node.kubelet.beforeAnswer = undefined;
+  questions[1]?.();
   const ending = new RegExp(`"verb":"ADD","container":"${killed}"`);
   await waitUntil(async () => ending.test(await readFile(node.daemonLog, "utf8")), {
     what: "the killed ADD is over",

@@ -51,6 +51,8 @@ export class StandInKubelet {
   readonly preferenceCalls: PreferenceCall[] = [];
   /** Milliseconds by which PodResources answers late, as a node's kubelet does that has too much to do; default 0. */
   latenessMs = 0;
+  /** What PodResources waits for with each answer, where a test wants to say itself when it arrives. */
+  beforeAnswer: (() => Promise<void>) | undefined;
   readonly #random: () => number;
   readonly #policy: "none" | "single-numa-node";
   readonly #pods = new Map<string, RunningPod>();
@@ -102,7 +104,10 @@ export class StandInKubelet {
       pods: () => [...this.#pods.values()],
       random: this.#random,
       bucket: new TokenBucket({ perSecond: 100, burst: 10 }),
-      latenessMs: () => this.latenessMs,
+      late: async () => {
+        if (this.latenessMs > 0) await delay(this.latenessMs);
+        await this.beforeAnswer?.();
+      },
     });
     await registration.listen();
     this.#life = { manager, registration, podResources };

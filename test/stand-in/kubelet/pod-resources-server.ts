@@ -1,6 +1,5 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { type handleUnaryCall, status, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { loadService } from "../../../src/grpc/load-service.ts";
 import { serveUnix, type UnixServer } from "../../../src/grpc/unix-server.ts";
@@ -22,8 +21,8 @@ export interface PodResourcesOptions {
   readonly pods: () => readonly RunningPod[];
   readonly random: () => number;
   readonly bucket: TokenBucket;
-  /** Milliseconds between what an answer says and its arrival. */
-  readonly latenessMs: () => number;
+  /** Resolves when an answer may arrive; what it says is from before. */
+  readonly late: () => Promise<void>;
 }
 
 /** Serves kubelet's PodResources v1. */
@@ -79,7 +78,7 @@ function limited<Request>(
     }
     try {
       const answered = answer(call.request);
-      if (options.latenessMs() > 0) await delay(options.latenessMs());
+      await options.late();
       respond(null, answered);
     } catch (error) {
       respond({ code: status.UNKNOWN, details: (error as Error).message });
