@@ -155,13 +155,17 @@ describe("what somebody sees of it who looks from outside", () => {
       { reason: "InterfaceAttached", regarding: ofPod, reportingInstance: "kube-vhostuser-x7k2p" },
       { reason: "InterfaceRepaired", regarding: ofPod, note: expect.stringContaining("does not exist") },
     ]);
-    expect(await metric('vhostuser_events_total{outcome="posted"}')).toBe(2);
+    // The API server has it a moment before the daemon knows.
+    await expect.poll(() => metric('vhostuser_events_total{outcome="posted"}')).toBe(2);
     expect(await metric('vhostuser_events_total{outcome="merged"}')).toBeGreaterThan(3);
   });
 
   it("is a series for the pod's interface, which no guest has taken up", async () => {
     const labels = `pool="sockets",pod_namespace="tests",pod_name="${pod.name}",interface="net1"`;
-    expect(await page("/metrics/interfaces")).toContain(`vhostuser_interface_link_up{${labels}} 0`);
+    // A page of a moment ago may still be served, from before the port was there again.
+    await expect
+      .poll(() => page("/metrics/interfaces"))
+      .toContain(`vhostuser_interface_link_up{${labels}} 0`);
     expect(await page("/metrics")).not.toContain(pod.name);
   });
 });
