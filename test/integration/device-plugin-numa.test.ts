@@ -60,7 +60,7 @@ describe("the NUMA node of a bridge in Open vSwitch with DPDK", () => {
     const options = { databaseSocket: ovs.databaseSocket, node: "n", logger: silentLogger, sysfs };
     const dataplane = openOvsDataplane(options);
     try {
-      expect(await dataplane.numaNode(bridge, AbortSignal.timeout(10_000))).toBe(node);
+      expect(await dataplane.numaNode(bridge, AbortSignal.timeout(60_000))).toBe(node);
     } finally {
       await dataplane.close();
     }

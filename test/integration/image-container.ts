@@ -76,6 +76,8 @@ export class ImageContainers {
       command: program,
       args: [...args.slice(0, -1), "--pid-file", pidFile, name],
       fix: "apt-get install runc",
+      // How it ends by itself is what tests look at.
+      stopLimitMs: 60_000,
       signalPid: () => Number(readFileSync(pidFile, "utf8")),
     });
   }

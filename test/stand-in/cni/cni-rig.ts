@@ -221,7 +221,7 @@ export class CniRig {
 
   /** The same of whatever switch it is. */
   async portsOfSwitch(): Promise<readonly string[]> {
-    const ports = await this.#switch.listPorts(AbortSignal.timeout(5_000));
+    const ports = await this.#switch.listPorts(AbortSignal.timeout(60_000));
     return ports.map(({ owner }) => `${owner.containerId} ${owner.interfaceName}`).sort();
   }
 
