@@ -63,6 +63,10 @@ export class CniRig {
   aheadMs = 0;
   /** How many times faster than the machine's time what waits for the daemon's clock ends. */
   haste = 1;
+  /** What has to be so before that ends. */
+  notBefore: () => Promise<unknown> = async () => undefined;
+  /** The machine's time where it is not to pass, in milliseconds since the epoch. */
+  stoppedAt: number | undefined;
   readonly #options: CniRigOptions;
   #records: Records | undefined;
   #context: CniContext | undefined;
@@ -105,8 +109,10 @@ export class CniRig {
     if (pool === undefined) throw new Error("no pool");
     const dataplane = this.#switch;
     const clock: Clock = {
-      now: () => Date.now() + this.aheadMs,
-      sleep: (ms, signal) => systemClock.sleep(ms / this.haste, signal),
+      now: () => (this.stoppedAt ?? Date.now()) + this.aheadMs,
+      sleep: async (ms, signal) => {
+        await Promise.all([systemClock.sleep(ms / this.haste, signal), this.notBefore()]);
+      },
     };
     const context: CniContext = {
       node: { config, records, pools: new Map([[pool.name, { config: pool, dataplane }]]) },
