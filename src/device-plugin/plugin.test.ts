@@ -160,7 +160,10 @@ describe("a device plugin", () => {
       await kubelet.restart({ downMs });
       await kubelet.waitForAllocatable(RESOURCE, 1);
     }
-    expect(kubelet.registrations.every(({ error }) => error === undefined)).toBe(true);
+    // Kubelet may delete the socket between a look at it and the call; who never looks is refused each time.
+    const refusals = kubelet.registrations.flatMap(({ error }) => error ?? []);
+    for (const reason of refusals) expect(reason).toMatch(/^failed to dial device plugin: no .*\.sock$/);
+    expect(refusals.length).toBeLessThan(5);
   });
 
   it("waits for a kubelet that is not there, even for its directory", async () => {

@@ -61,7 +61,8 @@ export class RegistrationServer {
           respond(null, {});
         },
         (error: Error) => {
-          this.#attempts.push({ version, endpoint, resource, error: error.message });
+          // One that is dead refuses nobody.
+          if (!this.#dead) this.#attempts.push({ version, endpoint, resource, error: error.message });
           respond({ code: status.UNKNOWN, details: error.message });
         },
       );
