@@ -77,6 +77,12 @@ async function says(part: string): Promise<(typeof logged)[number]> {
   }
 }
 
+/** At once: a look may come at any time, also between a file's making and its text. */
+async function replace(file: string, content: string): Promise<void> {
+  await writeFile(`${file}.new`, content);
+  await rename(`${file}.new`, file);
+}
+
 /** What kubelet does for a new version of a mounted ConfigMap. */
 async function publish(version: string, content: string): Promise<void> {
   await mkdir(join(directory, version));
@@ -113,7 +119,7 @@ describe("a live configuration", () => {
     const file = join(directory, "config.yaml");
     await writeFile(file, text(4));
     const config = await start(file);
-    await writeFile(file, text("many"));
+    await replace(file, text("many"));
     const { reason, code } = await says("is not taken");
     expect(reason).toContain("line 4, key pools.0.capacity");
     expect(code).toBe("invalid-config");
@@ -143,7 +149,7 @@ describe("a live configuration", () => {
     await start(file, { config: text(4, `root: /${"r".repeat(50)}\n`) });
     await says("need a restart");
     const long = text(4).replace("name: sockets", `name: ${"p".repeat(30)}\n    resource: vhostuser/sockets`);
-    await writeFile(file, long);
+    await replace(file, long);
     expect((await says("is not taken")).reason).toContain("a socket's path would have");
     expect(applied).toEqual([]);
   });
@@ -154,7 +160,7 @@ describe("a live configuration", () => {
     const config = await start(file);
     const pool = (name: string) =>
       `  - { name: ${name}, resource: vhostuser/dataplane, capacity: 1, dataplane: { type: ovs-dpdk, bridge: b } }\n`;
-    await writeFile(file, text(5, "dataplaneResource: vhostuser/switch\n") + pool("other"));
+    await replace(file, text(5, "dataplaneResource: vhostuser/switch\n") + pool("other"));
     const { reason } = await says("is not taken");
     expect(reason).toContain(
       "key pools.1.resource: vhostuser/dataplane is taken already by dataplaneResource",
@@ -210,9 +216,7 @@ describe("a live configuration", () => {
         if (checks++ < 3) throw new Error("the label cannot be set");
       },
     });
-    // At once: a look may come at any time, also between the file's making and its text.
-    await writeFile(`${file}.new`, text(5));
-    await rename(`${file}.new`, file);
+    await replace(file, text(5));
     const { reason } = await says("is not taken");
     expect(reason).toContain("the label cannot be set");
     expect([config.current.pools[0]?.capacity, applied]).toEqual([4, []]);
