@@ -32,7 +32,7 @@ it.each([{}, { "grpc.use_local_subchannel_pool": 1 }])(
   async (options) => {
     const path = join(directory, "s");
     const client = dialUnix(service, path, options);
-    await expect(client.call("List", {}, 5_000)).rejects.toThrow("UNAVAILABLE");
+    await expect(client.call("List", {}, 30_000)).rejects.toThrow("UNAVAILABLE");
     client.close();
     await listen(path);
     await delay(PAST_THE_NEXT_TRY_MS);
@@ -43,7 +43,7 @@ it.each([{}, { "grpc.use_local_subchannel_pool": 1 }])(
 it("a client that is open connects as soon as somebody listens", async () => {
   const path = join(directory, "s");
   const client = dialUnix(service, path, { "grpc.use_local_subchannel_pool": 1 });
-  await expect(client.call("List", {}, 5_000)).rejects.toThrow("UNAVAILABLE");
+  await expect(client.call("List", {}, 30_000)).rejects.toThrow("UNAVAILABLE");
   const connected = new Promise((done) => server.once("connection", done));
   await listen(path);
   await connected;
