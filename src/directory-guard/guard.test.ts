@@ -50,7 +50,9 @@ afterEach(async () => {
 
 function newGuard(options: Partial<DirectoryGuardOptions> = {}): DirectoryGuard {
   return new DirectoryGuard({
-    ...{ root, clock: systemClock, logger: silentLogger, firstLockMs: 500, ...options },
+    ...{ root, clock: systemClock, logger: silentLogger, firstLockMs: 500 },
+    // Not /tmp's, of which others take some meanwhile.
+    ...{ inodes: () => ({ files: 131_072, ffree: 131_000 }), ...options },
   });
 }
 
