@@ -1,4 +1,5 @@
 import type { Clock } from "../../clock/clock.ts";
+import { whenAborted } from "../../clock/when-aborted.ts";
 import { within } from "../../clock/within.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../vpp-api/connection.ts";
@@ -75,13 +76,12 @@ async function follow(
 
 function whenFired(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    const fire = () =>
+    whenAborted(signal, () =>
       reject(
         signal.reason instanceof Failure
           ? signal.reason
           : new Failure({ code: "dataplane-unavailable", what: "VPP is not watched any more" }),
-      );
-    if (signal.aborted) fire();
-    else signal.addEventListener("abort", fire, { once: true });
+      ),
+    );
   });
 }

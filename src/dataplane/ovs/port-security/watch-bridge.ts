@@ -1,4 +1,5 @@
 import type { Clock } from "../../../clock/clock.ts";
+import { whenAborted } from "../../../clock/when-aborted.ts";
 import type { OpenflowClient } from "../../../openflow/client.ts";
 import type { OpenflowConnection } from "../../../openflow/connection.ts";
 
@@ -55,9 +56,6 @@ export async function watchBridge(watch: BridgeWatch): Promise<void> {
   }
 }
 
-async function firing(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const fired = Promise.withResolvers<void>();
-  signal.addEventListener("abort", () => fired.resolve(), { once: true });
-  await fired.promise;
+function firing(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => whenAborted(signal, resolve));
 }
