@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
-import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
 import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
 import { type Delegate, toDelegate } from "../stand-in/multus/network.ts";
@@ -10,6 +9,7 @@ import { pluginEnvironment, pluginStdin } from "../stand-in/multus/plugin-input.
 import { type CniCall, type CniOutcome, callCni } from "./cni-process.ts";
 import type { LivingPod, PodInterface, PodSandbox } from "./living-pod.ts";
 import type { NetworkVariant } from "./network-variants.ts";
+import { Turns } from "./turns.ts";
 
 const PLUGIN_TYPE = "kube-vhostuser";
 /** Where Debian's containernetworking-plugins has its executables. */
@@ -33,7 +33,7 @@ export class ChurnNode {
   residents: readonly LivingPod[] = [];
   readonly #netns: string;
   readonly #graceMs: number;
-  readonly #kubelet = new OneAtATime();
+  readonly #kubelet = new Turns();
   #named = 0;
 
   constructor(node: ClusterNode, netns: string, graceMs: number) {
@@ -63,19 +63,12 @@ export class ChurnNode {
 
   /** Has kubelet admit a pod with a device for each network; undefined where kubelet refuses it. */
   admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
-    return this.#inKubelet("admit a pod", () => this.#admit(networks));
+    return this.#kubelet.take("admit a pod", () => this.#admit(networks));
   }
 
   /** Kubelet goes and comes back; it admits nobody meanwhile. */
   restartKubelet(downMs: number): Promise<void> {
-    return this.#inKubelet("restart", () => this.node.kubelet.restart({ downMs }));
-  }
-
-  #inKubelet<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
-    const turn = { key: "kubelet", what, signal: AbortSignal.timeout(240_000) };
-    return this.#kubelet.run(turn, task, (running) => {
-      throw new Error(`${what}: ${running} takes too long`);
-    });
+    return this.#kubelet.take("restart", () => this.node.kubelet.restart({ downMs }));
   }
 
   async #admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {

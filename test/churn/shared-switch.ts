@@ -1,13 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { freeze } from "../machine/freeze.ts";
 import type { Dice } from "./dice.ts";
 import { readSwitch, type SwitchView } from "./switch-view.ts";
+import { Turns } from "./turns.ts";
 
 const CALM_MS = 30_000;
-/** Some restarts of the switch may come before, each of which may take a minute on a busy machine. */
-const TURN_LIMIT_MS = 240_000;
 /** After a restart of the switch the daemons give ports back; a slow machine takes its time for it. */
 const RECOVERY_MS = 60_000;
 
@@ -15,7 +13,7 @@ const RECOVERY_MS = 60_000;
 export class SharedSwitch {
   readonly #ovs: OvsDpdk;
   readonly #bridge: string;
-  readonly #turns = new OneAtATime();
+  readonly #turns = new Turns();
   #databaseRestartedAt = 0;
   #restartedAt = 0;
   #reading: Promise<SwitchView> | undefined;
@@ -27,15 +25,17 @@ export class SharedSwitch {
 
   /** What it has now; those who ask at the same time share an answer. */
   view(): Promise<SwitchView> {
-    this.#reading ??= this.#inTurn("read", () => readSwitch(this.#ovs, this.#bridge)).finally(() => {
-      this.#reading = undefined;
-    });
+    this.#reading ??= this.#turns
+      .take("read", () => readSwitch(this.#ovs, this.#bridge))
+      .finally(() => {
+        this.#reading = undefined;
+      });
     return this.#reading;
   }
 
   /** The database ends as in a crash and comes back with what it had. @param downMs time in which there is none */
   restartDatabase(downMs = 0): Promise<void> {
-    return this.#inTurn("restart the database", async () => {
+    return this.#turns.take("restart the database", async () => {
       await this.#ovs.killDatabase();
       if (downMs > 0) await delay(downMs);
       await this.#ovs.restartDatabase();
@@ -53,7 +53,7 @@ export class SharedSwitch {
 
   /** The switch ends as in a crash and comes back. */
   restartSwitch(): Promise<void> {
-    return this.#inTurn("restart the switch", async () => {
+    return this.#turns.take("restart the switch", async () => {
       this.#restartedAt = Date.now();
       await this.#ovs.killVswitchd();
       await this.#ovs.restartVswitchd();
@@ -68,12 +68,12 @@ export class SharedSwitch {
 
   /** A part of it stands still for a while; nobody asks it anything meanwhile but the nodes. */
   freeze(part: "vswitchd" | "ovsdbServer", ms: number): Promise<void> {
-    return this.#inTurn("freeze a part", () => freeze(this.#ovs.pids()[part], ms));
+    return this.#turns.take("freeze a part", () => freeze(this.#ovs.pids()[part], ms));
   }
 
   /** An operator's mistake with a port of this node. */
   meddle(node: string, dice: Dice): Promise<void> {
-    return this.#inTurn("meddle", async () => {
+    return this.#turns.take("meddle", async () => {
       const mine = (await readSwitch(this.#ovs, this.#bridge)).ports.filter((port) => port.node === node);
       const [first, ...others] = mine;
       if (first === undefined) return;
@@ -87,15 +87,5 @@ export class SharedSwitch {
       const [one = [], ...more] = mistakes;
       await this.#ovs.vsctl("--no-wait", ...dice.pick([one, ...more]));
     });
-  }
-
-  #inTurn<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
-    return this.#turns.run(
-      { key: "switch", what, signal: AbortSignal.timeout(TURN_LIMIT_MS) },
-      task,
-      (running) => {
-        throw new Error(`${what}: ${running} takes too long`);
-      },
-    );
   }
 }

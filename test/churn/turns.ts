@@ -1,0 +1,17 @@
+import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
+
+/** Some restarts may come before, each of which may take a minute on a busy machine. */
+const LIMIT_MS = 240_000;
+const KEY = "all";
+
+/** What is done one after the other with a part that many use, such as the switch. */
+export class Turns {
+  readonly #turns = new OneAtATime();
+
+  /** Does it once those before are done. @throws Error naming the one that takes too long */
+  take<Value>(what: string, task: () => Promise<Value>): Promise<Value> {
+    return this.#turns.run({ key: KEY, what, signal: AbortSignal.timeout(LIMIT_MS) }, task, (running) => {
+      throw new Error(`${what}: ${running} takes too long`);
+    });
+  }
+}
