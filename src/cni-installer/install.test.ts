@@ -209,15 +209,13 @@ describe("the CNI installer refuses", () => {
 
   it("to be anybody but who may write there, and says who that is", async () => {
     await chmod(directory, 0o755);
-    // Somebody else from within: these sources may lie where only root comes in.
-    const program = `const { installExecutable } = await import(process.argv[1]);
-      process.setgroups([]); process.setgid(107); process.setuid(107);
-      await installExecutable(JSON.parse(process.argv[2])).catch(({ code, fix }) => console.log(code, fix));`;
-    const given = [join(import.meta.dirname, "install.ts"), JSON.stringify({ source, directory })];
-    const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", program, ...given], {
-      encoding: "utf8",
-    });
-    expect(stdout).toMatch(/^cni-directory-unfit .*runAsUser: 0/u);
+    // Who may read everything, for Node and these sources may lie where only root comes in.
+    const user = ["--reuid=107", "--regid=107", "--clear-groups"];
+    const reader = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
+    const program = [process.execPath, MAIN, "--source", source, "--target", directory];
+    const { stderr, status } = spawnSync("setpriv", [...user, ...reader, ...program], { encoding: "utf8" });
+    expect(stderr).toContain("runAsUser: 0");
+    expect(status).toBe(1);
   });
 
   it("an executable for another processor, and what is no executable of ours", async () => {

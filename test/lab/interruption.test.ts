@@ -37,7 +37,6 @@ async function startRun(): Promise<InterruptedRun> {
     throw new Error(`the run ended with ${code} before it had anything; what it said stands above`);
   });
   const [line] = await Promise.race([once(createInterface(program.stdout), "line"), failed]);
-  failed.catch(() => undefined);
   const taken = JSON.parse(line) as Taken;
   const [container = -1] = taken.pids;
   const below = await waitUntil(() => descendantsOf(container).length >= 2 && descendantsOf(container), {
