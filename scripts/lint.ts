@@ -5,7 +5,7 @@ const STEPS = [
   ["biome", "check", "--error-on-warnings", "."],
   ["tsc"],
   // For browsers: other globals.
-  ["tsc", "--project", "src/status-page/browser"],
+  ["tsc", "--project", "src/status/page/browser"],
 ] as const;
 
 for (const [program, ...args] of STEPS) {

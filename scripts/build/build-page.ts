@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { placeFile } from "./place-file.ts";
 
-const BROWSER = "src/status-page/browser";
+const BROWSER = "src/status/page/browser";
 
 /** The status page as one file with style and code in it, so that its policy can name them by their hash. */
 export async function buildPage(outfile = "dist/status-page/page.html"): Promise<string> {

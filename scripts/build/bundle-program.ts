@@ -72,6 +72,15 @@ export type BundledProgram = keyof typeof NODE_FLAGS;
 /** All of them. */
 export const BUNDLED_PROGRAMS = Object.keys(NODE_FLAGS) as readonly BundledProgram[];
 
+/** The file that each program starts with. */
+const SOURCES: Readonly<Record<BundledProgram, string>> = {
+  daemon: "src/daemon/main.ts",
+  sidecar: "src/sidecar/main.ts",
+  ctl: "src/ctl/main.ts",
+  "mount-root": "src/node-setup/mount-root/main.ts",
+  "cni-installer": "src/node-setup/cni-installer/main.ts",
+};
+
 /** Where the list of npm packages lies whose code is in a bundle, each by its directory: `node_modules/zod`. */
 export const packagesFile = (program: BundledProgram): string => `dist/${program}/packages.json`;
 
@@ -82,7 +91,7 @@ export const packagesFile = (program: BundledProgram): string => `dist/${program
 export async function bundleProgram(program: BundledProgram): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;
   const { outputFiles, metafile } = await build({
-    entryPoints: [`src/${program}/main.ts`],
+    entryPoints: [SOURCES[program]],
     outfile,
     write: false,
     bundle: true,

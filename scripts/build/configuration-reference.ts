@@ -46,7 +46,7 @@ A file that is wrong, by itself or together with values that wait for a restart,
 | --- | --- | --- | --- | --- |
 `;
 
-/** What the mount step reads (src/mount-root); the daemon's own restart does not change the mount. */
+/** What the mount step reads (src/node-setup/mount-root); the daemon's own restart does not change the mount. */
 const MOUNT_STEP_KEYS: ReadonlySet<string> = new Set([
   "root",
   "rootFileSystem.sizeMiB",

@@ -1,8 +1,8 @@
-import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../device-info/device-info.ts";
-import { devicePluginFile, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
-import { podDirectory, socketPath } from "../socket-directory/layout.ts";
+import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "./device-info/device-info.ts";
+import { devicePluginFile, writeDeviceInfo } from "./device-info/device-info-file.ts";
+import { ensureSocketDirectories } from "./directory/ensure.ts";
+import { podDirectory, socketPath } from "./directory/layout.ts";
 
 /** Where an allocation's directories and files are. */
 export interface AllocationPlaces {

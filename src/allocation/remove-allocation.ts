@@ -1,8 +1,8 @@
-import { devicePluginFile, removeDeviceInfo } from "../device-info/device-info-file.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf } from "../records/records.ts";
-import { removeAllocationDirectory } from "../socket-directory/remove.ts";
+import { devicePluginFile, removeDeviceInfo } from "./device-info/device-info-file.ts";
+import { removeAllocationDirectory } from "./directory/remove.ts";
 import type { AllocationPlaces } from "./ensure-allocation.ts";
 
 /**

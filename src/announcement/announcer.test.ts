@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { waitUntil } from "../../test/machine/wait-until.ts";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
-import type { Clock } from "../clock/clock.ts";
-import { orAborted } from "../clock/or-aborted.ts";
 import type { PortOwner } from "../dataplane/port.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { type PortRecord, portRecordSchema } from "../records/port-record.ts";
+import type { Clock } from "../sync/clock.ts";
+import { orAborted } from "../sync/or-aborted.ts";
 import { type AnnouncementOutcome, Announcer } from "./announcer.ts";
 import { rarpRequest } from "./frames.ts";
 

@@ -1,10 +1,10 @@
-import type { Clock } from "../clock/clock.ts";
-import { within } from "../clock/within.ts";
 import type { Dataplane, LinkChange } from "../dataplane/dataplane.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { isGoing, type PortRecord } from "../records/port-record.ts";
-import { OneAtATime } from "../turns/one-at-a-time.ts";
+import type { Clock } from "../sync/clock.ts";
+import { OneAtATime } from "../sync/one-at-a-time.ts";
+import { within } from "../sync/within.ts";
 import { announcementFrames, unusedGroup } from "./frames.ts";
 import { guestIdentity } from "./guest-identity.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { portSettingsSchema } from "../port-settings/port-settings.ts";
+import { portSettingsSchema } from "../config/port-settings.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { guestIdentity } from "./guest-identity.ts";
 

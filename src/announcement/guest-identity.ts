@@ -1,4 +1,4 @@
-import type { VlanSettings } from "../port-settings/port-settings.ts";
+import type { VlanSettings } from "../config/port-settings.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { Announced } from "./frames.ts";
 

@@ -1,5 +1,5 @@
 import { Failure } from "../failure/failure.ts";
-import { OneAtATime } from "../turns/one-at-a-time.ts";
+import { OneAtATime } from "../sync/one-at-a-time.ts";
 
 /** One request's place among those for the same container. */
 export interface ContainerTurn {

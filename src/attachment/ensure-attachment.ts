@@ -1,8 +1,8 @@
+import { ensureSocketDirectories } from "../allocation/directory/ensure.ts";
 import type { PortOwner, PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
 import type { NodeContext } from "./node-context.ts";
 import { ensureServedPort } from "./serve-socket.ts";
 

@@ -9,11 +9,11 @@ import {
   type Stats,
   unlinkSync,
 } from "node:fs";
+import { SOCKET_FILE } from "../allocation/directory/layout.ts";
+import { type OpenDirectory, openDirectory } from "../allocation/directory/open-directory.ts";
+import { setSelinuxLabel } from "../allocation/directory/selinux-label.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
-import { SOCKET_FILE } from "../socket-directory/layout.ts";
-import { type OpenDirectory, openDirectory } from "../socket-directory/open-directory.ts";
-import { setSelinuxLabel } from "../socket-directory/selinux-label.ts";
 
 /** Where a pod looks for the socket of an interface. */
 export interface SocketPlace {

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../allocation/device-info/device-info.ts";
+import { writeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../device-info/device-info.ts";
-import { writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";

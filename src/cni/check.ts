@@ -1,9 +1,9 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
+import { allocationDirectory } from "../allocation/directory/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { Failure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
-import { allocationDirectory } from "../socket-directory/layout.ts";
 import type { CniContext } from "./cni-context.ts";
 import { runIpam } from "./ipam/run-ipam.ts";
 import { ipamType } from "./network-config.ts";

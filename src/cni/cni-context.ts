@@ -1,7 +1,7 @@
 import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
-import type { Clock } from "../clock/clock.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 import type { DeviceHolders } from "./device-holders.ts";
 import type { RequestOrder } from "./request-order.ts";
 

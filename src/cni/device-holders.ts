@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { parseDeviceId } from "../names/device-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf, newestAllocations } from "../records/records.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /**
  * Milliseconds from Allocate to the question which pod it was for: kubelet knows by then, and ADD comes later, for a

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { portSettingsSchema } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
-import { portSettingsSchema } from "../port-settings/port-settings.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { parseNetworkConfig } from "./network-config.ts";
 import { portSettingsOf, withAddresses } from "./port-settings-of.ts";

@@ -1,12 +1,12 @@
+import { checkCniFile } from "../allocation/device-info/device-info-file.ts";
+import { allocationDirectory, podDirectory, socketPath } from "../allocation/directory/layout.ts";
+import type { PortSettings } from "../config/port-settings.ts";
 import type { PoolConfig } from "../config/schema.ts";
-import { checkCniFile } from "../device-info/device-info-file.ts";
 import { Failure } from "../failure/failure.ts";
 import { portName } from "../names/port-name.ts";
-import type { PortSettings } from "../port-settings/port-settings.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
-import { allocationDirectory, podDirectory, socketPath } from "../socket-directory/layout.ts";
 import { chooseMac } from "./choose-mac.ts";
 import type { CniContext } from "./cni-context.ts";
 import { addressesToHold } from "./ipam/hold-addresses.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { VLAN_MODES, VRF_MAX } from "../port-settings/port-settings.ts";
+import { VLAN_MODES, VRF_MAX } from "../config/port-settings.ts";
 
 const vlanId = z.number().int().min(0).max(4094);
 

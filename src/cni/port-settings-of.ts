@@ -1,5 +1,5 @@
+import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
-import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../port-settings/port-settings.ts";
 import { ipamType, type NetworkConfig } from "./network-config.ts";
 import { type Bandwidth, expandVlans } from "./port-keys.ts";
 

@@ -1,9 +1,9 @@
 import { createServer, type Socket } from "node:net";
-import { type Clock, systemClock } from "../clock/clock.ts";
-import { monotonicMs } from "../clock/monotonic.ts";
 import { describeThrown } from "../failure/failure.ts";
+import { listenPrivately } from "../files/listen-privately.ts";
 import type { Logger } from "../logging/logger.ts";
-import { listenPrivately } from "../private-socket/listen-privately.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
+import { monotonicMs } from "../sync/monotonic.ts";
 import type { Answer } from "./answer.ts";
 import type { DelegateCall } from "./delegate.ts";
 import type { RawRequest } from "./request.ts";

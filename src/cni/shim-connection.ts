@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
-import type { Clock } from "../clock/clock.ts";
-import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown, Failure } from "../failure/failure.ts";
+import type { Clock } from "../sync/clock.ts";
+import { orAborted } from "../sync/or-aborted.ts";
 import type { Answer } from "./answer.ts";
 import type { DelegateCall, DelegateReply } from "./delegate.ts";
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 import { WorkDeadline } from "./work-deadline.ts";
 
 /** Time that moves when it is told to. */

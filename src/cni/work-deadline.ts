@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /**
  * Bounds a verb's own work. While a delegated plugin runs the time stands still: the plugin has a bound of its own,

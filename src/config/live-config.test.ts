@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
+import { systemClock } from "../sync/clock.ts";
 import { LiveConfig } from "./live-config.ts";
 import { parseConfig } from "./load.ts";
 import type { DaemonConfig } from "./schema.ts";

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "../clock/clock.ts";
 import { describeThrown, systemCode, toFailure } from "../failure/failure.ts";
+import { type DirectoryWatch, watchDirectory } from "../files/watch-directory.ts";
 import type { Logger } from "../logging/logger.ts";
-import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
+import type { Clock } from "../sync/clock.ts";
 import { checkJoined } from "./load.ts";
 import { planReload, type ReloadPlan } from "./reload.ts";
 import type { DaemonConfig } from "./schema.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { loadConfig } from "../config/load.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { toFailure } from "../failure/failure.ts";
-import { statusSocket } from "../node-status/status-socket.ts";
+import { statusSocket } from "../status/status-socket.ts";
 
 /** Where the daemon's configuration lies unless told otherwise. */
 export const CONFIG_FILE = "/etc/kube-vhostuser/config.yaml";

@@ -1,9 +1,9 @@
 import { mkdir, rmdir } from "node:fs/promises";
+import { openDirectory } from "../allocation/directory/open-directory.ts";
+import { setSelinuxLabel } from "../allocation/directory/selinux-label.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
-import { openDirectory } from "../socket-directory/open-directory.ts";
-import { setSelinuxLabel } from "../socket-directory/selinux-label.ts";
 
 /** What is tried, and how. */
 export interface LabelCheck {

@@ -1,4 +1,4 @@
-import type { NodeEvents } from "../events/node-events.ts";
+import type { NodeEvents } from "../observe/events/node-events.ts";
 import type { ReconcileWatch } from "../observe/reconcile-watch.ts";
 import type { ReconcileObserver } from "../reconcile/reconcile-observer.ts";
 

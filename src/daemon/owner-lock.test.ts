@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 import { takeOwnership } from "./owner-lock.ts";
 
 let directory: string;

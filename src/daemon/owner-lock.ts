@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Clock } from "../clock/clock.ts";
 import { Failure } from "../failure/failure.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /** The right to write a records directory; kept until it is released or the process dies. */
 export interface OwnerLock {

@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
-import { DirectoryGuard } from "../directory-guard/guard.ts";
-import { writeRecord } from "../durable-file/record-file.ts";
+import { ensureSocketDirectories } from "../allocation/directory/ensure.ts";
+import { DirectoryGuard } from "../allocation/guard/guard.ts";
+import { writeRecord } from "../files/record-file.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import { openRecords, type Records } from "../records/records.ts";
-import { ensureSocketDirectories } from "../socket-directory/ensure.ts";
+import { systemClock } from "../sync/clock.ts";
 import { recordedDirectories } from "./recorded-directories.ts";
 
 const OWNERSHIP = { owner: 107, group: 107, mode: 0o2770 };

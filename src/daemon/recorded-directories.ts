@@ -1,4 +1,4 @@
-import type { DirectoryGuardOptions } from "../directory-guard/guard.ts";
+import type { DirectoryGuardOptions } from "../allocation/guard/guard.ts";
 import { PortsByAllocation } from "../records/ports-by-allocation.ts";
 import { isNamedByForeign, type Records } from "../records/records.ts";
 

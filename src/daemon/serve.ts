@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { systemClock } from "../clock/clock.ts";
 import { loadConfig, parseConfig } from "../config/load.ts";
-import type { ApiServerPlace } from "../events/start-events.ts";
 import { createLogger } from "../logging/logger.ts";
+import type { ApiServerPlace } from "../observe/events/start-events.ts";
+import { systemClock } from "../sync/clock.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "./assemble.ts";
 import { checkCapabilities } from "./check-capabilities.ts";
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { silentLogger } from "../logging/logger.ts";
-import type { StatusSource } from "../node-status/status-source.ts";
+import type { StatusSource } from "../status/status-source.ts";
 import { startStatusPage } from "./start-status-page.ts";
 
 /** Nothing of it may be touched before somebody looks. */

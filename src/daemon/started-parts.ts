@@ -1,9 +1,9 @@
+import type { DirectoryGuard } from "../allocation/guard/guard.ts";
 import type { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import type { DevicePlugin } from "../device-plugin/plugin.ts";
 import type { PoolPlugins } from "../device-plugin/pools.ts";
-import type { DirectoryGuard } from "../directory-guard/guard.ts";
-import type { RunningEvents } from "../events/start-events.ts";
+import type { RunningEvents } from "../observe/events/start-events.ts";
 import type { NodeView } from "../observe/node-view.ts";
 import type { Reconciler } from "../reconcile/reconciler.ts";
 import type { Records } from "../records/records.ts";

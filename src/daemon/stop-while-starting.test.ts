@@ -4,9 +4,9 @@ import { access, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
 import { parseConfig } from "../config/load.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
+import { systemClock } from "../sync/clock.ts";
 import { startDaemon } from "./assemble.ts";
 import { takeOwnership } from "./owner-lock.ts";
 

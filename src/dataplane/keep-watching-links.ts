@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /** Pace at which a switch that is away is tried, in milliseconds. */
 const RETRY_MS = 250;

@@ -1,4 +1,4 @@
-import type { PortSettings } from "../port-settings/port-settings.ts";
+import type { PortSettings } from "../config/port-settings.ts";
 
 /** Whose port it is; kept in the switch itself, so that a port without a record still tells. */
 export interface PortOwner {

@@ -5,11 +5,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
 import { removeAllocation } from "../allocation/remove-allocation.ts";
-import { systemClock } from "../clock/clock.ts";
 import { parseConfig } from "../config/load.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { openRecords, type Records } from "../records/records.ts";
+import { systemClock } from "../sync/clock.ts";
 import { createAllocator } from "./allocate.ts";
 
 let top: string;

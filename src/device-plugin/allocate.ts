@@ -1,10 +1,11 @@
+import { allocationDirectory, podDirectory } from "../allocation/directory/layout.ts";
+import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
 import {
   type AllocationPlaces,
   ensureAllocationDirectories,
   ensureDeviceInfo,
 } from "../allocation/ensure-allocation.ts";
 import { removeAllocation } from "../allocation/remove-allocation.ts";
-import type { Clock } from "../clock/clock.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -12,8 +13,7 @@ import { newAllocationId } from "../names/allocation-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { nextSequence } from "../records/records.ts";
-import { allocationDirectory, podDirectory } from "../socket-directory/layout.ts";
-import { removeAllocationDirectory } from "../socket-directory/remove.ts";
+import type { Clock } from "../sync/clock.ts";
 import type { AllocationAnswer } from "./allocation-answer.ts";
 
 /** What an allocator of one pool works with. */

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { serveUnix } from "../grpc/unix-server.ts";
@@ -8,6 +7,7 @@ import { registerDevicePlugin } from "../kubelet/registration.ts";
 import { watchRestarts } from "../kubelet/restart-watch.ts";
 import type { Logger } from "../logging/logger.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
 import type { Allocate } from "./allocation-answer.ts";
 import { DEVICE_PLUGIN_OPTIONS, devicePluginService } from "./device-plugin-service.ts";
 import type { DeviceSource } from "./device-source.ts";

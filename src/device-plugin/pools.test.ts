@@ -8,12 +8,12 @@ import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.
 import { StandInKubelet, type StandInKubeletOptions } from "../../test/stand-in/kubelet/kubelet.ts";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { MemoryAllocations } from "../../test/stand-in/records/memory-allocations.ts";
-import type { Clock } from "../clock/clock.ts";
 import { parseConfig } from "../config/load.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { silentLogger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 import { DeviceUses } from "./device-uses.ts";
 import { NodePools } from "./node-pools.ts";
 import { PoolPlugins } from "./pools.ts";

@@ -1,9 +1,9 @@
 import type { Pool } from "../attachment/node-context.ts";
-import type { Clock } from "../clock/clock.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 import type { Allocate } from "./allocation-answer.ts";
 import type { DeviceUses } from "./device-uses.ts";
 import { ListedDevices } from "./listed-devices.ts";

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
 import { silentLogger } from "../logging/logger.ts";
+import { systemClock } from "../sync/clock.ts";
 import { RegistrationKeeper } from "./registration-keeper.ts";
 
 let directory: string;

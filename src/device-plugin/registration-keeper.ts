@@ -1,7 +1,7 @@
-import type { Clock } from "../clock/clock.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { lookAtSockets, type SocketSight, socketIdentity } from "../kubelet/restart-watch.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /** A running server on the plugin's socket. */
 export interface ListeningPlugin {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 import type { Allocate } from "./allocation-answer.ts";
 
 /**

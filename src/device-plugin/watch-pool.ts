@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
-import { within } from "../clock/within.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
+import { within } from "../sync/within.ts";
 import type { PoolState } from "./listed-devices.ts";
 import { judgeHealth, type PoolHealth, UNPROVEN } from "./pool-health.ts";
 

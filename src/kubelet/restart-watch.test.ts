@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
+import { systemClock } from "../sync/clock.ts";
 import { lookAtSockets, type RestartWatch, socketIdentity, watchRestarts } from "./restart-watch.ts";
 
 let directory: string;

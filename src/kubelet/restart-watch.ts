@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
-import type { Clock } from "../clock/clock.ts";
 import { systemCode } from "../failure/failure.ts";
-import { watchDirectory } from "../watch-file/watch-directory.ts";
+import { watchDirectory } from "../files/watch-directory.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /**
  * Tells one socket file from another that took its place. The inode number alone does not: file systems give a

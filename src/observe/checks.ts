@@ -1,5 +1,5 @@
-import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown } from "../failure/failure.ts";
+import { orAborted } from "../sync/or-aborted.ts";
 
 /** Something that must be so. */
 export interface Check {

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, ListenOptions, Socket } from "node:net";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
+import { listenPrivately } from "../files/listen-privately.ts";
 import type { Logger } from "../logging/logger.ts";
-import { listenPrivately } from "../private-socket/listen-privately.ts";
 import { limitConnections } from "./connection-limit.ts";
 
 /** What a page answers. */

@@ -1,6 +1,6 @@
-import { orAborted } from "../clock/or-aborted.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortInspection, PortState } from "../dataplane/port.ts";
+import { orAborted } from "../sync/or-aborted.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError, outcomeOf, timed } from "./observed-calls.ts";
 

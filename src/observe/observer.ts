@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 import { type Check, runChecks } from "./checks.ts";
 import { collectMachine } from "./collect-machine.ts";
 import { collectNode } from "./collect-node.ts";

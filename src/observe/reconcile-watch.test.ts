@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { systemClock } from "../clock/clock.ts";
+import { systemClock } from "../sync/clock.ts";
 import { Metrics } from "./metrics.ts";
 import { ReconcileWatch } from "./reconcile-watch.ts";
 

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
 import { toFailure } from "../failure/failure.ts";
+import type { Clock } from "../sync/clock.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError } from "./observed-calls.ts";
 

@@ -1,7 +1,7 @@
+import type { SocketDirectories } from "../allocation/directory/expected.ts";
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import type { SocketDirectories } from "../socket-directory/expected.ts";
 
 /** The directories of an allocation with these interfaces. */
 export function expectedDirectories(

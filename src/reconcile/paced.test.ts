@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 import { Paced } from "./paced.ts";
 
 /** A clock whose sleeps end when the test says so. */

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 
 /** What is done, and how often at most. */
 export interface PacedOptions {

@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { removeDeviceInfoTemporaries } from "../allocation/device-info/device-info-file.ts";
+import { RoomForMany } from "../allocation/directory/room-for-many.ts";
 import { type AllocationPlaces, ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
-import { type Clock, systemClock } from "../clock/clock.ts";
-import { removeDeviceInfoTemporaries } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Records } from "../records/records.ts";
 import { newestAllocations } from "../records/records.ts";
-import { RoomForMany } from "../socket-directory/room-for-many.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
 import { expectedDirectories } from "./expected-directories.ts";
 
 /** One takes some 0.1 ms; after so many the event loop is left to others. */

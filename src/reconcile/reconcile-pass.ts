@@ -1,8 +1,8 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
-import { within } from "../clock/within.ts";
 import type { Logger } from "../logging/logger.ts";
+import { within } from "../sync/within.ts";
 import type { ReconcileObserver } from "./reconcile-observer.ts";
 
 /** What every stage of a pass works with. */

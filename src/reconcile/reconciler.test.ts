@@ -2,8 +2,8 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
-import { writeRecord } from "../durable-file/record-file.ts";
-import { listAllocationDirectories } from "../socket-directory/list.ts";
+import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import { writeRecord } from "../files/record-file.ts";
 
 let rig: ReconcilerRig;
 beforeEach(async () => {

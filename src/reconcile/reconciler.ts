@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import type { Clock } from "../clock/clock.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
+import type { Clock } from "../sync/clock.ts";
 import { ArtefactWatch } from "./artefact-watch.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { openBridges } from "./open-bridges.ts";

@@ -1,3 +1,5 @@
+import { isIdle } from "../allocation/directory/is-idle.ts";
+import { listAllocationDirectories } from "../allocation/directory/list.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortOwner, PortState } from "../dataplane/port.ts";
@@ -5,8 +7,6 @@ import { describeThrown } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
 import { isNamedByForeign } from "../records/records.ts";
-import { isIdle } from "../socket-directory/is-idle.ts";
-import { listAllocationDirectories } from "../socket-directory/list.ts";
 import type { KubeletView } from "./kubelet-view.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 

@@ -1,8 +1,8 @@
+import { isIdle } from "../allocation/directory/is-idle.ts";
+import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { isNamedByForeign } from "../records/records.ts";
-import { isIdle } from "../socket-directory/is-idle.ts";
-import { listAllocationDirectories } from "../socket-directory/list.ts";
-import { removeAllocationDirectory } from "../socket-directory/remove.ts";
 import type { ReconcilePass } from "./reconcile-pass.ts";
 
 /**

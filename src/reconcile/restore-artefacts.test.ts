@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ContainerTurns } from "../attachment/container-turns.ts";
 import { parseConfig } from "../config/load.ts";
-import { writeRecord } from "../durable-file/record-file.ts";
+import { writeRecord } from "../files/record-file.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";

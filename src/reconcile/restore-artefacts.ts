@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { deviceInfoProblem, writeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
+import { directoryProblem } from "../allocation/directory/directory-problem.ts";
+import { RoomForMany } from "../allocation/directory/room-for-many.ts";
 import { allocationDeviceInfo } from "../allocation/ensure-allocation.ts";
-import type { Clock } from "../clock/clock.ts";
-import { deviceInfoProblem, writeDeviceInfo } from "../device-info/device-info-file.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations } from "../records/records.ts";
-import { directoryProblem } from "../socket-directory/directory-problem.ts";
-import { RoomForMany } from "../socket-directory/room-for-many.ts";
+import type { Clock } from "../sync/clock.ts";
 import { expectedDirectories } from "./expected-directories.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 

@@ -1,8 +1,8 @@
 import { lstatSync } from "node:fs";
-import type { Clock } from "../clock/clock.ts";
+import { allocationDirectory, socketPath } from "../allocation/directory/layout.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { allocationDirectory, socketPath } from "../socket-directory/layout.ts";
+import type { Clock } from "../sync/clock.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 import { reconnectPorts } from "./settle-ports.ts";
 

@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
 import type { NodeContext } from "../attachment/node-context.ts";
-import type { Clock } from "../clock/clock.ts";
-import { orAborted } from "../clock/or-aborted.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
+import { type DirectoryWatch, watchDirectory } from "../files/watch-directory.ts";
 import type { Logger } from "../logging/logger.ts";
-import { type DirectoryWatch, watchDirectory } from "../watch-file/watch-directory.ts";
+import type { Clock } from "../sync/clock.ts";
+import { orAborted } from "../sync/or-aborted.ts";
 import { fileIdentity } from "./file-identity.ts";
 
 /** What the watch needs and whom it tells. */

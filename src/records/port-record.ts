@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { portSettingsSchema } from "../config/port-settings.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
-import { portSettingsSchema } from "../port-settings/port-settings.ts";
 import type { RecordKind } from "./record-store.ts";
 
 /** What an IPAM plugin gave an interface, in one form for all CNI versions. */

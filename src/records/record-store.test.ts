@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { writeRecord } from "../durable-file/record-file.ts";
+import { writeRecord } from "../files/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";

@@ -1,10 +1,10 @@
 import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { DirectorySync } from "../durable-file/directory-sync.ts";
-import { type RecordFormat, readRecord, writeRecord } from "../durable-file/record-file.ts";
-import { removeFile, removeTemporaries } from "../durable-file/replace-file.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
-import { OneAtATime } from "../turns/one-at-a-time.ts";
+import { DirectorySync } from "../files/directory-sync.ts";
+import { type RecordFormat, readRecord, writeRecord } from "../files/record-file.ts";
+import { removeFile, removeTemporaries } from "../files/replace-file.ts";
+import { OneAtATime } from "../sync/one-at-a-time.ts";
 
 /** How one kind of record is kept. */
 export interface RecordKind<Body extends object> extends RecordFormat<Body> {

@@ -2,7 +2,7 @@ import { cp, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readRecord, writeRecord } from "../durable-file/record-file.ts";
+import { readRecord, writeRecord } from "../files/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import { type PortRecord, portRecordKind } from "./port-record.ts";
 import { newestAllocationOf, nextSequence, openRecords } from "./records.ts";

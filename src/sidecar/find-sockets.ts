@@ -1,7 +1,7 @@
-import { systemClock } from "../clock/clock.ts";
+import { socketPath as interfaceSocketPath } from "../allocation/directory/layout.ts";
 import { Failure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
-import { socketPath as interfaceSocketPath } from "../socket-directory/layout.ts";
+import { systemClock } from "../sync/clock.ts";
 import type { NicSocket } from "./define-domain.ts";
 import { readClaimMetadata } from "./dra-metadata.ts";
 import type { NetworkEntry } from "./network-info.ts";

@@ -7,9 +7,9 @@ import { habitsOf, type KubevirtVersion } from "../../test/stand-in/virt-launche
 import { networkInfo, projectNetworkInfo } from "../../test/stand-in/virt-launcher/network-info.ts";
 import { VirtLauncher } from "../../test/stand-in/virt-launcher/virt-launcher.ts";
 import type { VirtualMachineInstance } from "../../test/stand-in/virt-launcher/vmi.ts";
-import { type Clock, systemClock } from "../clock/clock.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
 import { readEnvironment } from "./environment.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "./sidecar.ts";
 

@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Clock } from "../clock/clock.ts";
 import { silentLogger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
 import { answerDomain } from "./domain-hook.ts";
 
 let root: string;

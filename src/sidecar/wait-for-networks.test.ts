@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../sync/clock.ts";
 import { waitForNetworks } from "./wait-for-networks.ts";
 
 const info = (...interfaces: object[]) => JSON.stringify({ interfaces });

@@ -1,5 +1,5 @@
-import { type Clock, systemClock } from "../clock/clock.ts";
 import { Failure } from "../failure/failure.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
 import { type NetworkEntry, parseNetworkInfo } from "./network-info.ts";
 import { readBounded } from "./read-bounded.ts";
 

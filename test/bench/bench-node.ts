@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { DaemonConfig } from "../../src/config/schema.ts";
-import { mountRoot } from "../../src/mount-root/mount-root.ts";
+import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { silentLogger } from "../../src/logging/logger.ts";
-import { serveStatusPage } from "../../src/status-page/serve-page.ts";
+import { serveStatusPage } from "../../src/status/page/serve-page.ts";
 import { exampleLater, exampleTrace } from "../stand-in/records/example-node.ts";
 import { startChromium } from "./chromium.ts";
 import { smallerPng } from "./smaller-png.ts";

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { readRecord } from "../../src/durable-file/record-file.ts";
+import { readRecord } from "../../src/files/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "../../src/records/allocation-record.ts";
 import type { ChurnNode } from "./churn-node.ts";
 import { readLeases } from "./leases.ts";

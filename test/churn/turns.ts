@@ -1,4 +1,4 @@
-import { OneAtATime } from "../../src/turns/one-at-a-time.ts";
+import { OneAtATime } from "../../src/sync/one-at-a-time.ts";
 
 /** Some restarts may come before, each of which may take a minute on a busy machine. */
 const LIMIT_MS = 240_000;

@@ -1,7 +1,7 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
 import type { DaemonConfig } from "../../src/config/schema.ts";
-import { mountRoot } from "../../src/mount-root/mount-root.ts";
+import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";

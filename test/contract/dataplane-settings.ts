@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { type PortSettings, portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
-import { type PortSettings, portSettingsSchema } from "../../src/port-settings/port-settings.ts";
 import { listenOnSocket } from "./socket-listener.ts";
 import { failureOf, portRequest, type SwitchUnderTest, soon } from "./switch-under-test.ts";
 

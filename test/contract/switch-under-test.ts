@@ -1,8 +1,8 @@
 import { join } from "node:path";
+import type { PortSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { Failure } from "../../src/failure/failure.ts";
-import type { PortSettings } from "../../src/port-settings/port-settings.ts";
 
 /** A running switch, and the few things that the suite does behind the back of the {@link Dataplane}. */
 export interface SwitchUnderTest {

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
-import { systemClock } from "../../src/clock/clock.ts";
 import { Failure } from "../../src/failure/failure.ts";
+import { systemClock } from "../../src/sync/clock.ts";
 
 /** What a command in the guest printed and its exit status. */
 export interface ConsoleAnswer {

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { chmod, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { NodeStatus } from "../../src/node-status/shape.ts";
+import type { NodeStatus } from "../../src/status/shape.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { exampleNetwork } from "../cluster/network.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeRecord } from "../../src/durable-file/record-file.ts";
+import { writeRecord } from "../../src/files/record-file.ts";
 import { ChurnNode, newSandbox } from "../churn/churn-node.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";

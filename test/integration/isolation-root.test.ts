@@ -3,9 +3,9 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { mountRoot } from "../../src/mount-root/mount-root.ts";
-import { checkRoot, ROOT_FLAGS } from "../../src/socket-directory/check-root.ts";
-import { mountOf, parseMountInfo } from "../../src/socket-directory/mount-info.ts";
+import { checkRoot, ROOT_FLAGS } from "../../src/allocation/directory/check-root.ts";
+import { mountOf, parseMountInfo } from "../../src/allocation/directory/mount-info.ts";
+import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 
@@ -127,7 +127,7 @@ describe("the privileged step", () => {
       unshare --mount --propagation unchanged sh -ec "$start" "$@"
       unshare --mount --propagation unchanged sh -ec "$start" "$@"
       cat /proc/self/mountinfo`;
-    const program = join(import.meta.dirname, "../../src/mount-root/main.ts");
+    const program = join(import.meta.dirname, "../../src/node-setup/mount-root/main.ts");
     const { stdout } = await promisify(execFile)("unshare", [
       ...["--mount", "--propagation", "private", "sh", "-c", script, "sh"],
       ...[process.execPath, program, config, container, root],

@@ -1,10 +1,10 @@
 // One step of the daemon's, run with a capability less than it needs: isolation-step.ts STEP ROOT ALLOCATION.
 import { join } from "node:path";
-import { HeldDirectory } from "../../src/directory-guard/held-directory.ts";
-import { mendSocket } from "../../src/directory-guard/mend-socket.ts";
+import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
+import { removeAllocationDirectory } from "../../src/allocation/directory/remove.ts";
+import { HeldDirectory } from "../../src/allocation/guard/held-directory.ts";
+import { mendSocket } from "../../src/allocation/guard/mend-socket.ts";
 import { describeThrown } from "../../src/failure/failure.ts";
-import { ensureSocketDirectories } from "../../src/socket-directory/ensure.ts";
-import { removeAllocationDirectory } from "../../src/socket-directory/remove.ts";
 
 const [step = "", root = "", allocationId = ""] = process.argv.slice(2);
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { announcementFrames } from "../../src/announcement/frames.ts";
+import { portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane, LinkChange } from "../../src/dataplane/dataplane.ts";
-import { portSettingsSchema } from "../../src/port-settings/port-settings.ts";
 import { portRequest, soon } from "../contract/switch-under-test.ts";
 import { joinBridges } from "../lab/ovs-dpdk.ts";
 import { startPod } from "../lab/pod.ts";

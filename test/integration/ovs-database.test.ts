@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { createOvsdbClient, type OvsdbClient } from "../../src/ovsdb/client.ts";
-import { connectOvsdb } from "../../src/ovsdb/connection.ts";
-import { isLockHeld } from "../../src/ovsdb/lock.ts";
-import { monitorTables, type RowChange } from "../../src/ovsdb/monitor.ts";
-import { guard, lostRace, type Operation, requireCommitted } from "../../src/ovsdb/transaction.ts";
-import { newRowReference, setValue } from "../../src/ovsdb/values.ts";
+import { createOvsdbClient, type OvsdbClient } from "../../src/protocols/ovsdb/client.ts";
+import { connectOvsdb } from "../../src/protocols/ovsdb/connection.ts";
+import { isLockHeld } from "../../src/protocols/ovsdb/lock.ts";
+import { monitorTables, type RowChange } from "../../src/protocols/ovsdb/monitor.ts";
+import { guard, lostRace, type Operation, requireCommitted } from "../../src/protocols/ovsdb/transaction.ts";
+import { newRowReference, setValue } from "../../src/protocols/ovsdb/values.ts";
 import { failureOf, soon } from "../contract/switch-under-test.ts";
 import { type OvsdbServer, startOvsdbServer } from "../lab/ovsdb-server.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";

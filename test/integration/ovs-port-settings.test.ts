@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type PortSettings, portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
-import { type PortSettings, portSettingsSchema } from "../../src/port-settings/port-settings.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { PortSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
-import type { PortSettings } from "../../src/port-settings/port-settings.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { joinBridges } from "../lab/ovs-dpdk.ts";
 import { waitUntil } from "../machine/wait-until.ts";

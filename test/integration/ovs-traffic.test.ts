@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type PortSettings, portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
-import { type PortSettings, portSettingsSchema } from "../../src/port-settings/port-settings.ts";
 import { portRequest, soon } from "../contract/switch-under-test.ts";
 import { joinBridges } from "../lab/ovs-dpdk.ts";
 import { startPod } from "../lab/pod.ts";

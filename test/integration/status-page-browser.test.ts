@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/logging/logger.ts";
-import type { NodeStatus } from "../../src/node-status/shape.ts";
 import type { HttpServer } from "../../src/observe/http-server.ts";
-import { serveStatusPage } from "../../src/status-page/serve-page.ts";
+import { serveStatusPage } from "../../src/status/page/serve-page.ts";
+import type { NodeStatus } from "../../src/status/shape.ts";
 import { type Chromium, startChromium } from "../browser/chromium.ts";
 import { openWatched, type WatchedPage } from "../browser/watched-page.ts";
 import {

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { NodeStatus } from "../../src/node-status/shape.ts";
+import type { NodeStatus } from "../../src/status/shape.ts";
 import { type Chromium, startChromium } from "../browser/chromium.ts";
 import { openWatched, type WatchedPage } from "../browser/watched-page.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { announcementFrames, unusedGroup } from "../../src/announcement/frames.ts";
+import type { PortSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane, LinkChange } from "../../src/dataplane/dataplane.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
-import type { PortSettings } from "../../src/port-settings/port-settings.ts";
 import { portRequest, soon } from "../contract/switch-under-test.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";

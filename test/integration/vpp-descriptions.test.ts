@@ -2,10 +2,10 @@ import { glob, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { Call, Shape } from "../../src/vpp-api/call.ts";
-import type { Layout } from "../../src/vpp-api/fields.ts";
-import * as messages from "../../src/vpp-api/messages.ts";
-import * as routing from "../../src/vpp-api/routing-messages.ts";
+import type { Call, Shape } from "../../src/protocols/vpp-api/call.ts";
+import type { Layout } from "../../src/protocols/vpp-api/fields.ts";
+import * as messages from "../../src/protocols/vpp-api/messages.ts";
+import * as routing from "../../src/protocols/vpp-api/routing-messages.ts";
 import { answers, type Definition, parseFields, requests } from "../stand-in/vpp/wire-format.ts";
 
 /** What a description says of a message: its checksum, and its fields as `<name> <kind>`. */

@@ -4,8 +4,13 @@ import { lstat, readdir } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { ANY_INDEX, dumpInterfaces, setBridge, setInterfaceFlags } from "../../src/vpp-api/messages.ts";
-import { setUnnumbered } from "../../src/vpp-api/routing-messages.ts";
+import {
+  ANY_INDEX,
+  dumpInterfaces,
+  setBridge,
+  setInterfaceFlags,
+} from "../../src/protocols/vpp-api/messages.ts";
+import { setUnnumbered } from "../../src/protocols/vpp-api/routing-messages.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";

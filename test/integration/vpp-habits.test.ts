@@ -3,8 +3,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routing.ts";
-import { connectVpp, type VppConnection } from "../../src/vpp-api/connection.ts";
-import { frame } from "../../src/vpp-api/frame.ts";
+import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
+import { frame } from "../../src/protocols/vpp-api/frame.ts";
 import {
   ANY_INDEX,
   addBridgeDomain,
@@ -26,7 +26,7 @@ import {
   setMtu,
   tagInterface,
   wantInterfaceEvents,
-} from "../../src/vpp-api/messages.ts";
+} from "../../src/protocols/vpp-api/messages.ts";
 import {
   addAddress,
   addNeighbor,
@@ -41,7 +41,7 @@ import {
   getLinkLocal,
   setTable,
   setUnnumbered,
-} from "../../src/vpp-api/routing-messages.ts";
+} from "../../src/protocols/vpp-api/routing-messages.ts";
 import { soon } from "../contract/switch-under-test.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { connectVpp } from "../../src/vpp-api/connection.ts";
+import { connectVpp } from "../../src/protocols/vpp-api/connection.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";

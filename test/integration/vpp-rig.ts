@@ -5,15 +5,15 @@ import { bridgeName, createBridge } from "../../src/dataplane/vpp/bridges.ts";
 import { readView, type View } from "../../src/dataplane/vpp/view.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
-import { connectVpp, type VppConnection } from "../../src/vpp-api/connection.ts";
+import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import {
   ANY_INDEX,
   addBridgeDomain,
   addPolicer,
   createVhostUser,
   deleteVhostUser,
-} from "../../src/vpp-api/messages.ts";
-import { deleteLoopback, dumpNeighbors } from "../../src/vpp-api/routing-messages.ts";
+} from "../../src/protocols/vpp-api/messages.ts";
+import { deleteLoopback, dumpNeighbors } from "../../src/protocols/vpp-api/routing-messages.ts";
 import { type SwitchUnderTest, soon } from "../contract/switch-under-test.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";

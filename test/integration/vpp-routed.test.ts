@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { RoutedSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routing.ts";
-import type { RoutedSettings } from "../../src/port-settings/port-settings.ts";
-import type { VppConnection } from "../../src/vpp-api/connection.ts";
-import { setInterfaceFlags } from "../../src/vpp-api/messages.ts";
+import type { VppConnection } from "../../src/protocols/vpp-api/connection.ts";
+import { setInterfaceFlags } from "../../src/protocols/vpp-api/messages.ts";
 import {
   addAddress,
   addNeighbor,
@@ -15,7 +15,7 @@ import {
   enableIp6,
   findRoute,
   setUnnumbered,
-} from "../../src/vpp-api/routing-messages.ts";
+} from "../../src/protocols/vpp-api/routing-messages.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import type { VppRig } from "./vpp-rig.ts";
 import { startVpp, vppName } from "./vpp-under-test.ts";

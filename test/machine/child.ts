@@ -4,8 +4,8 @@ import { closeSync, fstatSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
-import { systemClock } from "../../src/clock/clock.ts";
 import { Failure } from "../../src/failure/failure.ts";
+import { systemClock } from "../../src/sync/clock.ts";
 import type { LabRun } from "./lab-run.ts";
 import { identifyProcess } from "./process-table.ts";
 

@@ -1,5 +1,5 @@
-import { type Clock, systemClock } from "../../src/clock/clock.ts";
 import { describeThrown } from "../../src/failure/failure.ts";
+import { type Clock, systemClock } from "../../src/sync/clock.ts";
 
 /** How a cleanup behaves. */
 export interface CleanupOptions {

@@ -1,5 +1,5 @@
-import { systemClock } from "../../src/clock/clock.ts";
 import { Failure } from "../../src/failure/failure.ts";
+import { systemClock } from "../../src/sync/clock.ts";
 
 /** How long to wait and what to say. */
 export interface WaitOptions {

@@ -140,7 +140,7 @@ describe("docs/monitoring.md", () => {
     const explained = [...page.matchAll(/^\| the (?:pod|node) \| (\w+) \| `(\w+)`/gm)].map(
       ([, type, reason]) => `${type} ${reason}`,
     );
-    const source = read("src/events/node-events.ts");
+    const source = read("src/observe/events/node-events.ts");
     const posted = [...source.matchAll(/type: "(\w+)", reason: "(\w+)"/g)].map(
       ([, type, reason]) => `${type} ${reason}`,
     );

@@ -4,45 +4,20 @@ import { describe, expect, it } from "vitest";
 
 const SRC = join(import.meta.dirname, "../../src");
 
-/** Rooms by tier (docs/architecture.md): imports go to lower numbers only, or stay in the room. */
-const TIERS: Readonly<Record<string, number>> = {
-  failure: 0,
-  clock: 0,
-  names: 0.5,
-  turns: 0.5,
-  "port-settings": 0.5,
-  "durable-file": 1,
-  "watch-file": 1,
-  "private-socket": 1,
-  logging: 1,
-  grpc: 2,
-  kubelet: 2.5,
-  ovsdb: 2,
-  "vpp-api": 2,
-  openflow: 2,
-  config: 3,
-  records: 3,
-  "socket-directory": 3,
-  "device-info": 3,
-  dataplane: 3,
-  allocation: 3.5,
-  attachment: 3.5,
-  "directory-guard": 3.5,
-  "device-plugin": 4,
-  cni: 4,
-  announcement: 4,
-  sidecar: 4,
-  reconcile: 4,
-  observe: 4,
-  events: 4,
-  "node-status": 4.5,
-  diagnosis: 4.6,
-  "status-page": 4.7,
-  daemon: 5,
-  "mount-root": 5,
-  "cni-installer": 5,
-  ctl: 5,
-};
+/**
+ * Modules of src/ by layer, from the ground up (docs/architecture.md). A module imports modules of lower layers and
+ * those before it in its own.
+ */
+const LAYERS: readonly (readonly string[])[] = [
+  ["failure", "names", "sync"],
+  ["logging", "files", "grpc"],
+  ["config", "records", "kubelet", "kube-api", "protocols"],
+  ["dataplane"],
+  ["pools", "allocation", "ipam", "attachment"],
+  ["device-plugin", "cni", "announcement", "reconcile", "sidecar", "observe", "status"],
+  ["node-setup", "ctl", "daemon"],
+];
+const ORDER: readonly string[] = LAYERS.flat();
 
 const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
 const sources = files.filter((file) => !file.endsWith(".test.ts"));
@@ -54,12 +29,12 @@ function importsOf(file: string): string[] {
   );
 }
 
-const roomOf = (file: string): string => file.split("/")[0] ?? "";
+const moduleOf = (file: string): string => file.split("/")[0] ?? "";
 
-describe("the house's layout", () => {
-  it("every room has a tier", () => {
-    const unknown = [...new Set(files.map(roomOf))].filter((room) => !(room in TIERS));
-    expect(unknown, "give the room a tier here and in docs/architecture.md").toEqual([]);
+describe("the layout of src", () => {
+  it("every module has a layer", () => {
+    const unknown = [...new Set(files.map(moduleOf))].filter((name) => !ORDER.includes(name));
+    expect(unknown, "give the module a layer here and in docs/architecture.md").toEqual([]);
   });
 
   it("imports go down only and stay below src", () => {
@@ -68,9 +43,8 @@ describe("the house's layout", () => {
         // A program may know its own release.
         .filter((target) => target !== "../package.json" || !file.endsWith("main.ts"))
         .filter((target) => {
-          const to = TIERS[roomOf(target)];
-          const from = TIERS[roomOf(file)];
-          return to === undefined || from === undefined || (roomOf(target) !== roomOf(file) && to >= from);
+          const [to, from] = [ORDER.indexOf(moduleOf(target)), ORDER.indexOf(moduleOf(file))];
+          return to < 0 || from < 0 || to > from;
         })
         .map((target) => `${file} imports ${target}`),
     );
@@ -114,8 +88,8 @@ describe("the house's layout", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("documents the same tiers", () => {
+  it("documents the same modules", () => {
     const text = readFileSync(join(SRC, "../docs/architecture.md"), "utf8");
-    expect(Object.keys(TIERS).filter((room) => !text.includes(`\`${room}\``))).toEqual([]);
+    expect(files.map(moduleOf).filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
   });
 });

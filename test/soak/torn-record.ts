@@ -1,7 +1,7 @@
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { writeRecord } from "../../src/durable-file/record-file.ts";
+import { writeRecord } from "../../src/files/record-file.ts";
 import { differences } from "../churn/compare.ts";
 import type { Dice } from "../churn/dice.ts";
 import type { LivingPod } from "../churn/living-pod.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildAll } from "../../scripts/build/build-all.ts";
-import { executeLine } from "../../src/vpp-api/messages.ts";
+import { executeLine } from "../../src/protocols/vpp-api/messages.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";

@@ -6,8 +6,8 @@ import { compileShim } from "../../../scripts/build/compile-shim.ts";
 import { shimContract } from "../../../test/contract/shim.ts";
 import { SHIM_TIMES } from "../../../test/contract/shim-under-test.ts";
 import { ShimRig } from "../../../test/shim/shim-rig.ts";
-import { monotonicMs } from "../../clock/monotonic.ts";
 import { silentLogger } from "../../logging/logger.ts";
+import { monotonicMs } from "../../sync/monotonic.ts";
 import { serveCni } from "../server.ts";
 
 let built: string;

@@ -1,6 +1,6 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import { nodeStatusShape } from "../../node-status/shape.ts";
-import { statusSocket } from "../../node-status/status-socket.ts";
+import { nodeStatusShape } from "../../status/shape.ts";
+import { statusSocket } from "../../status/status-socket.ts";
 import { askDaemon } from "../daemon-client.ts";
 import { age } from "../terminal/units.ts";
 import { fine, type NodeCheck, problem, warning } from "./node-check.ts";

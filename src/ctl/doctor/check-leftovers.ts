@@ -1,5 +1,5 @@
+import { listAllocationDirectories } from "../../allocation/directory/list.ts";
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import { listAllocationDirectories } from "../../socket-directory/list.ts";
 import { type CheckedNode, type Finding, fine, type NodeCheck, problem, skipped } from "./node-check.ts";
 import { readRecords } from "./read-records.ts";
 

@@ -1,5 +1,5 @@
-import { checkOwnership } from "../../diagnosis/check-directory.ts";
-import { lookAtPlaces } from "../../node-status/look-at-places.ts";
+import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
+import { lookAtPlaces } from "../../status/look-at-places.ts";
 import { type Finding, fine, type NodeCheck, problem, skipped } from "./node-check.ts";
 import { readRecords } from "./read-records.ts";
 import { findSwitches, type SwitchProcess } from "./switch-processes.ts";

@@ -1,7 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { checkRoot } from "../../allocation/directory/check-root.ts";
 import { Failure } from "../../failure/failure.ts";
-import { checkRoot } from "../../socket-directory/check-root.ts";
 import { type Finding, fine, type NodeCheck, problem, warning } from "./node-check.ts";
 
 /** Below this share of free inodes pods soon get no directories. */

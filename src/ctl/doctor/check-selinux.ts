@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isSelinuxOn } from "../../allocation/directory/selinux-label.ts";
 import { describeThrown } from "../../failure/failure.ts";
-import { isSelinuxOn } from "../../socket-directory/selinux-label.ts";
 import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
 import { readRecords } from "./read-records.ts";
 

@@ -7,7 +7,7 @@ import { MemoryDataplane } from "../../../test/stand-in/dataplane/memory-datapla
 import { checkedHost } from "../../../test/stand-in/doctor/checked-host.ts";
 import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
 import { parseConfig } from "../../config/load.ts";
-import { writeRecord } from "../../durable-file/record-file.ts";
+import { writeRecord } from "../../files/record-file.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { serveHttp } from "../../observe/http-server.ts";
 import type { AllocationRecord } from "../../records/allocation-record.ts";

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readRecord } from "../../durable-file/record-file.ts";
 import { systemCode } from "../../failure/failure.ts";
+import { readRecord } from "../../files/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "../../records/allocation-record.ts";
 import { type PortRecord, portRecordKind } from "../../records/port-record.ts";
 import type { RecordKind } from "../../records/record-store.ts";

@@ -1,4 +1,4 @@
-import { nodeStatusShape } from "../../node-status/shape.ts";
+import { nodeStatusShape } from "../../status/shape.ts";
 import type { CommandContext } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";

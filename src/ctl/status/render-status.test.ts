@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
-import { findProblems } from "../../diagnosis/problems.ts";
-import type { NodeStatus } from "../../node-status/shape.ts";
+import { findProblems } from "../../status/diagnosis/problems.ts";
+import type { NodeStatus } from "../../status/shape.ts";
 import { renderStatus } from "./render-status.ts";
 
 const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };

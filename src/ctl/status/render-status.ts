@@ -1,6 +1,6 @@
-import type { Problem } from "../../diagnosis/problems.ts";
 import { printable } from "../../names/printable.ts";
-import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
+import type { Problem } from "../../status/diagnosis/problems.ts";
+import type { InterfaceStatus, NodeStatus } from "../../status/shape.ts";
 import { paint, type Screen } from "../terminal/screen.ts";
 import { type Cell, type Column, renderTable } from "../terminal/table.ts";
 import { age, plural, short } from "../terminal/units.ts";

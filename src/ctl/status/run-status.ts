@@ -1,5 +1,5 @@
-import { findProblems } from "../../diagnosis/problems.ts";
-import { nodeStatusShape } from "../../node-status/shape.ts";
+import { findProblems } from "../../status/diagnosis/problems.ts";
+import { nodeStatusShape } from "../../status/shape.ts";
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";

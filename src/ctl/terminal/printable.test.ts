@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { nodeStatus, tracedInterface } from "../../../test/stand-in/records/traced-interface.ts";
-import { traceChain } from "../../diagnosis/chain.ts";
-import { findProblems } from "../../diagnosis/problems.ts";
 import { printable, printableText } from "../../names/printable.ts";
+import { traceChain } from "../../status/diagnosis/chain.ts";
+import { findProblems } from "../../status/diagnosis/problems.ts";
 import { renderExamined } from "../doctor/run-doctor.ts";
 import { renderStatus } from "../status/render-status.ts";
 import { renderTop } from "../top/run-top.ts";

@@ -1,4 +1,4 @@
-import type { InterfaceStatus, NodeStatus } from "../../node-status/shape.ts";
+import type { InterfaceStatus, NodeStatus } from "../../status/shape.ts";
 
 /** What goes through a port in one direction, each second. */
 export interface Rate {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describeThrown, Failure } from "../../failure/failure.ts";
 import { printable, printableText } from "../../names/printable.ts";
-import { type NodeStatus, nodeStatusShape } from "../../node-status/shape.ts";
+import { type NodeStatus, nodeStatusShape } from "../../status/shape.ts";
 import type { CommandContext } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";

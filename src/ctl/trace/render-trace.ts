@@ -1,7 +1,7 @@
-import { isBroken } from "../../diagnosis/chain.ts";
-import { LINKS, type Link } from "../../diagnosis/link.ts";
 import { printable } from "../../names/printable.ts";
-import type { TracedInterface } from "../../node-status/shape.ts";
+import { isBroken } from "../../status/diagnosis/chain.ts";
+import { LINKS, type Link } from "../../status/diagnosis/link.ts";
+import type { TracedInterface } from "../../status/shape.ts";
 import { paint, type Screen, type Tone } from "../terminal/screen.ts";
 import { wrap } from "../terminal/wrap.ts";
 

@@ -1,11 +1,6 @@
-import { isBroken, traceChain } from "../../diagnosis/chain.ts";
 import { Failure } from "../../failure/failure.ts";
-import {
-  type NodeStatus,
-  nodeStatusShape,
-  type TracedInterface,
-  traceShape,
-} from "../../node-status/shape.ts";
+import { isBroken, traceChain } from "../../status/diagnosis/chain.ts";
+import { type NodeStatus, nodeStatusShape, type TracedInterface, traceShape } from "../../status/shape.ts";
 import { type CommandContext, printJson } from "../command-context.ts";
 import { EXIT, type ExitCode } from "../commands.ts";
 import { askDaemon } from "../daemon-client.ts";

@@ -1,6 +1,6 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import { isLockHeld } from "../../ovsdb/lock.ts";
-import { type Operation, type OperationResult, requireCommitted } from "../../ovsdb/transaction.ts";
+import { isLockHeld } from "../../protocols/ovsdb/lock.ts";
+import { type Operation, type OperationResult, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { OvsContext } from "./context.ts";
 import { switchTable } from "./rows.ts";
 

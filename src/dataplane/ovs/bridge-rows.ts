@@ -1,5 +1,5 @@
-import { guard, type Operation } from "../../ovsdb/transaction.ts";
-import { mapValue, newRowReference, type OvsdbValue, setValue } from "../../ovsdb/values.ts";
+import { guard, type Operation } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue, newRowReference, type OvsdbValue, setValue } from "../../protocols/ovsdb/values.ts";
 import { OWNER } from "./marks.ts";
 
 /**

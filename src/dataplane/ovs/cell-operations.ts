@@ -1,5 +1,5 @@
-import type { Operation, Row } from "../../ovsdb/transaction.ts";
-import { mapValue, type OvsdbValue, setValue, uuidReference } from "../../ovsdb/values.ts";
+import type { Operation, Row } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue, type OvsdbValue, setValue, uuidReference } from "../../protocols/ovsdb/values.ts";
 import type { Cell } from "./setting-cells.ts";
 
 /** Columns for a new row of this table, with `maps` for the map columns that hold more than settings. */

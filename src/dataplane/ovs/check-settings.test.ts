@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type PortSettings, portSettingsSchema } from "../../port-settings/port-settings.ts";
+import { type PortSettings, portSettingsSchema } from "../../config/port-settings.ts";
 import type { PortRequest } from "../port.ts";
 import { checkSettings } from "./check-settings.ts";
 

@@ -1,5 +1,5 @@
+import type { PortSettings, Rate, VlanSettings } from "../../config/port-settings.ts";
 import { Failure } from "../../failure/failure.ts";
-import type { PortSettings, Rate, VlanSettings } from "../../port-settings/port-settings.ts";
 import type { PortRequest } from "../port.ts";
 import { MARK_KEYS } from "./marks.ts";
 import { burstBits, policingColumns } from "./rates.ts";

@@ -1,7 +1,7 @@
-import { output, PORT } from "../../openflow/action.ts";
-import { bridgeSocket } from "../../openflow/bridge-socket.ts";
-import { createOpenflowClient, type OpenflowClient } from "../../openflow/client.ts";
-import { packetOut } from "../../openflow/packet-out.ts";
+import { output, PORT } from "../../protocols/openflow/action.ts";
+import { bridgeSocket } from "../../protocols/openflow/bridge-socket.ts";
+import { createOpenflowClient, type OpenflowClient } from "../../protocols/openflow/client.ts";
+import { packetOut } from "../../protocols/openflow/packet-out.ts";
 
 /** Connections to bridges over which frames are handed to them. */
 export class FrameSender {

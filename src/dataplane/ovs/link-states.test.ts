@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RowChange } from "../../ovsdb/monitor.ts";
+import type { RowChange } from "../../protocols/ovsdb/monitor.ts";
 import { LinkStates } from "./link-states.ts";
 
 const NODE = "node-a";

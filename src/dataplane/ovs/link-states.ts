@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
-import type { RowChange } from "../../ovsdb/monitor.ts";
-import { optionalShape, stringMapShape } from "../../ovsdb/values.ts";
+import type { RowChange } from "../../protocols/ovsdb/monitor.ts";
+import { optionalShape, stringMapShape } from "../../protocols/ovsdb/values.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { isOurs } from "./marks.ts";
 

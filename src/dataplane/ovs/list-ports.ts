@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
-import { requireCommitted } from "../../ovsdb/transaction.ts";
-import { mapValue } from "../../ovsdb/values.ts";
+import type { Condition, Operation, OperationResult } from "../../protocols/ovsdb/transaction.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue } from "../../protocols/ovsdb/values.ts";
 import type { PortState } from "../port.ts";
 import type { OvsContext } from "./context.ts";
 import { OWNER } from "./marks.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { waitUntil } from "../../../test/machine/wait-until.ts";
-import type { Clock } from "../../clock/clock.ts";
 import { silentLogger } from "../../logging/logger.ts";
+import type { Clock } from "../../sync/clock.ts";
 import { MoveWatch } from "./move-watch.ts";
 
 /** A watch whose time passes with every message, up to `most` of them. */

@@ -1,6 +1,6 @@
-import type { Clock } from "../../clock/clock.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
+import type { Clock } from "../../sync/clock.ts";
 
 /** Time between two messages, in milliseconds: about what a move then takes longer than it must. */
 const PAUSE_MS = 20;

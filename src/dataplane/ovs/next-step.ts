@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import type { Operation } from "../../ovsdb/transaction.ts";
+import type { Operation } from "../../protocols/ovsdb/transaction.ts";
 import type { PortRequest } from "../port.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment, portMarks } from "./marks.ts";
 import { amendPort, deletePort, insertPort, socketColumns } from "./port-rows.ts";

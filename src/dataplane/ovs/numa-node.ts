@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { requireCommitted } from "../../ovsdb/transaction.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { OvsContext } from "./context.ts";
 import {
   type BridgeRow,

@@ -1,9 +1,9 @@
-import { systemClock } from "../../clock/clock.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
-import { defaultRunDirectory } from "../../openflow/bridge-socket.ts";
-import { createOvsdbClient } from "../../ovsdb/client.ts";
-import { OneAtATime } from "../../turns/one-at-a-time.ts";
+import { defaultRunDirectory } from "../../protocols/openflow/bridge-socket.ts";
+import { createOvsdbClient } from "../../protocols/ovsdb/client.ts";
+import { systemClock } from "../../sync/clock.ts";
+import { OneAtATime } from "../../sync/one-at-a-time.ts";
 import type { Dataplane } from "../dataplane.ts";
 import { checkPort } from "./check-port.ts";
 import type { OvsContext } from "./context.ts";

@@ -1,5 +1,11 @@
-import { guard, type Operation, type Row } from "../../ovsdb/transaction.ts";
-import { mapValue, newRowReference, type OvsdbValue, setValue, uuidReference } from "../../ovsdb/values.ts";
+import { guard, type Operation, type Row } from "../../protocols/ovsdb/transaction.ts";
+import {
+  mapValue,
+  newRowReference,
+  type OvsdbValue,
+  setValue,
+  uuidReference,
+} from "../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../port.ts";
 import { insertBridge } from "./bridge-rows.ts";
 import { cellColumns, writeCells } from "./cell-operations.ts";

@@ -1,5 +1,5 @@
 import { describeThrown } from "../../failure/failure.ts";
-import { requireCommitted } from "../../ovsdb/transaction.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { Readiness } from "../dataplane.ts";
 import { isVswitchdRunning, readApplied } from "./applied.ts";
 import type { OvsContext } from "./context.ts";

@@ -1,6 +1,12 @@
-import { guard, type Operation, type Row } from "../../ovsdb/transaction.ts";
-import { mapValue, newRowReference, type OvsdbValue, setValue, uuidReference } from "../../ovsdb/values.ts";
-import type { PortSettings } from "../../port-settings/port-settings.ts";
+import type { PortSettings } from "../../config/port-settings.ts";
+import { guard, type Operation, type Row } from "../../protocols/ovsdb/transaction.ts";
+import {
+  mapValue,
+  newRowReference,
+  type OvsdbValue,
+  setValue,
+  uuidReference,
+} from "../../protocols/ovsdb/values.ts";
 import { OWNER } from "./marks.ts";
 import { burstBytes, rateBytes } from "./rates.ts";
 import type { PortRow, QosRow } from "./rows.ts";

@@ -1,4 +1,4 @@
-import type { Rate } from "../../port-settings/port-settings.ts";
+import type { Rate } from "../../config/port-settings.ts";
 
 /** What Open vSwitch itself takes where a burst of 0 is given for policing what a guest sends. */
 const DEFAULT_BURST_BITS = 8_000_000;

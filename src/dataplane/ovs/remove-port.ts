@@ -1,6 +1,6 @@
 import { describeThrown } from "../../failure/failure.ts";
-import { lostRace, type Operation, requireCommitted } from "../../ovsdb/transaction.ts";
-import { mapValue } from "../../ovsdb/values.ts";
+import { lostRace, type Operation, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue } from "../../protocols/ovsdb/values.ts";
 import { isVswitchdRunning, readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
 import type { OvsContext } from "./context.ts";
 import { isOurs, settingsBefore } from "./marks.ts";

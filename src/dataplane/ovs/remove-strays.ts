@@ -1,5 +1,5 @@
-import { lostRace, requireCommitted } from "../../ovsdb/transaction.ts";
-import { mapValue, setValue } from "../../ovsdb/values.ts";
+import { lostRace, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue, setValue } from "../../protocols/ovsdb/values.ts";
 import type { OvsContext } from "./context.ts";
 import { deleteUnusedQos, qosMarks } from "./qos.ts";
 import { portTable, qosTable } from "./rows.ts";

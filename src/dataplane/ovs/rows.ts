@@ -1,7 +1,13 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
-import type { Condition, Operation, OperationResult } from "../../ovsdb/transaction.ts";
-import { numberMapShape, optionalShape, setShape, stringMapShape, uuidShape } from "../../ovsdb/values.ts";
+import type { Condition, Operation, OperationResult } from "../../protocols/ovsdb/transaction.ts";
+import {
+  numberMapShape,
+  optionalShape,
+  setShape,
+  stringMapShape,
+  uuidShape,
+} from "../../protocols/ovsdb/values.ts";
 
 /** Interface.type of a port whose socket QEMU serves and the switch dials. */
 export const VHOST_CLIENT = "dpdkvhostuserclient";

@@ -1,4 +1,4 @@
-import type { PortSettings } from "../../port-settings/port-settings.ts";
+import type { PortSettings } from "../../config/port-settings.ts";
 import { policingColumns } from "./rates.ts";
 import type { InterfaceRow, PortRow } from "./rows.ts";
 

@@ -1,4 +1,4 @@
-import type { PortSettings } from "../../port-settings/port-settings.ts";
+import type { PortSettings } from "../../config/port-settings.ts";
 import { settingsBefore } from "./marks.ts";
 import { describePolicer, describeQos, policerOf } from "./qos.ts";
 import type { InterfaceRow, PortRow, QosRow } from "./rows.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { PortSettings } from "../../port-settings/port-settings.ts";
+import type { PortSettings } from "../../config/port-settings.ts";
 import type { PortRequest } from "../port.ts";
 import { whySettingUnfit } from "./setting-fitness.ts";
 

@@ -1,6 +1,6 @@
 import { describeThrown } from "../../failure/failure.ts";
-import { requireCommitted } from "../../ovsdb/transaction.ts";
-import { mapValue } from "../../ovsdb/values.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue } from "../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../port.ts";
 import type { OvsContext } from "./context.ts";
 import { OWNER, settingsBefore } from "./marks.ts";

@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import { lostRace, requireCommitted } from "../../ovsdb/transaction.ts";
+import { lostRace, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { PortRequest } from "../port.ts";
 import { readApplied, requestConfiguration, requestedConfiguration } from "./applied.ts";
 import type { OvsContext } from "./context.ts";

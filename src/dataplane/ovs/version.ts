@@ -1,4 +1,4 @@
-import { requireCommitted } from "../../ovsdb/transaction.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { OvsContext } from "./context.ts";
 import { releaseTable } from "./rows.ts";
 

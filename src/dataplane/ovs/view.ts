@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
-import type { OvsdbClient } from "../../ovsdb/client.ts";
-import { requireCommitted } from "../../ovsdb/transaction.ts";
-import { mapValue } from "../../ovsdb/values.ts";
+import type { OvsdbClient } from "../../protocols/ovsdb/client.ts";
+import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import { mapValue } from "../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../port.ts";
 import { qosMarks } from "./qos.ts";
 import {

@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import { monitorTables } from "../../ovsdb/monitor.ts";
+import { monitorTables } from "../../protocols/ovsdb/monitor.ts";
+import type { Clock } from "../../sync/clock.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { keepWatchingLinks } from "../keep-watching-links.ts";
 import type { OvsContext } from "./context.ts";

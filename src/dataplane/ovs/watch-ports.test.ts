@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Clock, systemClock } from "../../clock/clock.ts";
 import { type Logger, silentLogger } from "../../logging/logger.ts";
-import { JsonStream } from "../../ovsdb/json-stream.ts";
-import { OneAtATime } from "../../turns/one-at-a-time.ts";
+import { JsonStream } from "../../protocols/ovsdb/json-stream.ts";
+import { type Clock, systemClock } from "../../sync/clock.ts";
+import { OneAtATime } from "../../sync/one-at-a-time.ts";
 import { type Disturbed, disturbedPorts, watchPorts } from "./watch-ports.ts";
 
 const marks = (owner = "kube-vhostuser", node = "n1", more: Record<string, string> = {}) => [

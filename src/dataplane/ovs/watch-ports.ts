@@ -1,7 +1,7 @@
-import type { Clock } from "../../clock/clock.ts";
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import { monitorTables, type RowChange } from "../../ovsdb/monitor.ts";
-import { stringMapShape } from "../../ovsdb/values.ts";
+import { monitorTables, type RowChange } from "../../protocols/ovsdb/monitor.ts";
+import { stringMapShape } from "../../protocols/ovsdb/values.ts";
+import type { Clock } from "../../sync/clock.ts";
 import type { OvsContext } from "./context.ts";
 import { isOurs } from "./marks.ts";
 

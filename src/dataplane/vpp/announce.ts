@@ -1,7 +1,7 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { dumpInterfaces, executeLine } from "../../vpp-api/messages.ts";
-import { dumpUnnumbered } from "../../vpp-api/routing-messages.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { dumpInterfaces, executeLine } from "../../protocols/vpp-api/messages.ts";
+import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import type { VppContext } from "./context.ts";
 import type { FrameInjector } from "./frame-injector.ts";
 import type { LinkStates } from "./link-states.ts";

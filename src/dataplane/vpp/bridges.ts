@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { addBridgeDomain } from "../../vpp-api/messages.ts";
-import { BRIDGE_DOMAIN_EXISTS } from "../../vpp-api/retval.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { addBridgeDomain } from "../../protocols/vpp-api/messages.ts";
+import { BRIDGE_DOMAIN_EXISTS } from "../../protocols/vpp-api/retval.ts";
 import { requireDone } from "./require-done.ts";
 import type { BridgeDomain, View } from "./view.ts";
 

@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import type { PortRequest } from "../port.ts";
 import { findBridge } from "./bridges.ts";
 import type { VppContext } from "./context.ts";

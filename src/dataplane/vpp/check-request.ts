@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
+import type { PortSettings, VlanSettings } from "../../config/port-settings.ts";
 import { Failure, type FailureOptions } from "../../failure/failure.ts";
 import { whyNotRoutable } from "../../names/ip-address.ts";
-import type { PortSettings, VlanSettings } from "../../port-settings/port-settings.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { burstBits } from "./policers.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "../../logging/logger.ts";
-import type { OneAtATime } from "../../turns/one-at-a-time.ts";
-import type { VppClient } from "../../vpp-api/client.ts";
+import type { VppClient } from "../../protocols/vpp-api/client.ts";
+import type { OneAtATime } from "../../sync/one-at-a-time.ts";
 import type { PortOwner } from "../port.ts";
 import type { SharedViews } from "./shared-views.ts";
 

@@ -1,5 +1,5 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
   addPolicer,
   createVhostUser,
@@ -7,8 +7,8 @@ import {
   dumpVhostUser,
   setMtu,
   tagInterface,
-} from "../../vpp-api/messages.ts";
-import { INTERFACE_EXISTS } from "../../vpp-api/retval.ts";
+} from "../../protocols/vpp-api/messages.ts";
+import { INTERFACE_EXISTS } from "../../protocols/vpp-api/retval.ts";
 import type { PortRequest, PortState } from "../port.ts";
 import { allDone } from "./all-done.ts";
 import { createBridge, findBridge } from "./bridges.ts";

@@ -1,7 +1,7 @@
-import { type Clock, systemClock } from "../../clock/clock.ts";
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { executeLine } from "../../vpp-api/messages.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { executeLine } from "../../protocols/vpp-api/messages.ts";
+import { type Clock, systemClock } from "../../sync/clock.ts";
 
 /**
  * Number of the interface that VPP's packet generator makes for itself with a first stream; frames do not pass it.

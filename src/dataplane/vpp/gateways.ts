@@ -1,7 +1,12 @@
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { ANY_INDEX, dumpInterfaces, setInterfaceFlags, tagInterface } from "../../vpp-api/messages.ts";
-import { ADDRESS_TAKEN } from "../../vpp-api/retval.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import {
+  ANY_INDEX,
+  dumpInterfaces,
+  setInterfaceFlags,
+  tagInterface,
+} from "../../protocols/vpp-api/messages.ts";
+import { ADDRESS_TAKEN } from "../../protocols/vpp-api/retval.ts";
 import {
   addAddress,
   createLoopback,
@@ -10,7 +15,7 @@ import {
   dumpUnnumbered,
   getTable,
   setTable,
-} from "../../vpp-api/routing-messages.ts";
+} from "../../protocols/vpp-api/routing-messages.ts";
 import { nodeDigest } from "./mark.ts";
 import { orders, requireDone } from "./require-done.ts";
 import { type Address, addressKey, hostPrefix, printAddress, type Routing } from "./routing.ts";

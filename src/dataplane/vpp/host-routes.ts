@@ -1,6 +1,6 @@
-import type { Asked } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { addRoute, findRoute } from "../../vpp-api/routing-messages.ts";
+import type { Asked } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { addRoute, findRoute } from "../../protocols/vpp-api/routing-messages.ts";
 import type { Path } from "./routed-state.ts";
 import { type Address, addressKey, hostPrefix } from "./routing.ts";
 

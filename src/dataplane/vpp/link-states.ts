@@ -1,5 +1,5 @@
-import type { Answered } from "../../vpp-api/call.ts";
-import type { dumpInterfaces } from "../../vpp-api/messages.ts";
+import type { Answered } from "../../protocols/vpp-api/call.ts";
+import type { dumpInterfaces } from "../../protocols/vpp-api/messages.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { LINK_UP } from "./port-state.ts";

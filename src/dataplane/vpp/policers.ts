@@ -1,6 +1,6 @@
-import type { Rate } from "../../port-settings/port-settings.ts";
-import type { Answered, Asked } from "../../vpp-api/call.ts";
-import type { addPolicer, dumpPolicers } from "../../vpp-api/messages.ts";
+import type { Rate } from "../../config/port-settings.ts";
+import type { Answered, Asked } from "../../protocols/vpp-api/call.ts";
+import type { addPolicer, dumpPolicers } from "../../protocols/vpp-api/messages.ts";
 import type { PortRequest } from "../port.ts";
 import { nodeDigest } from "./mark.ts";
 

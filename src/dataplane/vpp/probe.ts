@@ -1,5 +1,5 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import { ANY_INDEX, createVhostUser, dumpBridgeDomains } from "../../vpp-api/messages.ts";
+import { ANY_INDEX, createVhostUser, dumpBridgeDomains } from "../../protocols/vpp-api/messages.ts";
 import type { Readiness } from "../dataplane.ts";
 import { findBridge } from "./bridges.ts";
 import type { VppContext } from "./context.ts";

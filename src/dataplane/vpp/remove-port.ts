@@ -1,5 +1,5 @@
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { deleteVhostUser } from "../../vpp-api/messages.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { deleteVhostUser } from "../../protocols/vpp-api/messages.ts";
 import type { VppContext } from "./context.ts";
 import { isGateway } from "./gateways.ts";
 import { isOfNode } from "./mark.ts";

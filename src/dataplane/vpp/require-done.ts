@@ -1,8 +1,8 @@
 import { Failure } from "../../failure/failure.ts";
-import type { Call } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import type { Field, Layout, ValuesOf } from "../../vpp-api/fields.ts";
-import { describeRetval } from "../../vpp-api/retval.ts";
+import type { Call } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import type { Field, Layout, ValuesOf } from "../../protocols/vpp-api/fields.ts";
+import { describeRetval } from "../../protocols/vpp-api/retval.ts";
 
 /** An answer that tells whether it was done. */
 export type Outcome = Layout & { readonly retval: Field<number> };

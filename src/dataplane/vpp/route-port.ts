@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
-import type { Asked } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { dumpInterfaces } from "../../vpp-api/messages.ts";
+import type { Asked } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { dumpInterfaces } from "../../protocols/vpp-api/messages.ts";
 import {
   addNeighbor,
   addRoute,
@@ -11,7 +11,7 @@ import {
   getTable,
   setTable,
   setUnnumbered,
-} from "../../vpp-api/routing-messages.ts";
+} from "../../protocols/vpp-api/routing-messages.ts";
 import type { VppContext } from "./context.ts";
 import { ensureGateway, readGateways, removeUnusedGateways } from "./gateways.ts";
 import { goesBy, type HostRoute, inTables, isAmong, removeRoute, routesBy, routeTo } from "./host-routes.ts";

@@ -1,12 +1,12 @@
-import type { Answered } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
+import type { Answered } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
   dumpNeighbors,
   dumpUnnumbered,
   findRoute,
   getLinkLocal,
   getTable,
-} from "../../vpp-api/routing-messages.ts";
+} from "../../protocols/vpp-api/routing-messages.ts";
 import type { Gateway } from "./gateways.ts";
 import { type Address, addressKey, hostPrefix, printAddress, type Routing } from "./routing.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
-import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
+import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { createBridge } from "./bridges.ts";
 import { SharedViews } from "./shared-views.ts";
 

@@ -1,6 +1,6 @@
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { dumpInterfaces } from "../../vpp-api/messages.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { dumpInterfaces } from "../../protocols/vpp-api/messages.ts";
 import type { VppContext } from "./context.ts";
 import { NORMAL } from "./host-routes.ts";
 import { isOfNode, parseMark } from "./mark.ts";

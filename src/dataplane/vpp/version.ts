@@ -1,4 +1,4 @@
-import { showVersion } from "../../vpp-api/messages.ts";
+import { showVersion } from "../../protocols/vpp-api/messages.ts";
 import type { VppContext } from "./context.ts";
 
 /** {@link Dataplane.version}. */

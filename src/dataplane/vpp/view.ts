@@ -1,13 +1,13 @@
-import type { Answered } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
+import type { Answered } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
   ANY_INDEX,
   dumpBridgeDomains,
   dumpInterfaces,
   dumpPolicers,
   dumpVhostUser,
-} from "../../vpp-api/messages.ts";
-import { dumpUnnumbered } from "../../vpp-api/routing-messages.ts";
+} from "../../protocols/vpp-api/messages.ts";
+import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { type Mark, parseMark } from "./mark.ts";
 import { type PolicerPlace, parsePolicerName } from "./policers.ts";
 

@@ -1,4 +1,4 @@
-import type { VlanSettings } from "../../port-settings/port-settings.ts";
+import type { VlanSettings } from "../../config/port-settings.ts";
 
 /** What happens to the outermost tag of what comes from the guest; the reverse happens on the way to it. */
 export interface TagRewrite {

@@ -1,11 +1,11 @@
-import { systemClock } from "../../clock/clock.ts";
-import { within } from "../../clock/within.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
-import { OneAtATime } from "../../turns/one-at-a-time.ts";
-import { createVppClient } from "../../vpp-api/client.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { showVersion } from "../../vpp-api/messages.ts";
+import { createVppClient } from "../../protocols/vpp-api/client.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { showVersion } from "../../protocols/vpp-api/messages.ts";
+import { systemClock } from "../../sync/clock.ts";
+import { OneAtATime } from "../../sync/one-at-a-time.ts";
+import { within } from "../../sync/within.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { PortOwner } from "../port.ts";
 import { GuestAnnouncer } from "./announce.ts";

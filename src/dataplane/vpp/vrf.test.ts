@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
-import { connectVpp, type VppConnection } from "../../vpp-api/connection.ts";
-import { addTable, dumpTables } from "../../vpp-api/routing-messages.ts";
+import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { addTable, dumpTables } from "../../protocols/vpp-api/routing-messages.ts";
 import { MAX_TABLES, requireVrf, tableName } from "./vrf.ts";
 
 const soon = () => AbortSignal.timeout(30_000);

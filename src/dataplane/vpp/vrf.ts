@@ -1,8 +1,8 @@
+import type { RoutedSettings } from "../../config/port-settings.ts";
 import { Failure } from "../../failure/failure.ts";
-import type { RoutedSettings } from "../../port-settings/port-settings.ts";
-import type { Answered } from "../../vpp-api/call.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { addTable, dumpTables } from "../../vpp-api/routing-messages.ts";
+import type { Answered } from "../../protocols/vpp-api/call.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { addTable, dumpTables } from "../../protocols/vpp-api/routing-messages.ts";
 import { orders } from "./require-done.ts";
 
 /**

@@ -1,10 +1,15 @@
-import type { Clock } from "../../clock/clock.ts";
-import { whenAborted } from "../../clock/when-aborted.ts";
-import { within } from "../../clock/within.ts";
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../vpp-api/connection.ts";
-import { ANY_INDEX, dumpInterfaces, interfaceEvent, wantInterfaceEvents } from "../../vpp-api/messages.ts";
-import { EVENTS_WANTED } from "../../vpp-api/retval.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import {
+  ANY_INDEX,
+  dumpInterfaces,
+  interfaceEvent,
+  wantInterfaceEvents,
+} from "../../protocols/vpp-api/messages.ts";
+import { EVENTS_WANTED } from "../../protocols/vpp-api/retval.ts";
+import type { Clock } from "../../sync/clock.ts";
+import { whenAborted } from "../../sync/when-aborted.ts";
+import { within } from "../../sync/within.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { keepWatchingLinks } from "../keep-watching-links.ts";
 import type { VppContext } from "./context.ts";

@@ -1,4 +1,4 @@
-import type { VppConnection } from "../../vpp-api/connection.ts";
+import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
   addPolicer,
   createVlan,
@@ -9,7 +9,7 @@ import {
   rewriteVlanTag,
   setBridge,
   setInterfaceFlags,
-} from "../../vpp-api/messages.ts";
+} from "../../protocols/vpp-api/messages.ts";
 import { DIRECTIONS, policerName } from "./policers.ts";
 import { type Order, orders } from "./require-done.ts";
 import type { Interface } from "./view.ts";

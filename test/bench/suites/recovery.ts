@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { interfaceTable, VHOST_CLIENT } from "../../../src/dataplane/ovs/rows.ts";
-import { createOvsdbClient } from "../../../src/ovsdb/client.ts";
-import { requireCommitted } from "../../../src/ovsdb/transaction.ts";
+import { createOvsdbClient } from "../../../src/protocols/ovsdb/client.ts";
+import { requireCommitted } from "../../../src/protocols/ovsdb/transaction.ts";
 import { BRIDGES } from "../../cluster/switch.ts";
 import { addNetworkNamespace } from "../../lab/network-namespace.ts";
 import { joinBridges, type OvsDpdk } from "../../lab/ovs-dpdk.ts";

@@ -24,7 +24,7 @@ export const BENCH_SUITES: readonly string[] = filesBelow("test/bench/suites").f
 /** The programs in the images, each with the text of the file that takes its flags. vhostuserctl declares its own. */
 export const PROGRAMS: ReadonlyMap<string, string> = new Map(
   filesBelow("src").flatMap((file) => {
-    const [, name] = file.match(/^src\/([\w-]+)\/main\.ts$/) ?? [];
+    const [, name] = file.match(/^src\/(?:node-setup\/)?([\w-]+)\/main\.ts$/) ?? [];
     return name === undefined ? [] : [[name, read(file)]];
   }),
 );

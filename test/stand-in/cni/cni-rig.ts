@@ -2,8 +2,6 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
-import type { Clock } from "../../../src/clock/clock.ts";
-import { systemClock } from "../../../src/clock/clock.ts";
 import { answer } from "../../../src/cni/answer.ts";
 import type { CniContext } from "../../../src/cni/cni-context.ts";
 import { RequestOrder } from "../../../src/cni/request-order.ts";
@@ -15,6 +13,8 @@ import { silentLogger } from "../../../src/logging/logger.ts";
 import { unobserved } from "../../../src/reconcile/reconcile-observer.ts";
 import { ensureAttachedPorts, settleUnfinishedPorts } from "../../../src/reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
+import type { Clock } from "../../../src/sync/clock.ts";
+import { systemClock } from "../../../src/sync/clock.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 import { runShim, type ShimEnd, type ShimRun } from "./shim-client.ts";
 

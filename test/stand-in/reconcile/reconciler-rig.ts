@@ -2,7 +2,6 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
-import type { Clock } from "../../../src/clock/clock.ts";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { DaemonConfig } from "../../../src/config/schema.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
@@ -11,6 +10,7 @@ import { type ReconcileObserver, unobserved } from "../../../src/reconcile/recon
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
+import type { Clock } from "../../../src/sync/clock.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 
 const OWN_POD = { namespace: "ns", name: "daemon" };

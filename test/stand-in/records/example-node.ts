@@ -1,4 +1,4 @@
-import type { NodeStatus, TraceAnswer, TracedInterface } from "../../../src/node-status/shape.ts";
+import type { NodeStatus, TraceAnswer, TracedInterface } from "../../../src/status/shape.ts";
 import { nodeStatus, tracedInterface } from "./traced-interface.ts";
 
 /** What an example says of one interface; the rest is as it should be. */

@@ -1,4 +1,4 @@
-import type { NodeStatus, TracedInterface } from "../../../src/node-status/shape.ts";
+import type { NodeStatus, TracedInterface } from "../../../src/status/shape.ts";
 
 const ROOT = "/var/run/vhostuser/0123456789abcdef";
 

@@ -1,6 +1,6 @@
 /**
  * The messages that the stand-in speaks: name, checksum, fields. Written from VPP's *.api files and from what a real
- * VPP put on the wire, apart from src/vpp-api, so that an error there does not show here too.
+ * VPP put on the wire, apart from src/protocols/vpp-api, so that an error there does not show here too.
  *
  * Kinds of fields: u8 u16 u32 i32 u64 flag, text64 (64 bytes, ended and filled up by NULs), raw6 (6 bytes),
  * u32x4 (4 of them), chars (length in u32, then as many bytes), double (8 bytes), labels16 (16 labels of 7 bytes),

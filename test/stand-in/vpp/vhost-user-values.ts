@@ -1,5 +1,5 @@
-import type { Asked } from "../../../src/vpp-api/call.ts";
-import type { createVhostUser } from "../../../src/vpp-api/messages.ts";
+import type { Asked } from "../../../src/protocols/vpp-api/call.ts";
+import type { createVhostUser } from "../../../src/protocols/vpp-api/messages.ts";
 
 /** What a client asks of VPP for a vhost-user interface with all its features, VPP connecting to the socket. */
 export function vhostUserValues(sock_filename: string, tag: string): Asked<typeof createVhostUser> {

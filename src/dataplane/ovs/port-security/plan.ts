@@ -1,5 +1,5 @@
-import { type Flow, flowKey } from "../../../openflow/flow.ts";
-import { exactValue } from "../../../openflow/match.ts";
+import { type Flow, flowKey } from "../../../protocols/openflow/flow.ts";
+import { exactValue } from "../../../protocols/openflow/match.ts";
 
 /** What makes a bridge's flows what they are to be. */
 export interface FlowChanges {

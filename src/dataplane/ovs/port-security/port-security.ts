@@ -1,11 +1,11 @@
-import { type Clock, systemClock } from "../../../clock/clock.ts";
-import { within } from "../../../clock/within.ts";
 import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
-import { bridgeSocket } from "../../../openflow/bridge-socket.ts";
-import { createOpenflowClient } from "../../../openflow/client.ts";
-import type { OpenflowConnection } from "../../../openflow/connection.ts";
-import { OneAtATime } from "../../../turns/one-at-a-time.ts";
+import { bridgeSocket } from "../../../protocols/openflow/bridge-socket.ts";
+import { createOpenflowClient } from "../../../protocols/openflow/client.ts";
+import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import { type Clock, systemClock } from "../../../sync/clock.ts";
+import { OneAtATime } from "../../../sync/one-at-a-time.ts";
+import { within } from "../../../sync/within.ts";
 import {
   checkPortSecurity,
   ensurePortSecurity,
@@ -21,7 +21,7 @@ const RESTORE_LIMIT_MS = 5000;
 
 /** Where the bridges are reached and who hears of it. */
 export interface PortSecurityOptions {
-  /** Directory of the bridges' management sockets; see src/openflow/bridge-socket.ts. */
+  /** Directory of the bridges' management sockets; see src/protocols/openflow/bridge-socket.ts. */
   readonly runDirectory: string;
   readonly logger: Logger;
   /** Hears when flows of a bridge that had been lost, or were wrong, were put back. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Flow, flowKey } from "../../../openflow/flow.ts";
-import { exactValue } from "../../../openflow/match.ts";
+import { type Flow, flowKey } from "../../../protocols/openflow/flow.ts";
+import { exactValue } from "../../../protocols/openflow/match.ts";
 import { OURS_FILTER, portCookie } from "./cookie.ts";
 import { planFlows, portOf } from "./plan.ts";
 import { closedFlow, type GuestRules, securityFlows } from "./rules.ts";

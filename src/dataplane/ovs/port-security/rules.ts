@@ -1,6 +1,6 @@
-import { applyActions, loadRegister, output, PORT, resubmit } from "../../../openflow/action.ts";
-import type { Flow } from "../../../openflow/flow.ts";
-import { type FieldName, field, type MatchField } from "../../../openflow/match.ts";
+import { applyActions, loadRegister, output, PORT, resubmit } from "../../../protocols/openflow/action.ts";
+import type { Flow } from "../../../protocols/openflow/flow.ts";
+import { type FieldName, field, type MatchField } from "../../../protocols/openflow/match.ts";
 import { type Identity, linkLocalAddress, readIdentity } from "./addresses.ts";
 import { FORWARDING_COOKIE } from "./cookie.ts";
 

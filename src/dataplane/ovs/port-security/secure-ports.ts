@@ -1,8 +1,15 @@
-import { commitBundle } from "../../../openflow/bundle.ts";
-import type { OpenflowConnection } from "../../../openflow/connection.ts";
-import { addFlow, deleteFlow, deleteFlows, type Flow, listFlows, readFlows } from "../../../openflow/flow.ts";
-import { field } from "../../../openflow/match.ts";
-import { listPorts, portNumber, readPorts } from "../../../openflow/port.ts";
+import { commitBundle } from "../../../protocols/openflow/bundle.ts";
+import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import {
+  addFlow,
+  deleteFlow,
+  deleteFlows,
+  type Flow,
+  listFlows,
+  readFlows,
+} from "../../../protocols/openflow/flow.ts";
+import { field } from "../../../protocols/openflow/match.ts";
+import { listPorts, portNumber, readPorts } from "../../../protocols/openflow/port.ts";
 import { FORWARDING_COOKIE, OURS_FILTER, portCookie, portFilter } from "./cookie.ts";
 import { type FlowChanges, planFlows, portOf } from "./plan.ts";
 import { closedFlow, forwardingFlow, securityFlows } from "./rules.ts";

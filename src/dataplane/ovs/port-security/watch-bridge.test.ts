@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../../../clock/clock.ts";
-import type { OpenflowClient } from "../../../openflow/client.ts";
-import type { OpenflowConnection } from "../../../openflow/connection.ts";
+import type { OpenflowClient } from "../../../protocols/openflow/client.ts";
+import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import type { Clock } from "../../../sync/clock.ts";
 import { watchBridge } from "./watch-bridge.ts";
 
 /** A client whose connections are made and lost by hand; it stands for a bridge that comes and goes. */

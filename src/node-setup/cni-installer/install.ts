@@ -1,0 +1,99 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { systemCode } from "../../failure/failure.ts";
+import { DirectorySync } from "../../files/directory-sync.ts";
+import { removeFile, removeTemporaries, replaceFile } from "../../files/replace-file.ts";
+import { EXECUTABLE, isOwnExecutable, readOwnExecutable, readPlainFile } from "./own-executable.ts";
+import { directoryFailure, refuseOtherThanDirectory } from "./target-directory.ts";
+import { tryExecutable } from "./try-executable.ts";
+
+/** Everybody may run it; it does nothing that the caller could not do. */
+const MODE = 0o755;
+/** Times that a file goes from under us because another installer tidies up. */
+const TRIES = 5;
+
+/** What to install and where. */
+export interface Installation {
+  /** The executable as the image has it. */
+  readonly source: string;
+  /** The node's directory of CNI executables. */
+  readonly directory: string;
+  /** Default: ours. */
+  readonly processor?: string;
+}
+
+/**
+ * Puts the CNI executable into the node's directory: whoever runs it meanwhile gets the file of before or the new one,
+ * whole. What is there under its name goes, a link too, whose target stays as it is: a network's `type` means ours, and
+ * the daemon beside it is of this release, upwards or downwards. What an installer left that was killed is removed.
+ * @returns a sentence about what was done
+ * @throws Failure cni-directory-unfit, part-missing
+ */
+export async function installExecutable(installation: Installation): Promise<string> {
+  const { source, directory } = installation;
+  const content = await readOwnExecutable(source, installation.processor);
+  await refuseOtherThanDirectory(directory);
+  const path = join(directory, EXECUTABLE);
+  for (let left = TRIES; ; left--) {
+    try {
+      const before = await readInPlace(path);
+      await removeTemporaries(directory);
+      if (typeof before === "object" && isSame(before, content)) return `${path} is there already`;
+      await replaceFile(path, content, {
+        mode: MODE,
+        durable: new DirectorySync(directory),
+        inspect: tryExecutable,
+      });
+      return `${path} is installed (sha256 ${digestOf(content)})${insteadOf(before)}`;
+    } catch (error) {
+      if (systemCode(error) === "ENOENT" && left > 1) continue;
+      throw directoryFailure(error, path);
+    }
+  }
+}
+
+/**
+ * Takes the executable away, of whichever release it is; what is not ours stays.
+ * @returns a sentence about what was done
+ * @throws Failure cni-directory-unfit where the directory cannot be changed
+ */
+export async function uninstallExecutable(directory: string): Promise<string> {
+  const path = join(directory, EXECUTABLE);
+  try {
+    await removeTemporaries(directory);
+    const found = await readInPlace(path);
+    if (found === undefined) return `${path} is not there`;
+    if (found === "other" || !isOwnExecutable(found.content)) {
+      return `${path} is not ours and stays`;
+    }
+    await removeFile(path, new DirectorySync(directory));
+    return `${path} is removed`;
+  } catch (error) {
+    throw directoryFailure(error, path);
+  }
+}
+
+/** A file that may not be read can be replaced all the same: the installer is root without any capability. */
+async function readInPlace(path: string): ReturnType<typeof readPlainFile> {
+  try {
+    return await readPlainFile(path);
+  } catch (error) {
+    if (systemCode(error) === "EACCES") return "other";
+    throw error;
+  }
+}
+
+function isSame(found: { content: Buffer; uid: number; mode: number }, content: Buffer): boolean {
+  return found.content.equals(content) && found.mode === MODE && found.uid === process.geteuid?.();
+}
+
+function insteadOf(before: Awaited<ReturnType<typeof readPlainFile>>): string {
+  if (before === undefined) return "";
+  if (before === "other") return ", instead of something that was no plain file, or not to be read";
+  const whose = isOwnExecutable(before.content) ? "another release's" : "a file that was not ours";
+  return `, instead of ${whose} (sha256 ${digestOf(before.content)})`;
+}
+
+function digestOf(content: Buffer): string {
+  return createHash("sha256").update(content).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,72 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { Failure, systemCode } from "../../failure/failure.ts";
+
+/** Name of the executable: what a network's `type` says. */
+export const EXECUTABLE = "kube-vhostuser";
+/** The name of a variable that every release of it reads, and nobody else's program. */
+const MARK = Buffer.from("KUBE_VHOSTUSER_CNI_SOCKET");
+/** Ours has less than a tenth of it; nothing bigger is read. */
+const MOST_BYTES = 16 * 1024 * 1024;
+/** `e_machine` of an ELF header (elf(5)), by Node's name of the processor. */
+const MACHINES: Readonly<Record<string, number>> = { x64: 62, arm64: 183 };
+
+/** A file in the place of the executable. */
+export interface FoundFile {
+  readonly content: Buffer;
+  readonly uid: number;
+  readonly mode: number;
+}
+
+/**
+ * Reads a regular file without following a link in its place.
+ * @returns `other` for a link, a directory, a file too big to be ours and anything else; undefined where nothing is
+ */
+export async function readPlainFile(path: string): Promise<FoundFile | "other" | undefined> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    // Not blocking: a pipe in its place would have nobody at its other end.
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    // ELOOP: a link; ENXIO: a socket.
+    if (systemCode(error) === "ELOOP" || systemCode(error) === "ENXIO") return "other";
+    throw error;
+  }
+  try {
+    const status = await file.stat();
+    if (!status.isFile() || status.size > MOST_BYTES) return "other";
+    return { content: await file.readFile(), uid: status.uid, mode: status.mode & 0o7777 };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Whether a file is the CNI executable of any release of ours, for any processor. */
+export function isOwnExecutable(content: Buffer): boolean {
+  return isElf(content) && content.includes(MARK);
+}
+
+/**
+ * The CNI executable that is to be installed.
+ * @throws Failure part-missing where it is not there, is something else, or is for another processor
+ */
+export async function readOwnExecutable(path: string, processor: string = process.arch): Promise<Buffer> {
+  const found = await readPlainFile(path);
+  const fix = "use an image of kube-vhostuser for this node's processor as it was published";
+  if (found === undefined || found === "other" || !isOwnExecutable(found.content)) {
+    const what = found === undefined ? "the CNI executable is not there" : "it is not the CNI executable";
+    throw new Failure({ code: "part-missing", what, where: path, fix });
+  }
+  const machine = found.content.readUInt16LE(18);
+  if (machine !== MACHINES[processor]) {
+    const known = Object.entries(MACHINES).find(([, number]) => number === machine)?.[0];
+    const what = `the CNI executable is for ${known ?? `ELF machine ${machine}`}, this processor is ${processor}`;
+    throw new Failure({ code: "part-missing", what, where: path, fix });
+  }
+  return found.content;
+}
+
+function isElf(content: Buffer): boolean {
+  return content.length > 64 && content.readUInt32BE(0) === 0x7f454c46;
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { wrongWithEvent } from "../../../test/stand-in/api-server/check-event.ts";
+import { eventName, eventObject, isNamed, microTime, type NodeEvent, namespaceOf } from "./event.ts";
+
+const pod: NodeEvent = {
+  regarding: { kind: "Pod", namespace: "tenant", name: "vm", uid: "u-1" },
+  ...{ type: "Normal", reason: "InterfaceAttached", action: "Attach", note: "net1 is attached" },
+};
+const made = { name: "vm.0123456789abcdef", at: 1_700_000_000_123 };
+
+describe("an event", () => {
+  it("about a pod is what events.k8s.io/v1 asks for", () => {
+    const object = eventObject(pod, { instance: "kube-vhostuser-x7k2p" }, made);
+    expect(object).toEqual({
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { name: "vm.0123456789abcdef", namespace: "tenant" },
+      eventTime: "2023-11-14T22:13:20.123000Z",
+      reportingController: "kube-vhostuser.io/daemon",
+      reportingInstance: "kube-vhostuser-x7k2p",
+      action: "Attach",
+      reason: "InterfaceAttached",
+      type: "Normal",
+      note: "net1 is attached",
+      regarding: { apiVersion: "v1", kind: "Pod", name: "vm", namespace: "tenant", uid: "u-1" },
+    });
+    expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
+  });
+
+  it("about a node lies in the default namespace, under the uid that kubectl describe looks for", () => {
+    const regarding = { kind: "Node", name: "worker-1.example" } as const;
+    const object = eventObject({ ...pod, regarding }, { instance: "x" }, made);
+    expect(namespaceOf(regarding)).toBe("default");
+    expect(object).toMatchObject({
+      regarding: { apiVersion: "v1", kind: "Node", name: "worker-1.example", uid: "worker-1.example" },
+    });
+    expect(wrongWithEvent({ ...object }, "default")).toEqual([]);
+  });
+
+  it("goes without a uid that the runtime did not pass, and carries a series", () => {
+    const regarding = { ...pod.regarding, uid: "" } as const;
+    const series = { count: 3, lastObservedTime: microTime(made.at) };
+    const object = eventObject({ ...pod, regarding }, { instance: "x" }, { ...made, series });
+    expect(object).not.toHaveProperty("regarding.uid");
+    expect(object).toHaveProperty("series", series);
+    expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
+  });
+
+  it("is cut to the bytes that the API server takes, and never within a character", () => {
+    const object = eventObject(
+      { ...pod, note: `x${"é".repeat(2_000)}` },
+      { instance: "n".repeat(300) },
+      made,
+    ) as { readonly note: string; readonly reportingInstance: string };
+    expect(Buffer.byteLength(object.note)).toBeLessThanOrEqual(1024);
+    expect(object.note).toMatch(/^xé+\.\.\.$/);
+    expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
+  });
+
+  it("has a name of its own, also where its object's is as long as names may be", () => {
+    const names = Array.from({ length: 100 }, () =>
+      eventName({ kind: "Node", name: `${"a".repeat(235)}.${"b".repeat(17)}` }),
+    );
+    expect(new Set(names).size).toBe(100);
+    for (const name of names) {
+      expect(wrongWithEvent({ ...eventObject(pod, { instance: "x" }, { ...made, name }) }, "tenant")).toEqual(
+        [],
+      );
+    }
+  });
+
+  it.each([
+    ["an empty name", { kind: "Node", name: "" }],
+    ["a path", { kind: "Pod", namespace: "tenant", name: "../secrets", uid: "" }],
+    ["a namespace that is one of two", { kind: "Pod", namespace: "a.b", name: "vm", uid: "" }],
+    ["capital letters", { kind: "Pod", namespace: "tenant", name: "VM", uid: "" }],
+  ] as const)("is not posted about what Kubernetes cannot have: %s", (_, regarding) => {
+    expect(isNamed(regarding)).toBe(false);
+  });
+});

@@ -1,0 +1,85 @@
+import { z } from "zod";
+import { Failure } from "../../failure/failure.ts";
+import { connectOvsdb } from "./connection.ts";
+import { excerpt } from "./excerpt.ts";
+
+/** What changed in one row. `old` holds the changed columns only, and is absent for rows that are new to us. */
+export interface RowChange {
+  readonly table: string;
+  readonly uuid: string;
+  readonly old?: Readonly<Record<string, unknown>>;
+  /** Absent when the row is gone. */
+  readonly new?: Readonly<Record<string, unknown>>;
+}
+
+/** What to watch. */
+export interface MonitorOptions {
+  /** Path of ovsdb-server's unix socket. */
+  readonly path: string;
+  readonly database: string;
+  /** Columns to watch, by table. */
+  readonly columns: Readonly<Record<string, readonly string[]>>;
+  /** Leave out the rows that there are; default false. */
+  readonly isSilentFirst?: boolean;
+  /** Hears first all rows there are (or none, where they are left out), then every transaction's changes. */
+  readonly onChanges: (changes: readonly RowChange[]) => void;
+}
+
+const rowShape = z.record(z.string(), z.unknown());
+const updatesShape = z.record(
+  z.string(),
+  z.record(z.string(), z.object({ old: rowShape.optional(), new: rowShape.optional() })),
+);
+
+/**
+ * Watches tables on a connection of its own (RFC 7047 section 4.1.5) until the signal fires; resolves then.
+ * @throws Failure dataplane-unavailable or dataplane-protocol when the connection is lost: what happens until the
+ *   next call is told by the rows that it hears first
+ */
+export async function monitorTables(options: MonitorOptions, signal: AbortSignal): Promise<void> {
+  const lost = Promise.withResolvers<void>();
+  const report = (updates: unknown) => {
+    try {
+      options.onChanges(readUpdates(updates));
+    } catch (failure) {
+      lost.reject(failure);
+    }
+  };
+  const onNotification = (method: string, params: readonly unknown[]) => {
+    if (method === "update") report(params[1]);
+  };
+  const connection = await connectOvsdb({ path: options.path, onNotification }, signal);
+  connection.lost.addEventListener("abort", () => lost.reject(connection.lost.reason), { once: true });
+  const onAbort = () => lost.resolve();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const select = { initial: options.isSilentFirst !== true };
+    const tables = Object.entries(options.columns).map(([table, columns]) => [table, { columns, select }]);
+    const params = [options.database, "changes", Object.fromEntries(tables)];
+    report(await connection.request("monitor", params, signal));
+    await lost.promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    lost.promise.catch(() => undefined);
+    connection.close();
+  }
+}
+
+function readUpdates(updates: unknown): RowChange[] {
+  const parsed = updatesShape.safeParse(updates);
+  if (!parsed.success) {
+    throw new Failure({
+      code: "dataplane-protocol",
+      what: `the OVSDB server sent changes that we cannot read: ${excerpt(updates)}`,
+      cause: parsed.error,
+    });
+  }
+  return Object.entries(parsed.data).flatMap(([table, rows]) =>
+    Object.entries(rows).map(([uuid, change]) => ({
+      table,
+      uuid,
+      ...(change.old === undefined ? {} : { old: change.old }),
+      ...(change.new === undefined ? {} : { new: change.new }),
+    })),
+  );
+}

@@ -1,0 +1,146 @@
+import { z } from "zod";
+import { Failure } from "../../failure/failure.ts";
+import { excerpt } from "./excerpt.ts";
+import type { OvsdbValue } from "./values.ts";
+
+/** A clause of `where`: column, function, value. */
+export type Condition = readonly [
+  column: string,
+  compare: "==" | "!=" | "<" | "<=" | ">" | ">=" | "includes" | "excludes",
+  value: OvsdbValue,
+];
+
+/** A clause of `mutate`: column, mutator, value. */
+export type Mutation = readonly [
+  column: string,
+  mutator: "+=" | "-=" | "insert" | "delete",
+  value: OvsdbValue,
+];
+
+/** Columns to write. */
+export type Row = Readonly<Record<string, OvsdbValue>>;
+
+/** An operation of `transact` (RFC 7047 section 5.2), of those that we need. */
+export type Operation =
+  | { readonly op: "insert"; readonly table: string; readonly row: Row; readonly "uuid-name": string }
+  | {
+      readonly op: "select";
+      readonly table: string;
+      readonly where: readonly Condition[];
+      readonly columns: readonly string[];
+    }
+  | {
+      readonly op: "update";
+      readonly table: string;
+      readonly where: readonly Condition[];
+      readonly row: Row;
+    }
+  | {
+      readonly op: "mutate";
+      readonly table: string;
+      readonly where: readonly Condition[];
+      readonly mutations: readonly Mutation[];
+    }
+  | { readonly op: "delete"; readonly table: string; readonly where: readonly Condition[] }
+  | {
+      readonly op: "wait";
+      readonly timeout?: number;
+      readonly table: string;
+      readonly where: readonly Condition[];
+      readonly columns: readonly string[];
+      readonly until: "==";
+      readonly rows: readonly Row[];
+    };
+
+/** Aborts the transaction at once unless the selected rows are exactly these. */
+export function guard(
+  table: string,
+  where: readonly Condition[],
+  columns: readonly string[],
+  rows: readonly Row[],
+): Operation {
+  return { op: "wait", timeout: 0, table, where, columns, until: "==", rows };
+}
+
+/** What one operation gave: rows of a select, count of a change, uuid of an insert. */
+export interface OperationResult {
+  readonly rows: readonly unknown[];
+  readonly count: number;
+}
+
+/** How a transaction ended. One that did not commit has changed nothing. */
+export type TransactionOutcome =
+  | { readonly committed: true; readonly results: readonly OperationResult[] }
+  | {
+      readonly committed: false;
+      /** Index of the operation that failed; the number of operations when the commit itself did. */
+      readonly failedAt: number;
+      readonly error: string;
+      readonly details: string;
+    };
+
+const resultShape = z.object({
+  rows: z.array(z.unknown()).default([]),
+  count: z.number().default(0),
+  error: z.string().optional(),
+  details: z.string().default(""),
+});
+
+/**
+ * Reads the answer to `transact`: one element per operation, null for those after a failed one, and one more
+ * element when the operations went well and the commit failed (RFC 7047 section 4.1.3).
+ * @throws Failure dataplane-protocol where the answer does not fit the operations
+ */
+export function readOutcome(operations: readonly Operation[], answer: unknown): TransactionOutcome {
+  const parsed = z.array(resultShape.nullable()).safeParse(answer);
+  if (!parsed.success) throw misfit(operations, answer, parsed.error);
+  const failedAt = parsed.data.findIndex((result) => result?.error !== undefined);
+  const failed = parsed.data[failedAt];
+  if (failed?.error !== undefined) {
+    return { committed: false, failedAt, error: failed.error, details: failed.details };
+  }
+  const results = parsed.data.filter((result) => result !== null);
+  if (results.length !== operations.length) throw misfit(operations, answer);
+  return { committed: true, results };
+}
+
+/**
+ * Whether another client changed what this transaction was built on: a guard did not hold, or a row of the same
+ * unique name was committed in between. Such a transaction is to be built anew from what is there now.
+ */
+export function lostRace(operations: readonly Operation[], outcome: TransactionOutcome): boolean {
+  if (outcome.committed) return false;
+  if (operations[outcome.failedAt]?.op === "wait") return outcome.error === "timed out";
+  return (
+    outcome.failedAt >= operations.length &&
+    (outcome.error === "constraint violation" || outcome.error === "referential integrity violation")
+  );
+}
+
+/**
+ * The results of a transaction that has no reason to fail.
+ * @throws Failure dataplane-protocol with the database's words where it did
+ */
+export function requireCommitted(
+  operations: readonly Operation[],
+  outcome: TransactionOutcome,
+): readonly OperationResult[] {
+  if (outcome.committed) return outcome.results;
+  const operation = operations[outcome.failedAt];
+  throw new Failure({
+    code: "dataplane-protocol",
+    what: `the switch's database refused a transaction: ${[outcome.error, outcome.details].filter(Boolean).join(": ")}`,
+    where:
+      operation === undefined
+        ? "at commit"
+        : `${operation.op} ${operation.table}, operation ${outcome.failedAt}`,
+  });
+}
+
+function misfit(operations: readonly Operation[], answer: unknown, cause?: unknown): Failure {
+  return new Failure({
+    code: "dataplane-protocol",
+    what: `the answer to a transaction of ${operations.length} operations is malformed: ${excerpt(answer)}`,
+    cause,
+  });
+}

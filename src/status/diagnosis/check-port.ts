@@ -1,0 +1,44 @@
+import type { TracedInterface } from "../shape.ts";
+import { broken, type Finding, ok } from "./link.ts";
+
+/** Whether the switch runs and has the port as it was asked for. */
+export function checkPort(one: TracedInterface): Finding {
+  const { port, portUnknown, portName, bridge, differences = [] } = one;
+  if (one.switch?.ready === false) {
+    return broken(
+      `the switch does not serve bridge ${bridge}: ${one.switch.reason}`,
+      "the switch is down, or the bridge is not as it must be",
+      "put that right (vhostuserctl doctor checks the switch); ports come back by themselves",
+    );
+  }
+  if (portUnknown !== undefined) {
+    return broken(
+      `nobody tells of port ${portName}: ${portUnknown}`,
+      "the switch's socket does not answer, or the pool left the configuration and its switch is gone",
+      "vhostuserctl doctor checks the switch",
+    );
+  }
+  const [first] = differences;
+  if (port === undefined) {
+    return broken(
+      first ?? `port ${portName} does not exist in the switch`,
+      "somebody deleted it (ovs-vsctl del-port, a database made anew) or took its name, or VPP has just restarted",
+      "the daemon makes it anew in a moment; where it does not come back, its log tells why. A port of somebody else has to go first",
+    );
+  }
+  if (port.error !== undefined) {
+    return broken(
+      `port ${port.name} failed: ${port.error}`,
+      "the switch took the port and could not make it",
+      "the switch's log (ovs-vswitchd.log) tells more; hugepages and memory of the NUMA node are the usual reason",
+    );
+  }
+  if (first !== undefined) {
+    return broken(
+      differences.join("; "),
+      "somebody changed the port behind the daemon's back",
+      "the daemon mends it in a moment; a value that comes back is set by another controller, and the daemon's log tells why it could not",
+    );
+  }
+  return ok(`${port.name} on bridge ${port.bridge}${port.mtu === undefined ? "" : `, MTU ${port.mtu}`}`);
+}

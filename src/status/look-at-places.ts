@@ -1,0 +1,77 @@
+import { lstatSync, type Stats } from "node:fs";
+import { join } from "node:path";
+import { SOCKET_FILE } from "../allocation/directory/layout.ts";
+import { type OpenDirectory, openDirectory } from "../allocation/directory/open-directory.ts";
+import { describeThrown, systemCode } from "../failure/failure.ts";
+import type { InterfaceStatus, Place } from "./shape.ts";
+
+const PERMISSIONS = 0o7777;
+
+/** What lies at the three places of an interface or device. The pod owns the last of them, so no link is followed. */
+export function lookAtPlaces(
+  root: string,
+  allocation: string,
+  name: string,
+): NonNullable<InterfaceStatus["places"]> {
+  const paths = {
+    allocation: join(root, allocation),
+    directory: join(root, allocation, name),
+    socket: join(root, allocation, name, SOCKET_FILE),
+  };
+  const looked: { allocation?: Place; directory?: Place; socket?: Place } = {};
+  try {
+    using top = openDirectory(root);
+    using allocated = open(top, allocation);
+    looked.allocation = seen(paths.allocation, top, allocation);
+    if (allocated !== undefined) {
+      using own = open(allocated, name);
+      looked.directory = seen(paths.directory, allocated, name);
+      if (own !== undefined) looked.socket = seen(paths.socket, own, SOCKET_FILE);
+    }
+  } catch (error) {
+    looked.allocation ??= { path: paths.allocation, ...failed(error) };
+  }
+  return {
+    allocation: looked.allocation,
+    directory: looked.directory ?? { path: paths.directory, kind: "missing" },
+    socket: looked.socket ?? { path: paths.socket, kind: "missing" },
+  };
+}
+
+/** The directory of an allocation alone. */
+export function lookAtAllocation(root: string, allocation: string): Place {
+  const path = join(root, allocation);
+  try {
+    using top = openDirectory(root);
+    return seen(path, top, allocation);
+  } catch (error) {
+    return { path, ...failed(error) };
+  }
+}
+
+/** Undefined also for what is no directory: what it is instead is told by {@link seen}. */
+function open(parent: OpenDirectory, name: string): OpenDirectory | undefined {
+  try {
+    return parent.openEntry(name);
+  } catch {
+    return undefined;
+  }
+}
+
+function seen(path: string, parent: OpenDirectory, name: string): Place {
+  try {
+    return { path, ...describe(lstatSync(parent.entry(name))) };
+  } catch (error) {
+    return { path, ...failed(error) };
+  }
+}
+
+function describe(status: Stats): Omit<Place, "path"> {
+  const kind = status.isDirectory() ? "directory" : status.isSocket() ? "socket" : "other";
+  return { kind, owner: status.uid, group: status.gid, mode: status.mode & PERMISSIONS };
+}
+
+function failed(error: unknown): Omit<Place, "path"> {
+  if (systemCode(error) === "ENOENT") return { kind: "missing" };
+  return { kind: "unknown", reason: describeThrown(error) };
+}

@@ -1,0 +1,103 @@
+import type { Logger } from "../../logging/logger.ts";
+import { type HttpServer, type Page, serveHttp, text } from "../../observe/http-server.ts";
+import { RecentAnswer } from "../../observe/recent-answer.ts";
+import type { NodeStatus, TraceAnswer } from "../shape.ts";
+import { describeChains } from "./describe-chains.ts";
+import { describeNode, type PodName } from "./describe-node.ts";
+import { refuseStrangers } from "./own-origin.ts";
+import { PAGE_FILE, readPageFile } from "./page-file.ts";
+
+/** What is shown, and where. */
+export interface StatusPageOptions {
+  /** A loopback address. */
+  readonly address: string;
+  /** 0 for any free one. */
+  readonly port: number;
+  /** Reads the whole node. */
+  readonly readNode: (signal: AbortSignal) => Promise<NodeStatus>;
+  /** Looks closely at one pod. */
+  readonly readTrace: (pod: PodName, signal: AbortSignal) => Promise<TraceAnswer>;
+  readonly logger: Logger;
+  /** The page as it was built; default {@link PAGE_FILE}. */
+  readonly file?: string;
+  /** Milliseconds of a clock that is never set back. */
+  readonly now?: () => number;
+}
+
+/** Time for the switches and kubelet to answer; one that does not is told as such. */
+const READ_MS = 3_000;
+/** However many look, the node is read once in this time. */
+const GOOD_FOR_MS = 1_000;
+/** Pods that are looked at closely within that time; more would cost the switch too much. */
+const MAX_CHAINS = 16;
+
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#3157b8"/><path d="M3 8h4m2 0h4" stroke="#fff" stroke-width="1.6"/><circle cx="8" cy="8" r="2.2" fill="none" stroke="#fff" stroke-width="1.6"/></svg>`;
+
+/** Beside what every server of ours says (nosniff, no-store). */
+const HEADERS = {
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-resource-policy": "same-origin",
+  "cross-origin-opener-policy": "same-origin",
+  // For what is not the page itself: nothing in it may ever run.
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+};
+
+/**
+ * Serves the status page of the node, read-only. Nothing is read while nobody looks; a look that comes within a second
+ * of another gets what that one got.
+ * @throws Failure `invalid-config` when the address cannot be listened on, `part-missing` without a page
+ */
+export async function serveStatusPage(options: StatusPageOptions): Promise<HttpServer> {
+  const { address, port, logger, now } = options;
+  const { html, policy } = await readPageFile(options.file ?? PAGE_FILE);
+  const node = new RecentAnswer(() => look(options), GOOD_FOR_MS, now);
+  const chains = new Map<string, RecentAnswer<Page>>();
+  const routes: readonly (readonly [string, (query: URLSearchParams) => Promise<Page>])[] = [
+    [
+      "/",
+      async () => ({
+        ...page("text/html; charset=utf-8", html),
+        headers: { "content-security-policy": policy },
+      }),
+    ],
+    ["/icon.svg", async () => page("image/svg+xml", ICON)],
+    ["/api/node", async () => (await node.get()).page],
+    [
+      "/api/chain",
+      async (query) => {
+        const id = query.get("pod") ?? "";
+        const pod = (await node.get()).pods.get(id);
+        if (pod === undefined) return text(404, "this pod has no interface on this node\n");
+        for (const [other, chain] of chains) if (!chain.isGood) chains.delete(other);
+        const known = chains.get(id);
+        if (known !== undefined) return known.get();
+        if (chains.size >= MAX_CHAINS) return text(503, "too many look at once; try again\n");
+        const chain = new RecentAnswer(() => lookClosely(options, pod), GOOD_FOR_MS, now);
+        chains.set(id, chain);
+        return chain.get();
+      },
+    ],
+  ];
+  return serveHttp({
+    ...{ address, port, logger },
+    named: { what: "the status page", key: "statusPage" },
+    pages: new Map(routes),
+    refuse: refuseStrangers,
+    headers: HEADERS,
+  });
+}
+
+async function look({ readNode }: StatusPageOptions) {
+  const { view, pods } = await describeNode(await readNode(AbortSignal.timeout(READ_MS)));
+  return { page: page("application/json", JSON.stringify(view)), pods };
+}
+
+async function lookClosely({ readTrace }: StatusPageOptions, pod: PodName): Promise<Page> {
+  const chains = describeChains(pod, await readTrace(pod, AbortSignal.timeout(READ_MS)));
+  return page("application/json", JSON.stringify(chains));
+}
+
+function page(contentType: string, body: string): Page {
+  return { status: 200, contentType, body };
+}

@@ -1,0 +1,141 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import type { Readiness } from "../dataplane/dataplane.ts";
+import { isNamedByForeign } from "../records/records.ts";
+import { describeInterface } from "./describe-interface.ts";
+import { lookAtAllocation } from "./look-at-places.ts";
+import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
+import type { NodeStatus, PoolStatus } from "./shape.ts";
+import type { StatusSource } from "./status-source.ts";
+
+/** Interfaces or allocations between two turns of the event loop; each costs some 20 µs. */
+const AT_ONCE = 50;
+
+/** Allocate makes its directories before its record; longer than that takes. */
+const SETTLED_MS = 200;
+
+/** Reads everything about the node; a switch that does not answer before the signal fires is told as such. */
+export async function readNode(source: StatusSource, signal: AbortSignal): Promise<NodeStatus> {
+  const { context, view, version, startedAt, clock } = source;
+  const { records, config, pools } = context;
+  const before = namesOf(source);
+  const [switches, ready, counts, directories] = await Promise.all([
+    readSwitches(pools.values(), signal),
+    probePools(pools, signal),
+    source.counts(),
+    listAllocationDirectories(config.root).catch(() => []),
+  ]);
+  const readingOf = (pool: string): SwitchReading | undefined => {
+    const dataplane = pools.get(pool)?.dataplane;
+    return dataplane && switches.get(dataplane);
+  };
+  const interfaces = await inTurns(records.ports.list(), (record) =>
+    describeInterface(
+      config.root,
+      record,
+      records.allocations.get(record.allocationId),
+      readingOf(record.pool),
+    ),
+  );
+  const allocations = await inTurns(records.allocations.list(), (record) => {
+    const { id, pool, resource, devices, pod, createdAt } = record;
+    const directory = lookAtAllocation(config.root, id);
+    return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
+  });
+  // Before and after the switches: what was made meanwhile has its record by now, what went had it then.
+  const after = namesOf(source);
+  const isNamed = (name: string) => before.has(name) || after.has(name) || isNamedByForeign(records, name);
+  const ports = [...switches.values()].flatMap((one) => [...(one.ports?.values() ?? [])]);
+  const unnamed = directories.filter((id) => !isNamed(id));
+  const { socketsMended, hoardsEmptied } = view.guard();
+  return {
+    node: config.node,
+    version,
+    startedAt,
+    at: clock.now(),
+    pools: poolsOf(source, ready, readingOf),
+    resources: view.plugins().map(({ resource: name, ...rest }) => ({ name, ...rest })),
+    allocations,
+    interfaces,
+    leftovers: {
+      ports: ports
+        .filter(({ name }) => !isNamed(name))
+        .map(({ name, bridge, owner }) => ({ name, bridge, pod: `${owner.podNamespace}/${owner.podName}` })),
+      directories: unnamed.length === 0 ? [] : await stillUnnamed(source, unnamed, signal),
+      records: [...records.allocations.unreadable, ...records.ports.unreadable].map(({ file, reason }) => ({
+        file,
+        reason,
+      })),
+    },
+    counts: {
+      repairs: Object.fromEntries(
+        counts.repairs.map(({ labels, value }) => [labels["kind"] ?? "", value] as const),
+      ),
+      errors: counts.errors
+        .filter(({ value }) => value > 0)
+        .map(({ labels: { source: from = "", code = "" }, value }) => ({ source: from, code, count: value })),
+      socketsMended,
+      hoardsEmptied,
+    },
+    ...(counts.lastPassAt === undefined ? {} : { lastPassAt: counts.lastPassAt }),
+  };
+}
+
+/** Ports and directories that records ask for now. */
+function namesOf({ context: { records } }: StatusSource): ReadonlySet<string> {
+  const ports = records.ports.list().map(({ portName }) => portName);
+  return new Set([...ports, ...records.allocations.list().map(({ id }) => id)]);
+}
+
+/** Those that are there, and of which no record tells, at a second look too. */
+async function stillUnnamed(
+  { context: { config, records }, clock }: StatusSource,
+  unnamed: readonly string[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  await clock.sleep(SETTLED_MS, signal).catch(() => undefined);
+  const there = new Set(await listAllocationDirectories(config.root).catch(() => unnamed));
+  return unnamed.filter((id) => there.has(id) && records.allocations.get(id) === undefined);
+}
+
+function poolsOf(
+  { context, view }: StatusSource,
+  ready: ReadonlyMap<string, Readiness>,
+  readingOf: (pool: string) => SwitchReading | undefined,
+): PoolStatus[] {
+  const running = new Map(view.pools().map(({ name, devices }) => [name, devices]));
+  const registered = new Set(view.plugins().flatMap((one) => (one.registered ? [one.resource] : [])));
+  const held = Map.groupBy(context.records.allocations.list(), ({ pool }) => pool);
+  return [...context.pools].map(([name, { config }]) => {
+    const devices = running.get(name) ?? [];
+    const { type: kind, bridge } = config.dataplane;
+    const state = ready.get(name);
+    const version = readingOf(name)?.version;
+    return {
+      name,
+      resource: config.resource,
+      bridge,
+      switch: {
+        kind,
+        ready: state?.ready === true,
+        ...(state?.ready === false ? { reason: state.reason } : {}),
+        ...(version === undefined ? {} : { version }),
+      },
+      configured: running.has(name),
+      devices: devices.length,
+      healthy: devices.filter(({ healthy }) => healthy).length,
+      inUse: new Set((held.get(name) ?? []).flatMap((allocation) => allocation.devices)).size,
+      registered: registered.has(config.resource),
+    };
+  });
+}
+
+/** Maps a list and lets other work in now and then. */
+async function inTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
+  const results: Result[] = [];
+  for (const [index, item] of items.entries()) {
+    if (index > 0 && index % AT_ONCE === 0) await nextTurn();
+    results.push(map(item));
+  }
+  return results;
+}

@@ -1,0 +1,134 @@
+import { readFile } from "node:fs/promises";
+import { vhostUserDeviceInfoSchema } from "../allocation/device-info/device-info.ts";
+import { devicePluginFile } from "../allocation/device-info/device-info-file.ts";
+import { podDirectory, socketPath } from "../allocation/directory/layout.ts";
+import { portRequest } from "../attachment/ensure-attachment.ts";
+import { describeThrown, systemCode } from "../failure/failure.ts";
+import type { PodDevices } from "../kubelet/pod-resources.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { describeDevice, describeInterface } from "./describe-interface.ts";
+import { readSwitches } from "./read-switches.ts";
+import type { DeviceInfoStatus, InterfaceStatus, TraceAnswer, TracedInterface } from "./shape.ts";
+import type { StatusSource } from "./status-source.ts";
+import { unattachedDevices } from "./unattached-devices.ts";
+
+/** Which pods are asked for; a namespace that is left out is any. */
+export interface TraceQuery {
+  readonly namespace?: string;
+  readonly pod: string;
+}
+
+/** More than a pod can have, so that nobody asks for the closer look at a whole node. */
+const MAX_INTERFACES = 64;
+
+/** What kubelet says of the pods that are asked for. */
+type Holders = { readonly pods: readonly PodDevices[] } | { readonly reason: string };
+
+/** Looks closely at the interfaces of the pods of a name, and at their devices that have none. */
+export async function readTrace(
+  source: StatusSource,
+  query: TraceQuery,
+  signal: AbortSignal,
+): Promise<TraceAnswer> {
+  const { context, clock } = source;
+  const { config, records, pools } = context;
+  const isAsked = (namespace: string, name: string) =>
+    name === query.pod && (query.namespace === undefined || namespace === query.namespace);
+  const kubelet = await readHolders(source, isAsked);
+  const attached = records.ports.list().filter((record) => isAsked(record.podNamespace, record.podName));
+  const asked = [...pools].filter(([name]) => attached.some(({ pool }) => pool === name));
+  const switches = await readSwitches(
+    asked.map(([, pool]) => pool),
+    signal,
+  );
+  const bare = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
+  const interfaces = await Promise.all([
+    ...attached.slice(0, MAX_INTERFACES).map(async (record): Promise<TracedInterface> => {
+      const allocation = records.allocations.get(record.allocationId);
+      const pool = pools.get(record.pool);
+      const seen = describeInterface(config.root, record, allocation, pool && switches.get(pool.dataplane));
+      return {
+        ...seen,
+        ...holding(kubelet, seen),
+        ...(await ofDeviceInfo(source, allocation, record.device, record)),
+        ...(await ofSwitch(source, record, signal)),
+      };
+    }),
+    ...bare.slice(0, MAX_INTERFACES).map(async ({ device, allocation, pod }): Promise<TracedInterface> => {
+      const seen = describeDevice(config.root, device, allocation, pod);
+      return { ...seen, ...holding(kubelet, seen), ...(await ofDeviceInfo(source, allocation, device)) };
+    }),
+  ]);
+  return { node: config.node, at: clock.now(), interfaces };
+}
+
+async function readHolders(
+  source: StatusSource,
+  isAsked: (namespace: string, name: string) => boolean,
+): Promise<Holders> {
+  try {
+    const pods = await source.listPods();
+    return { pods: pods.filter(({ podNamespace, podName }) => isAsked(podNamespace, podName)) };
+  } catch (error) {
+    return { reason: describeThrown(error) };
+  }
+}
+
+function holding(
+  kubelet: Holders,
+  { pod, device, resource }: InterfaceStatus,
+): Pick<TracedInterface, "holder" | "holderUnknown"> {
+  if ("reason" in kubelet) return { holder: "unknown", holderUnknown: kubelet.reason };
+  const isHeld = kubelet.pods
+    .filter(({ podNamespace, podName }) => podNamespace === pod.namespace && podName === pod.name)
+    .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices))
+    .some((held) => (resource === undefined || held.resource === resource) && held.ids.includes(device));
+  return { holder: isHeld ? "held" : "not-held" };
+}
+
+async function ofDeviceInfo(
+  { context: { config } }: StatusSource,
+  allocation: AllocationRecord | undefined,
+  device: string,
+  record?: PortRecord,
+): Promise<Pick<TracedInterface, "deviceInfo">> {
+  if (allocation === undefined) return {};
+  const file = devicePluginFile(config.deviceInfoDirectory, allocation.resource, device);
+  const inPod = podDirectory(config.podRoot, allocation.pool);
+  const ofDevice = await readDeviceInfo(file, socketPath(inPod, device, "device"));
+  if (record?.deviceInfoFile === undefined) return { deviceInfo: { device: ofDevice } };
+  const attachment = await readDeviceInfo(record.deviceInfoFile, record.podSocketPath);
+  return { deviceInfo: { device: ofDevice, attachment } };
+}
+
+async function readDeviceInfo(file: string, path: string): Promise<DeviceInfoStatus> {
+  try {
+    const info = vhostUserDeviceInfoSchema.parse(JSON.parse(await readFile(file, "utf8")));
+    const found = info["vhost-user"].path;
+    if (found === path) return { file, state: "good" };
+    return { file, state: "wrong", reason: `it names the socket ${found}, it should be ${path}` };
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return { file, state: "missing" };
+    return { file, state: "wrong", reason: describeThrown(error) };
+  }
+}
+
+async function ofSwitch(
+  { context }: StatusSource,
+  record: PortRecord,
+  signal: AbortSignal,
+): Promise<Pick<TracedInterface, "switch" | "differences">> {
+  const pool = context.pools.get(record.pool);
+  if (pool === undefined) return {};
+  const { dataplane } = pool;
+  const state = await dataplane.probe(record.bridge, signal);
+  // One that is away would fail, and be counted as an error because somebody looked.
+  if (!state.ready) return { switch: { ready: false, reason: state.reason } };
+  const check = dataplane.checkPort(portRequest(context, record), signal);
+  const differences = await check.catch(() => undefined);
+  return {
+    switch: { ready: true },
+    ...(differences === undefined ? {} : { differences: [...differences] }),
+  };
+}

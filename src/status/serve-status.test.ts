@@ -1,0 +1,245 @@
+import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { get } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { parseConfig } from "../config/load.ts";
+import { silentLogger } from "../logging/logger.ts";
+import type { HttpServer } from "../observe/http-server.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { PortRecord } from "../records/port-record.ts";
+import { openRecords, type Records } from "../records/records.ts";
+import { systemClock } from "../sync/clock.ts";
+import { serveStatus } from "./serve-status.ts";
+import { nodeStatusShape, traceShape } from "./shape.ts";
+import { stringifyInTurns } from "./stringify-in-turns.ts";
+
+const ID = "0123456789abcdef";
+const SECRET = "not-for-everyone";
+
+let directory: string;
+let socketPath: string;
+let records: Records;
+let dataplane: MemoryDataplane;
+let server: HttpServer;
+let listPods: () => Promise<[]>;
+/** What happens between two looks. */
+let meanwhile: () => Promise<void>;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-status-"));
+  socketPath = join(directory, "run", "status.sock");
+  const root = join(directory, "root");
+  await mkdir(root);
+  records = await openRecords(join(directory, "records"));
+  dataplane = new MemoryDataplane();
+  listPods = async () => [];
+  meanwhile = async () => undefined;
+  const pool = { name: "sockets", capacity: 2, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
+  const config = parseConfig(JSON.stringify({ node: "n", root, pools: [pool] }), "test");
+  const [first] = config.pools;
+  if (first === undefined) throw new Error("there is a pool");
+  server = await serveStatus({
+    socketPath,
+    logger: silentLogger,
+    source: {
+      context: { config, records, pools: new Map([["sockets", { config: first, dataplane }]]) },
+      view: {
+        pools: () => [{ name: "sockets", devices: [{ healthy: true }, { healthy: false }] }],
+        plugins: () => [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }],
+        guard: () => ({ socketsMended: 1, hoardsEmptied: 0 }),
+      },
+      counts: async () => ({ repairs: [], errors: [], lastPassAt: undefined }),
+      listPods: () => listPods(),
+      version: "1.2.3",
+      startedAt: 0,
+      clock: { ...systemClock, sleep: () => meanwhile() },
+    },
+  });
+});
+afterEach(async () => {
+  await server.close();
+  await rm(directory, { recursive: true });
+});
+
+function ask(path: string): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    get({ socketPath, path, agent: false }, (response) => {
+      let body = "";
+      response.on("data", (chunk) => {
+        body += chunk;
+      });
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, body }));
+    }).on("error", reject);
+  });
+}
+const node = async () => nodeStatusShape.parse(JSON.parse((await ask("/v1/node")).body));
+
+async function attach(): Promise<void> {
+  const ownership = { owner: 107, group: 107, mode: 0o2770 };
+  const common = { pool: "sockets", createdAt: 5 };
+  const allocation: AllocationRecord = {
+    ...{ id: ID, resource: "vhostuser/sockets", devices: ["sockets-00000"], ownership, sequence: 1 },
+    ...common,
+  };
+  await records.allocations.put(allocation);
+  const port: PortRecord = {
+    ...{ containerId: "c1", interfaceName: "net1", state: "attached", allocationId: ID },
+    ...{ device: "sockets-00000", portName: "vhu1", bridge: "br0", mac: "02:00:00:00:00:01" },
+    ...{ switchSocketPath: "/s", podSocketPath: "/p", network: "fast", netns: "/n" },
+    ...{ podNamespace: "shop", podName: "web", podUid: "u1" },
+    settings: { externalIds: { token: SECRET } },
+    ipam: { type: "host-local", stdin: SECRET, env: {} },
+    ...common,
+  };
+  await records.ports.put(port);
+}
+
+describe("the status of a node", () => {
+  it("is served to its owner alone, from a socket that replaces a dead one", async () => {
+    expect((await stat(socketPath)).mode & 0o777).toBe(0o600);
+    await server.close();
+    await expect(ask("/v1/node")).rejects.toThrow("ECONNREFUSED");
+  });
+
+  it("tells pools, records and what lies where, and keeps what is not for every reader", async () => {
+    await attach();
+    const { body } = await ask("/v1/node");
+    expect(body).not.toContain(SECRET);
+    const status = nodeStatusShape.parse(JSON.parse(body));
+    expect(status).toMatchObject({
+      node: "n",
+      version: "1.2.3",
+      pools: [
+        { name: "sockets", devices: 2, healthy: 1, inUse: 1, registered: true, switch: { ready: true } },
+      ],
+      interfaces: [{ name: "net1", places: { directory: { kind: "missing" } } }],
+      allocations: [{ id: ID, directory: { kind: "missing" } }],
+    });
+    expect(status.interfaces[0]?.port).toBeUndefined();
+    const trace = await ask("/v1/trace?pod=web&namespace=shop");
+    expect(trace.body).not.toContain(SECRET);
+  });
+
+  it("follows no link that a pod put in the place of its socket or its directory", async () => {
+    await attach();
+    const allocation = join(directory, "root", ID);
+    await mkdir(join(allocation, "net1"), { recursive: true });
+    await symlink("/etc/passwd", join(allocation, "net1", "vhost.sock"));
+    expect((await node()).interfaces[0]?.places?.socket.kind).toBe("other");
+    await rm(join(allocation, "net1"), { recursive: true });
+    await symlink("/etc", join(allocation, "net1"));
+    expect((await node()).interfaces[0]?.places?.directory.kind).toBe("other");
+  });
+
+  it("tells leftovers: directories and ports without a record", async () => {
+    await mkdir(join(directory, "root", "zzzzzzzzzzzzzzzz"));
+    await writeFile(join(directory, "root", "file"), "");
+    const owner = { node: "n", podNamespace: "shop", podName: "old" } as never;
+    const port = { name: "vhu9", bridge: "br0", socketPath: "/x", owner, link: "down", connected: false };
+    dataplane.ports.set("vhu9", port as never);
+    expect((await node()).leftovers).toEqual({
+      ports: [{ name: "vhu9", bridge: "br0", pod: "shop/old" }],
+      directories: ["zzzzzzzzzzzzzzzz"],
+      records: [],
+    });
+  });
+
+  it("takes for no leftover what a DEL takes away while it is read", async () => {
+    await attach();
+    await mkdir(join(directory, "root", ID));
+    const inspect = dataplane.inspectPorts.bind(dataplane);
+    const port = { name: "vhu1", bridge: "br0", socketPath: "/x", owner: {}, link: "down", connected: false };
+    dataplane.ports.set("vhu1", port as never);
+    dataplane.inspectPorts = async (signal) => {
+      const ports = await inspect(signal);
+      for (const { containerId, interfaceName } of records.ports.list()) {
+        await records.ports.remove(`${containerId}@${interfaceName}`);
+      }
+      await records.allocations.remove(ID);
+      return ports;
+    };
+    expect((await node()).leftovers).toEqual({ ports: [], directories: [], records: [] });
+    expect(records.ports.list()).toEqual([]);
+    expect((await node()).leftovers).toMatchObject({ ports: [{ name: "vhu1" }], directories: [ID] });
+  });
+
+  it("takes for no leftover what an Allocate has just begun to make", async () => {
+    await mkdir(join(directory, "root", ID));
+    meanwhile = attach;
+    expect((await node()).leftovers.directories).toEqual([]);
+    expect(records.ports.list()).toHaveLength(1);
+  });
+
+  it("asks a switch that is not ready for no differences of a trace", async () => {
+    await attach();
+    let asked = 0;
+    dataplane.checkPort = async () => {
+      asked += 1;
+      return [];
+    };
+    dataplane.dead = true;
+    const trace = async () =>
+      traceShape.parse(JSON.parse((await ask("/v1/trace?pod=web")).body)).interfaces[0];
+    expect(await trace()).toMatchObject({ switch: { ready: false } });
+    dataplane.dead = false;
+    expect([asked, (await trace())?.switch, asked]).toEqual([0, { ready: true }, 1]);
+  });
+
+  it("is told whole while the switch is away, with what it says", async () => {
+    await attach();
+    dataplane.dead = true;
+    const { interfaces, pools } = await node();
+    expect(interfaces[0]?.portUnknown).toContain("the switch does not answer");
+    expect(pools[0]?.switch).toMatchObject({ ready: false, reason: "the switch does not answer" });
+  });
+
+  it("is told though the switch hangs, after the time that it has", async () => {
+    await attach();
+    dataplane.hang = new Promise(() => undefined);
+    expect((await node()).interfaces[0]?.portUnknown).toContain("in time");
+  });
+
+  it("reads the switch once for all who ask at the same time", async () => {
+    let reads = 0;
+    const inspect = dataplane.inspectPorts.bind(dataplane);
+    dataplane.inspectPorts = (signal) => {
+      reads += 1;
+      return inspect(signal);
+    };
+    const hold = Promise.withResolvers<void>();
+    dataplane.hang = hold.promise;
+    const called = dataplane.nextCall();
+    const answers = Array.from({ length: 20 }, () => node());
+    await called;
+    // All requests are in before the switch answers: this one comes after them.
+    await ask("/v1/nothing");
+    hold.resolve();
+    await Promise.all(answers);
+    expect(reads).toBe(1);
+  });
+
+  it("tells of a trace whether kubelet knows, and why it does not", async () => {
+    await attach();
+    const trace = async () =>
+      traceShape.parse(JSON.parse((await ask("/v1/trace?pod=web")).body)).interfaces[0];
+    expect(await trace()).toMatchObject({ holder: "not-held", deviceInfo: { device: { state: "missing" } } });
+    listPods = async () => {
+      throw new Error("kubelet is away");
+    };
+    expect(await trace()).toMatchObject({ holder: "unknown", holderUnknown: "kubelet is away" });
+  });
+
+  it.each(["/v1/trace", "/v1/trace?pod=../etc", "/v1/trace?pod=a&namespace=A"])(
+    "refuses %s",
+    async (path) => {
+      expect((await ask(path)).status).toBe(400);
+    },
+  );
+
+  it("is made into JSON in turns, and is the same JSON", async () => {
+    const value = { a: 1, none: undefined, list: Array.from({ length: 450 }, (_, i) => ({ i })), empty: [] };
+    expect(JSON.parse(await stringifyInTurns(value))).toEqual(JSON.parse(JSON.stringify(value)));
+  });
+});

@@ -1,0 +1,18 @@
+import type { NodeContext } from "../attachment/node-context.ts";
+import type { PodDevices } from "../kubelet/pod-resources.ts";
+import type { NodeView } from "../observe/node-view.ts";
+import type { ObservedCounts } from "../observe/observer.ts";
+import type { Clock } from "../sync/clock.ts";
+
+/** What the status of a node is read from. */
+export interface StatusSource {
+  readonly context: NodeContext;
+  readonly view: Pick<NodeView, "pools" | "plugins" | "guard">;
+  readonly counts: () => Promise<ObservedCounts>;
+  /** Reads PodResources; rejects when it cannot be read. */
+  readonly listPods: () => Promise<readonly PodDevices[]>;
+  /** Release that runs. */
+  readonly version: string;
+  readonly startedAt: number;
+  readonly clock: Clock;
+}
