@@ -1,8 +1,9 @@
 import type { PortSettings, Rate, VlanSettings } from "../../config/port-settings.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { PortRequest } from "../port.ts";
+import { burstBits } from "../rates.ts";
 import { MARK_KEYS } from "./marks.ts";
-import { burstBits, policingColumns } from "./rates.ts";
+import { policingColumns } from "./rates.ts";
 
 /** Ethernet's default, which the switch takes without an MTU. */
 const DEFAULT_MTU = 1500;

@@ -7,8 +7,9 @@ import {
   setValue,
   uuidReference,
 } from "../../protocols/ovsdb/values.ts";
+import { burstBytes } from "../rates.ts";
 import { OWNER } from "./marks.ts";
-import { burstBytes, rateBytes } from "./rates.ts";
+import { rateBytes } from "./rates.ts";
 import type { PortRow, QosRow } from "./rows.ts";
 
 /** The limit towards the guest in Open vSwitch's words: a type and `other_config`, in bytes (a second). */

@@ -4,7 +4,7 @@ import { Failure, type FailureOptions } from "../../failure/failure.ts";
 import { whyNotRoutable } from "../../names/ip-address.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
-import { burstBits } from "./policers.ts";
+import { burstBits } from "../rates.ts";
 import { addressKey, addressOf } from "./routing.ts";
 import { planVlans } from "./vlan-plan.ts";
 

@@ -2,10 +2,9 @@ import type { Rate } from "../../config/port-settings.ts";
 import type { Answered, Asked } from "../../protocols/vpp-api/call.ts";
 import type { addPolicer, dumpPolicers } from "../../protocols/vpp-api/messages.ts";
 import type { PortRequest } from "../port.ts";
+import { burstBytes, rateKilobits } from "../rates.ts";
 import { nodeDigest } from "./mark.ts";
 
-/** What Open vSwitch takes where a burst of 0 is given; the same words mean the same with both switches. */
-const DEFAULT_BURST_BITS = 8_000_000;
 /** sse2_qos_policer_type of VPP: one rate with two colours, two rates with three (RFC 2698). */
 const ONE_RATE = 0;
 const TWO_RATES = 2;
@@ -41,11 +40,6 @@ export function parsePolicerName(name: string): PolicerPlace | undefined {
   return { node, port, index: Number(index), direction: direction === "in" ? "in" : "out" };
 }
 
-/** Bits that may pass at once: 0 stands for the default. */
-export function burstBits(rate: Rate): number {
-  return rate.burst === 0 ? DEFAULT_BURST_BITS : rate.burst;
-}
-
 /** The policers that settings ask for. */
 export function policersOf(settings: PortRequest["settings"]): ReadonlyMap<Direction, Policer> {
   const { fromGuest, toGuest } = settings;
@@ -69,13 +63,13 @@ export function isSamePolicer(found: Answered<typeof dumpPolicers>, asked: Polic
 
 /** VPP's second rate and burst are the peak, with the first ones in it; the network's excess comes on top of them. */
 function policerOf(rate: Rate, excess: Rate | undefined): Policer {
-  const cir = kilobits(rate);
-  const cb = burstBytes(rate);
+  const cir = rateKilobits(rate);
+  const cb = BigInt(burstBytes(rate));
   return {
     cir,
-    eir: excess === undefined ? 0 : cir + kilobits(excess),
+    eir: excess === undefined ? 0 : cir + rateKilobits(excess),
     cb,
-    eb: excess === undefined ? 0n : cb + burstBytes(excess),
+    eb: excess === undefined ? 0n : cb + BigInt(burstBytes(excess)),
     rate_type: 0,
     round_type: 0,
     type: excess === undefined ? ONE_RATE : TWO_RATES,
@@ -84,13 +78,4 @@ function policerOf(rate: Rate, excess: Rate | undefined): Policer {
     exceed_action: excess === undefined ? DROP : PASS,
     violate_action: DROP,
   };
-}
-
-function burstBytes(rate: Rate): bigint {
-  return BigInt(Math.floor(burstBits(rate) / 8));
-}
-
-/** Rounded up, so that a small limit is not none, which VPP refuses. */
-function kilobits(rate: Rate): number {
-  return Math.ceil(rate.rate / 1000);
 }

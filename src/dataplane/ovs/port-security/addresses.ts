@@ -1,5 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { Failure } from "../../../failure/failure.ts";
+import { ipv4Bytes, ipv6Bytes } from "../../../names/ip-address.ts";
 import { isUnicastMac, parseMacAddress } from "../../../names/mac-address.ts";
 
 /** What a guest may claim to be, as bytes. */
@@ -54,24 +55,6 @@ function isHostAddress(address: string): boolean {
 
 const isMapped = (bytes: Buffer): boolean =>
   bytes.subarray(0, 12).equals(Buffer.from("00000000000000000000ffff", "hex"));
-
-function ipv4Bytes(address: string): Buffer {
-  return Buffer.from(address.split(".").map(Number));
-}
-
-function ipv6Bytes(address: string): Buffer {
-  // Its last 32 bits may be written as IPv4.
-  const dotted = /[^:]+\.[^:]+$/.exec(address)?.[0];
-  const words = dotted === undefined ? address : address.replace(dotted, dottedAsWords(dotted));
-  const [head = [], tail = []] = words.split("::").map((part) => part.split(":").filter(Boolean));
-  const gap: string[] = new Array(8 - head.length - tail.length).fill("0");
-  return Buffer.from([...head, ...gap, ...tail].map((word) => word.padStart(4, "0")).join(""), "hex");
-}
-
-function dottedAsWords(address: string): string {
-  const hex = ipv4Bytes(address).toString("hex");
-  return `${hex.slice(0, 4)}:${hex.slice(4)}`;
-}
 
 function distinct(values: readonly Buffer[]): Buffer[] {
   return values.filter((value, index) => values.findIndex((other) => other.equals(value)) === index);
