@@ -6,6 +6,8 @@ const STEPS = [
   ["tsc"],
   // For browsers: other globals.
   ["tsc", "--project", "src/status/page/browser"],
+  // Links and anchors of all documents.
+  ["remark", "--frail", "--quiet", "--no-stdout", "."],
 ] as const;
 
 for (const [program, ...args] of STEPS) {

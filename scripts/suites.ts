@@ -1,51 +1,134 @@
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 
-/** A part of the tests: what to call it, and what vitest is told. */
+/** A part of the tests: its name, and what vitest is called with. */
 export interface Suite {
   readonly what: string;
   readonly args: readonly string[];
 }
 
-const suite = (what: string): Suite => ({ what, args: ["--project", what] });
+const integration = (...names: readonly string[]) =>
+  names.map((name) => join("test/integration", `${name}.test.ts`));
 
-/** One after the other: guests and a polling switch side by side would starve each other on a small machine. */
-export const SUITES: readonly Suite[] = [suite("unit"), suite("integration"), suite("lab")];
-
-/**
- * Files of the integration suite that mostly wait (for what is abandoned to be old enough, for a peer to give up) or
- * work in one process at a time, and have no guest, no traffic and no bound on processor or memory in them. Each has a
- * run of its own, and with it directories, namespaces, hugepages and a switch.
- */
-export const SIDE_BY_SIDE: readonly string[] = [
-  ...["chart", "cni-conformance", "cni-ipam", "cni-ipam-crash", "ctl-doctor"],
-  ...["daemon-crash", "daemon-disturbed", "daemon-upgrade", "device-plugin", "device-plugin-numa", "image"],
-  ...["isolation", "isolation-root", "ovs-contract", "ovs-cut-connection", "ovs-database", "ovs-dataplane"],
-  ...["ovs-port-security", "ovs-port-settings", "ovs-secured-port", "ovs-switch-sockets", "ovs-without-dpdk"],
-  ...["overlays", "overtaken-add", "prometheus-rules"],
-  ...["shim-arm64", "shim-build", "shim-sanitized", "sidecar-corpus", "sidecar-domain"],
-  ...["status-page", "status-page-browser"],
-].map((name) => join("test/integration", `${name}.test.ts`));
-
-/** Half a gibibyte of hugepages each: no more than the lab with its two switches and its guests takes. */
-const AT_ONCE = 3;
+/** Files with guests, traffic, or bounds on processor or memory: each has the machine for itself. */
+const ALONE: readonly string[] = integration(
+  ...["bench-suites", "cni-churn", "ctl", "hugepages", "ovs-announcement", "ovs-traffic", "shim-limits"],
+  ...["sidecar-limits", "sidecar-migration"],
+);
 
 /**
- * The same as {@link SUITES} in less time: unit tests on all processors, and the integration suite in two parts. These
- * first two may have something beside them.
+ * The others at a time. Most of them wait for a peer to give up or for a grace time to end; each has its own
+ * directories, namespaces, switch and half a gibibyte of hugepages.
  */
-export const BESIDE_SOAK: readonly Suite[] = [
-  { what: "unit", args: ["--project", "unit", "--maxWorkers=100%"] },
+const AT_ONCE = 4;
+
+/** A part that depends on few files and is long, or needs packages that nothing else needs. */
+interface ConditionalPart {
+  readonly what: string;
+  readonly files: readonly string[];
+  /** What it tests: files, or folders with a slash at the end. */
+  readonly tests: readonly string[];
+}
+
+const CONDITIONAL: readonly ConditionalPart[] = [
   {
-    what: `integration, ${AT_ONCE} files at a time`,
-    args: ["--project", "integration", "--fileParallelism", `--maxWorkers=${AT_ONCE}`, ...SIDE_BY_SIDE],
+    what: "CNI executable for arm64",
+    files: integration("shim-arm64"),
+    tests: ["src/cni/shim/", "scripts/build/compile-shim.ts", "test/contract/", "test/shim/"],
+  },
+  {
+    what: "image",
+    files: integration("image"),
+    tests: ["scripts/build/", "scripts/image/", "deploy/image/", "src/node-setup/", "package-lock.json"],
+  },
+  {
+    what: "chart and overlays",
+    files: integration("chart", "overlays"),
+    tests: ["deploy/", "scripts/build/", "src/config/", "test/manifests/"],
+  },
+  {
+    what: "status page in a browser",
+    files: integration("status-page-browser"),
+    tests: ["src/status/page/", "test/browser/"],
+  },
+  {
+    what: "alerts in Prometheus",
+    files: integration("prometheus-rules"),
+    tests: ["deploy/chart/", "src/observe/", "test/integration/alert-cases.ts"],
   },
 ];
 
-/** The rest of {@link SUITES}: figures, bounds on processor and memory, and guests with traffic. */
-export const ALONE: readonly Suite[] = [
-  {
-    what: "integration, file by file",
-    args: ["--project", "integration", ...SIDE_BY_SIDE.map((file) => `--exclude=${file}`)],
-  },
-  suite("lab"),
-];
+/** What a run of `npm test` consists of, and what it leaves out, each with the reason as a sentence. */
+export interface TestPlan {
+  readonly suites: readonly Suite[];
+  readonly leftOut: readonly string[];
+}
+
+/** Left out of every run: what it finds depends on chance and time. */
+const SCHEDULED =
+  "soak, and more than 120 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
+
+/**
+ * Plans a run of all tests. Conditional parts run when a file that they test changed since the last release; all of
+ * them run for a release itself, before the first one, and where git cannot tell.
+ * @param all runs the conditional parts in any case
+ */
+export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRelease()): TestPlan {
+  const unchanged = CONDITIONAL.filter(
+    (part) => !all && since.files !== undefined && !isTouched(part, since.files),
+  );
+  const skipped = unchanged.flatMap(({ files }) => files);
+  const exclude = [...ALONE, ...skipped].map((file) => `--exclude=${file}`);
+  return {
+    suites: [
+      { what: "unit", args: ["--project", "unit", "--maxWorkers=100%"] },
+      {
+        what: `integration, ${AT_ONCE} files at a time`,
+        args: ["--project", "integration", "--fileParallelism", `--maxWorkers=${AT_ONCE}`, ...exclude],
+      },
+      { what: "integration, file by file", args: ["--project", "integration", ...ALONE] },
+      { what: "lab", args: ["--project", "lab"] },
+    ],
+    leftOut: [
+      SCHEDULED,
+      ...unchanged.map(
+        ({ what }) => `${what}: nothing that it tests changed since ${since.release}; npm test -- --all`,
+      ),
+    ],
+  };
+}
+
+function isTouched({ files, tests }: ConditionalPart, changed: readonly string[]): boolean {
+  return changed.some(
+    (path) =>
+      files.includes(path) || tests.some((one) => (one.endsWith("/") ? path.startsWith(one) : path === one)),
+  );
+}
+
+/** Files that differ from the last release. */
+export interface ChangedFiles {
+  /** Its tag. */
+  readonly release?: string;
+  /** Paths from the top; undefined where everything counts as changed. */
+  readonly files: readonly string[] | undefined;
+}
+
+function changedSinceLastRelease(): ChangedFiles {
+  const release = git("describe", "--tags", "--match=v*.*.*", "--abbrev=0");
+  const isRelease = git("describe", "--tags", "--match=v*.*.*", "--exact-match") !== undefined;
+  const committed = release === undefined ? undefined : git("diff", "--name-only", release);
+  const added = git("ls-files", "--others", "--exclude-standard");
+  if (release === undefined || isRelease || committed === undefined || added === undefined) {
+    return { files: undefined };
+  }
+  return { release, files: [...committed.split("\n"), ...added.split("\n")].filter((path) => path !== "") };
+}
+
+/** @returns what git prints, undefined where it fails */
+function git(...args: readonly string[]): string | undefined {
+  const { status, stdout } = spawnSync("git", args, {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  return status === 0 ? stdout.trim() : undefined;
+}

@@ -1,6 +1,6 @@
-// npm test: everything, after installing what it needs, and a soak of KUBE_VHOSTUSER_SOAK_MINUTES (default 5) beside
-// what does not mind. `-- --unit` runs the tests that need nothing installed but musl-gcc, `-- --no-soak` leaves the soak out; everything
-// else after `--` goes to vitest, and then there is no soak either.
+// npm test: lint, types and all tests, after installing what they need. `-- --unit` runs the tests that need nothing
+// installed but musl-gcc; `-- --all` runs also the parts of which nothing changed since the last release; all other
+// arguments go to vitest.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { delimiter, resolve } from "node:path";
@@ -11,20 +11,16 @@ import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
 import { endOnSignals } from "../test/machine/signals.ts";
 import { buildAll } from "./build/build-all.ts";
 import { recap } from "./recap.ts";
-import { ALONE, BESIDE_SOAK, SUITES, type Suite } from "./suites.ts";
+import { planTests } from "./suites.ts";
 
 const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
 const VITEST = resolve(BIN, "vitest");
-const MINUTES = process.env["KUBE_VHOSTUSER_SOAK_MINUTES"] ?? "5";
-const SOAK = [resolve(import.meta.dirname, "soak.ts"), `--minutes=${MINUTES}`];
-const NO_SOAK = "--no-soak";
-
 /** What failed, for the end of the run. */
 const failed: { readonly what: string; readonly output: string }[] = [];
 
 async function main(): Promise<void> {
   const given = process.argv.slice(2);
-  const args = given.filter((arg) => arg !== NO_SOAK);
+  const args = given.filter((arg) => arg !== "--all");
   if (args.includes("--unit")) {
     await program("unit", VITEST, ["run", "--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
     return;
@@ -42,21 +38,15 @@ async function main(): Promise<void> {
     await part("lint and types", process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
     progress("build");
     await buildAll();
-    const runSuites = async (suites: readonly Suite[]) => {
-      for (const suite of suites) {
-        const what = `tests: ${[suite.what, ...args].join(" ")}`;
-        await part(what, VITEST, ["run", ...suite.args, ...args]);
-      }
-    };
-    if (args.includes("--project")) await runSuites([{ what: "those of", args: [] }]);
-    else if (args.length > 0) await runSuites(SUITES);
-    else {
-      const soaked =
-        given.length === 0 ? part(`soak: ${MINUTES} minutes`, process.execPath, SOAK) : undefined;
-      await runSuites(BESIDE_SOAK);
-      await soaked;
-      await runSuites(ALONE);
+    const { suites, leftOut } = planTests(given.includes("--all"));
+    if (args.includes("--project")) {
+      await part(`tests: ${args.join(" ")}`, VITEST, ["run", ...args]);
+      return;
     }
+    for (const suite of suites) {
+      await part(`tests: ${suite.what}`, VITEST, ["run", ...suite.args, ...args]);
+    }
+    for (const reason of leftOut) progress(`not run: ${reason}`);
   } finally {
     forget();
     await run.close();

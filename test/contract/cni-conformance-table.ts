@@ -3,7 +3,7 @@ import { caseName, SITUATIONS, VERBS } from "./cni-conformance.ts";
 
 const INTRODUCTION = `# What CNI answers, verb by verb
 
-Written and checked by \`src/cni/conformance.test.ts\`, on a network with an IPAM plugin. Each case also compares the
+Written and checked by \`test/integration/cni-conformance.test.ts\`, on a network with an IPAM plugin. Each case also compares the
 attachments that the records, the switch and the IPAM plugin hold afterwards. *After a crash*: the daemon was killed
 in the middle of the same verb. *Concurrent*: four times at once, beside another container's ADD. *Garbage input*: no
 JSON, wrong versions, names and values, missing or hostile environment; the table has the error codes that these end

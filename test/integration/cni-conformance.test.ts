@@ -1,7 +1,8 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { caseName, conformanceCases, tryCase } from "../contract/cni-conformance.ts";
+import { conformanceTable } from "../contract/cni-conformance-table.ts";
 import { type CniExecutable, compileCniExecutable } from "../stand-in/cni/cni-executable.ts";
 import { CniRig } from "../stand-in/cni/cni-rig.ts";
 import { IpamPlugin } from "../stand-in/cni/ipam-plugin.ts";
@@ -23,11 +24,13 @@ afterAll(async () => {
 });
 beforeEach(() => ovs.reset());
 
-// The oldest and the newest version; those between are the unit suite's.
-const cases = conformanceCases(["0.3.1", "1.1.0"]).filter(({ verb }) => verb !== "VERSION");
+const TABLE = resolve(import.meta.dirname, "../../docs/cni-conformance.md");
+const cases = conformanceCases();
 
-describe("the CNI executable and Open vSwitch, every verb in every situation", () => {
-  it.each(cases.map((one) => [caseName(one), one] as const))("%s", async (_name, one) => {
+describe("the CNI executable and Open vSwitch, every verb of every version in every situation", () => {
+  const outcomes = new Map<string, string>();
+
+  it.each(cases.map((one) => [caseName(one), one] as const))("%s", async (name, one) => {
     const rig = await CniRig.open({
       pool: { dataplane: { type: "ovs-dpdk", bridge: ovs.bridges[0] } },
       dataplane,
@@ -36,11 +39,15 @@ describe("the CNI executable and Open vSwitch, every verb in every situation", (
     try {
       const ipam = await IpamPlugin.install({ binDir: rig.binDir, directory: join(rig.top, "ipam") });
       await rig.allocate("sockets-00001", "sockets-00002", "sockets-00003");
-      await tryCase(one, { rig, ipam });
+      outcomes.set(name, await tryCase(one, { rig, ipam }));
       const inSwitch = await ovs.portNames();
       expect(inSwitch.filter((name) => name.startsWith("vhu"))).toHaveLength(rig.states().length);
     } finally {
       await rig.close();
     }
+  });
+  it("is what docs/cni-conformance.md says (else: vitest -u with this file)", async () => {
+    expect(outcomes.size, "run the whole file").toBe(cases.length);
+    await expect(conformanceTable(outcomes)).toMatchFileSnapshot(TABLE);
   });
 });

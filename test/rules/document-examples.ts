@@ -1,12 +1,17 @@
 import { parseAllDocuments, stringify } from "yaml";
 import { z } from "zod";
-import { parseNetworkConfig } from "../../../src/cni/network-config.ts";
-import { portSettingsOf } from "../../../src/cni/port-settings-of.ts";
-import { parseConfig } from "../../../src/config/load.ts";
-import { describeThrown } from "../../../src/failure/failure.ts";
-import { SETTINGS_ANNOTATION } from "../../../src/sidecar/interface-settings.ts";
-import { parseVmi } from "../../../src/sidecar/vmi.ts";
-import type { Document } from "./document.ts";
+import { parseNetworkConfig } from "../../src/cni/network-config.ts";
+import { portSettingsOf } from "../../src/cni/port-settings-of.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import { describeThrown } from "../../src/failure/failure.ts";
+import { SETTINGS_ANNOTATION } from "../../src/sidecar/interface-settings.ts";
+import { parseVmi } from "../../src/sidecar/vmi.ts";
+
+/** A fenced block of a document. */
+export interface Example {
+  readonly language: string;
+  readonly text: string;
+}
 
 const PLUGIN = "kube-vhostuser";
 const RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName";
@@ -15,17 +20,15 @@ const networkSchema = z.object({ metadata: annotated, spec: z.object({ config: z
 const templateSchema = z.object({ metadata: annotated.optional(), spec: z.looseObject({}) });
 const virtualMachineSchema = z.object({ spec: z.object({ template: templateSchema }) });
 
-/** YAML and JSON in a document that no reader of it takes: by its syntax, or because of what it asks for. */
-export function dataFaults({ blocks }: Document): string[] {
-  return blocks.flatMap(({ language, text }) => {
-    try {
-      if (language === "json") checkNetwork(text);
-      if (language === "yaml") checkYaml(text);
-      return [];
-    } catch (error) {
-      return [`${describeThrown(error)}, in ${JSON.stringify(text)}`];
-    }
-  });
+/** What is wrong with an example in a document: with its syntax, or to the program that will read it. */
+export function exampleFault({ language, text }: Example): string | undefined {
+  try {
+    if (language === "json") checkNetwork(text);
+    if (language === "yaml") checkYaml(text);
+    return undefined;
+  } catch (error) {
+    return `${describeThrown(error)}, in ${JSON.stringify(text)}`;
+  }
 }
 
 function checkYaml(text: string): void {
