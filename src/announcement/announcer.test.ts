@@ -5,7 +5,7 @@ import type { PortOwner } from "../dataplane/port.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { type PortRecord, portRecordSchema } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 import { type AnnouncementOutcome, Announcer } from "./announcer.ts";
 import { rarpRequest } from "./frames.ts";
 
@@ -21,6 +21,10 @@ class HandClock implements Clock {
 
   now(): number {
     return 0;
+  }
+
+  monotonic(): number {
+    return this.now();
   }
 
   async sleep(ms: number, signal: AbortSignal): Promise<void> {

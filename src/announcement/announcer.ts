@@ -3,8 +3,8 @@ import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { isGoing, type PortRecord } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
-import { OneAtATime } from "../sync/one-at-a-time.ts";
-import { within } from "../sync/within.ts";
+import { within } from "../sync/deadlines.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { announcementFrames, unusedGroup } from "./frames.ts";
 import { guestIdentity } from "./guest-identity.ts";
 
@@ -42,7 +42,7 @@ export class Announcer {
   readonly #options: AnnouncerOptions;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  readonly #turns = new OneAtATime();
+  readonly #turns = new KeyedMutex();
   #count = 0;
 
   constructor(options: AnnouncerOptions) {

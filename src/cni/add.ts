@@ -29,12 +29,12 @@ export async function add(
   const plan = planAttachment(request, device, context);
   // The reconciler, in the turn of an older sandbox, works on the same allocation.
   const turn = {
-    containerId: plan.allocation.id,
+    key: plan.allocation.id,
     where: `allocation ${plan.allocation.id}`,
     what: `ADD of interface ${request.interfaceName}`,
     signal,
   };
-  const record = await context.turns.run(turn, () => {
+  const record = await context.locks.run(turn, () => {
     refuseOvertaken(plan.record, request, context);
     return attach(plan, request, context, signal);
   });

@@ -65,20 +65,21 @@ async function carryOut(
   signal: AbortSignal,
 ): Promise<object | undefined> {
   const turn = (target: AttachmentTarget) => ({
-    containerId: target.containerId,
+    key: target.containerId,
+    where: `container ${target.containerId}`,
     what: `${command} of interface ${target.interfaceName}`,
     signal,
   });
   switch (command) {
     case "ADD": {
       const request = parseAttachmentRequest(raw);
-      return context.turns.run(turn(request), () => add(request, context, signal));
+      return context.locks.run(turn(request), () => add(request, context, signal));
     }
     case "DEL": {
       // Deliberately without parsing stdin: a configuration that is gone or broken must not keep a port.
       const target = parseAttachmentTarget(raw.env);
       context.order.end(portRecordName(target.containerId, target.interfaceName), raw.startedAtMs);
-      await context.turns.run(
+      await context.locks.run(
         turn(target),
         () => del(target, raw, context, signal),
         (busy) => delLater(target, context, busy),
@@ -88,7 +89,7 @@ async function carryOut(
     case "CHECK": {
       const request = parseAttachmentRequest(raw);
       requireVersion(request.config, "0.4.0", command);
-      await context.turns.run(turn(request), () => check(request, context, signal));
+      await context.locks.run(turn(request), () => check(request, context, signal));
       return undefined;
     }
     case "STATUS":

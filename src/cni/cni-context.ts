@@ -1,7 +1,7 @@
-import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
+import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { DeviceHolders } from "./device-holders.ts";
 import type { RequestOrder } from "./request-order.ts";
 
@@ -9,7 +9,7 @@ import type { RequestOrder } from "./request-order.ts";
 export interface CniContext {
   readonly node: NodeContext;
   /** The reconciler's too. */
-  readonly turns: ContainerTurns;
+  readonly locks: KeyedMutex;
   readonly order: RequestOrder;
   /** Which pod holds which of our devices, by kubelet's word. */
   readonly holders: Pick<DeviceHolders, "holds" | "devicesOf">;

@@ -40,7 +40,7 @@ describe("which pod holds a device", () => {
 
   it("is asked soon after Allocate, once for several, so that ADD need not", async () => {
     const { allocations, kubelet, holders } = rig();
-    const clock = { now: () => 0, sleep: () => Promise.resolve() };
+    const clock = { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() };
     const ended = new AbortController();
     holders.follow(allocations, clock, ended.signal);
     kubelet.pods = [pod("web", DEVICE), pod("db", "sockets-00002")];

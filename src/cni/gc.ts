@@ -41,8 +41,13 @@ async function collect(
   context: CniContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const turn = { containerId, what: `GC of interface ${interfaceName}`, signal };
-  await context.turns.run(turn, async () => {
+  const turn = {
+    key: containerId,
+    where: `container ${containerId}`,
+    what: `GC of interface ${interfaceName}`,
+    signal,
+  };
+  await context.locks.run(turn, async () => {
     const record = context.node.records.ports.get(portRecordName(containerId, interfaceName));
     // Detached while we waited for the turn, and perhaps attached anew, of which the runtime's list knows nothing.
     if (record?.createdAt !== createdAt) return;

@@ -132,7 +132,7 @@ describe("a server that is closed", () => {
         await needed(delegate)(CALL).catch((error: unknown) => failed.push(error));
         return "";
       },
-      { clock: { now: () => 0, sleep: sleepUnlessShort } },
+      { clock: { now: () => 0, monotonic: () => 0, sleep: sleepUnlessShort } },
     );
     await hear(Buffer.byteLength(CALL_FRAME));
     await server?.close();
@@ -148,7 +148,7 @@ describe("a server that is closed", () => {
         await goOn.promise;
         return needed(delegate)(CALL).then(() => "it ran", describeThrown);
       },
-      { clock: { now: () => 0, sleep: sleepUnlessShort } },
+      { clock: { now: () => 0, monotonic: () => 0, sleep: sleepUnlessShort } },
     );
     await begun.promise;
     const closed = server?.close();

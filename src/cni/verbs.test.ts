@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
-import { ContainerTurns } from "../attachment/container-turns.ts";
 import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
@@ -12,8 +11,8 @@ import { portName } from "../names/port-name.ts";
 import { unobserved } from "../reconcile/reconcile-observer.ts";
 import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
-import { systemClock } from "../sync/clock.ts";
-import { monotonicMs } from "../sync/monotonic.ts";
+import { monotonicMs, systemClock } from "../sync/clock.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { answer } from "./answer.ts";
 import type { CniContext } from "./cni-context.ts";
 import { RequestOrder } from "./request-order.ts";
@@ -59,7 +58,7 @@ async function openDaemonState(): Promise<void> {
   if (pool === undefined) throw new Error("no pool");
   context = {
     node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
-    turns: new ContainerTurns(),
+    locks: new KeyedMutex(),
     order: new RequestOrder(),
     clock: systemClock,
     logger: silentLogger,
@@ -530,7 +529,7 @@ describe("a request whose container is busy with one that hangs", () => {
     await allocate([DEVICE]);
     await call("ADD");
     const goOn = Promise.withResolvers<void>();
-    const holding = context.turns.run({ containerId: "c1", what: "DEL and ADD", signal: late }, async () => {
+    const holding = context.locks.run({ key: "c1", what: "DEL and ADD", signal: late }, async () => {
       await goOn.promise;
       await records.ports.update(
         "c1@net1",

@@ -11,6 +11,10 @@ class HandClock implements Clock {
     return this.#now;
   }
 
+  monotonic(): number {
+    return this.now();
+  }
+
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const sleeper = { at: this.#now + ms, wake: resolve };

@@ -2,7 +2,6 @@ import { checkRoot } from "../allocation/directory/check-root.ts";
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import { DirectoryGuard } from "../allocation/guard/guard.ts";
 import { Announcer } from "../announcement/announcer.ts";
-import { ContainerTurns } from "../attachment/container-turns.ts";
 import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import { answer } from "../cni/answer.ts";
@@ -36,6 +35,7 @@ import { serveStatus } from "../status/serve-status.ts";
 import { statusSocket } from "../status/status-socket.ts";
 import type { StatusSource } from "../status/status-source.ts";
 import type { Clock } from "../sync/clock.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { checkLabels } from "./check-labels.ts";
 import { heardByAll } from "./heard-by-all.ts";
 import { takeOwnership } from "./owner-lock.ts";
@@ -208,7 +208,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   if (events !== undefined) started.events = events;
   undo.defer(() => events?.close());
-  const turns = new ContainerTurns();
+  const locks = new KeyedMutex();
   const listPods = observer.podResources((limit) =>
     listHeldDevices({ socketPath: kubelet.podResourcesSocket, signal: limit }),
   );
@@ -223,7 +223,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   holders.follow(records.allocations, clock, following.signal);
   const cni: CniContext = {
     node,
-    turns,
+    locks,
     order: new RequestOrder(),
     clock,
     logger,
@@ -272,7 +272,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Not awaited: what changes before the watch is set up its first look sees.
   void live.start();
   const repairs = heardByAll(observer.reconcile, events?.events);
-  const repair = { context: node, places, turns, observer: repairs, clock, logger };
+  const repair = { context: node, places, locks, observer: repairs, clock, logger };
   const reconciler = new Reconciler({ ...repair, listPods, ownPod });
   started.reconciler = reconciler;
   reconciler.start();

@@ -24,6 +24,7 @@ function quickClock(onSleep: () => Promise<void> = async () => undefined): Clock
   let now = 0;
   return {
     now: () => now,
+    monotonic: () => now,
     sleep: async (ms) => {
       now += ms;
       await onSleep();
@@ -36,7 +37,7 @@ async function startOwner(): Promise<ChildProcess> {
   const module = pathToFileURL(join(import.meta.dirname, "owner-lock.ts")).href;
   const script = `
     const { takeOwnership } = await import(${JSON.stringify(module)});
-    await takeOwnership(${JSON.stringify(directory)}, { now: () => 0, sleep: async () => undefined });
+    await takeOwnership(${JSON.stringify(directory)}, { now: () => 0, monotonic: () => 0, sleep: async () => undefined });
     process.stdout.write("owns");
     setInterval(() => undefined, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {

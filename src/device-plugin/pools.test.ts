@@ -26,6 +26,7 @@ function quickClock(): Clock {
   let now = 0;
   return {
     now: () => now,
+    monotonic: () => now,
     sleep: async (ms, signal) => {
       await delay(ms / 100, undefined, signal === undefined ? {} : { signal });
       if (ms === 2_000) now += ms;

@@ -3,7 +3,7 @@ import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
-import { within } from "../sync/within.ts";
+import { within } from "../sync/deadlines.ts";
 import type { PoolState } from "./listed-devices.ts";
 import { judgeHealth, type PoolHealth, UNPROVEN } from "./pool-health.ts";
 

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { Agent } from "node:https";
 import { join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
-import { within } from "../sync/within.ts";
+import { within } from "../sync/deadlines.ts";
 
 /** How to reach the API server. */
 export interface ApiServerOptions {

@@ -1,7 +1,7 @@
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 
 /** Devices of one resource that a container holds. */
 export interface HeldDevices {

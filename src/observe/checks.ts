@@ -1,5 +1,5 @@
 import { describeThrown } from "../failure/failure.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 
 /** Something that must be so. */
 export interface Check {

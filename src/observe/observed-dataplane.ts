@@ -1,6 +1,6 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortInspection, PortState } from "../dataplane/port.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError, outcomeOf, timed } from "./observed-calls.ts";
 

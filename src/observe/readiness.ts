@@ -1,7 +1,7 @@
 import { access, constants } from "node:fs/promises";
 import { connect } from "node:net";
 import { describeThrown } from "../failure/failure.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 import type { Check } from "./checks.ts";
 import type { NodeView } from "./node-view.ts";
 

@@ -7,6 +7,7 @@ function heldClock() {
   const sleeps: { readonly ms: number; readonly end: () => void }[] = [];
   const clock: Clock = {
     now: () => 0,
+    monotonic: () => 0,
     sleep: (ms, signal) =>
       new Promise((end, reject) => {
         sleeps.push({ ms, end });

@@ -77,8 +77,13 @@ async function removeOne(allocation: AllocationRecord, pass: ReconcilePass): Pro
 function detach(port: PortRecord, pass: ReconcilePass): Promise<Error | undefined> {
   const signal = portSignal(pass);
   const { containerId, interfaceName, createdAt } = port;
-  return pass.turns.run<Error | undefined>(
-    { containerId, what: `removal of interface ${interfaceName}`, signal },
+  return pass.locks.run<Error | undefined>(
+    {
+      key: containerId,
+      where: `container ${containerId}`,
+      what: `removal of interface ${interfaceName}`,
+      signal,
+    },
     async () => {
       const record = pass.context.records.ports.get(portRecordName(containerId, interfaceName));
       // Detached while we waited for the turn, and perhaps attached anew.

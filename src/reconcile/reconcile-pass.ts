@@ -1,15 +1,15 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
-import type { ContainerTurns } from "../attachment/container-turns.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Logger } from "../logging/logger.ts";
-import { within } from "../sync/within.ts";
+import { within } from "../sync/deadlines.ts";
+import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { ReconcileObserver } from "./reconcile-observer.ts";
 
 /** What every stage of a pass works with. */
 export interface ReconcilePass {
   readonly context: NodeContext;
   readonly places: AllocationPlaces;
-  readonly turns: ContainerTurns;
+  readonly locks: KeyedMutex;
   readonly logger: Logger;
   readonly observer: ReconcileObserver;
   /** Fires when the daemon stops. */

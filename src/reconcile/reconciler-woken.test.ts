@@ -51,6 +51,7 @@ async function resting(
     },
     clock: {
       now: () => rig.now,
+      monotonic: () => rig.now,
       sleep: async (ms, signal) => {
         if (ms !== REST_MS) {
           pauses.push(ms);

@@ -175,6 +175,7 @@ describe("a pass of the reconciler", () => {
       },
       clock: {
         now: () => rig.now,
+        monotonic: () => rig.now,
         sleep: async (ms) => {
           slept += ms;
           // Changed while it rests: it must not go on resting for what was asked before.

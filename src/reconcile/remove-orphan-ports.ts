@@ -31,9 +31,14 @@ export async function removeOrphanPorts(
   for (const { dataplane, port } of switchPorts) {
     const { containerId, interfaceName, podNamespace, podName } = port.owner;
     const signal = portSignal(pass);
-    const turn = { containerId, what: `removal of interface ${interfaceName}`, signal };
+    const turn = {
+      key: containerId,
+      where: `container ${containerId}`,
+      what: `removal of interface ${interfaceName}`,
+      signal,
+    };
     try {
-      await pass.turns.run(turn, async () => {
+      await pass.locks.run(turn, async () => {
         const { allocations, ports } = pass.context.records;
         const name = portRecordName(containerId, interfaceName);
         if (isForeign(port, pass)) return;

@@ -2,13 +2,13 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ContainerTurns } from "../attachment/container-turns.ts";
 import { parseConfig } from "../config/load.ts";
 import { writeRecord } from "../files/record-file.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { rebuildAllocations } from "./rebuild-allocations.ts";
 import { unobserved } from "./reconcile-observer.ts";
 import { restoreArtefacts } from "./restore-artefacts.ts";
@@ -62,12 +62,12 @@ function restore(): Promise<void> {
     {
       context: { config, records, pools: new Map() },
       places,
-      turns: new ContainerTurns(),
+      locks: new KeyedMutex(),
       logger: silentLogger,
       observer,
       stop: new AbortController().signal,
     },
-    { now: () => NOW, sleep: async () => undefined },
+    { now: () => NOW, monotonic: () => NOW, sleep: async () => undefined },
   );
 }
 

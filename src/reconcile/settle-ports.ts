@@ -112,18 +112,20 @@ async function onePort(
 ): Promise<boolean> {
   const { ports } = pass.context.records;
   const signal = portSignal(pass);
-  const turn = { containerId, what: `repair of interface ${interfaceName}`, signal };
+  const turn = {
+    key: containerId,
+    where: `container ${containerId}`,
+    what: `repair of interface ${interfaceName}`,
+    signal,
+  };
   try {
-    await pass.turns.run(turn, () =>
+    await pass.locks.run(turn, () =>
       // An ADD of a newer sandbox works on this allocation under another container's turn.
-      pass.turns.run(
-        { ...turn, containerId: allocationId, where: `allocation ${allocationId}` },
-        async () => {
-          // A verb may have changed it while we waited for the turn.
-          const record = ports.get(portRecordName(containerId, interfaceName));
-          if (record !== undefined) await work(record, signal);
-        },
-      ),
+      pass.locks.run({ ...turn, key: allocationId, where: `allocation ${allocationId}` }, async () => {
+        // A verb may have changed it while we waited for the turn.
+        const record = ports.get(portRecordName(containerId, interfaceName));
+        if (record !== undefined) await work(record, signal);
+      }),
     );
     return true;
   } catch (error) {

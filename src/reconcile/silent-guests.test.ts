@@ -196,6 +196,7 @@ describe("a VM whose guest is never heard", () => {
     const guests = rig.silentGuests(afterMs, {
       clock: {
         now: () => rig.now,
+        monotonic: () => rig.now,
         // Each nap is as long as it takes; the third lasts until the end.
         sleep: (_ms, signal) => {
           rig.now += AFTER_MS;

@@ -32,6 +32,7 @@ beforeEach(async () => {
     },
     clock: {
       now: () => 0,
+      monotonic: () => 0,
       sleep: (ms) => {
         const { promise, resolve } = Promise.withResolvers<void>();
         naps.push({ ms, end: resolve });

@@ -4,7 +4,7 @@ import { describeThrown, systemCode } from "../failure/failure.ts";
 import { type DirectoryWatch, watchDirectory } from "../files/watch-directory.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
-import { orAborted } from "../sync/or-aborted.ts";
+import { orAborted } from "../sync/deadlines.ts";
 import { fileIdentity } from "./file-identity.ts";
 
 /** What the watch needs and whom it tells. */

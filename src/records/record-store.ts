@@ -4,7 +4,7 @@ import { Failure, systemCode } from "../failure/failure.ts";
 import { DirectorySync } from "../files/directory-sync.ts";
 import { type RecordFormat, readRecord, writeRecord } from "../files/record-file.ts";
 import { removeFile, removeTemporaries } from "../files/replace-file.ts";
-import { OneAtATime } from "../sync/one-at-a-time.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
 
 /** How one kind of record is kept. */
 export interface RecordKind<Body extends object> extends RecordFormat<Body> {
@@ -55,7 +55,7 @@ export class RecordStore<Body extends object> {
   readonly #records: Map<string, Body>;
   readonly #durable: DirectorySync | undefined;
   /** Changes of one record reach the disk in the order in which they were asked for. */
-  readonly #changes = new OneAtATime();
+  readonly #changes = new KeyedMutex();
   readonly #listeners = new Set<RecordListener<Body>>();
   /** Temporary files of writes in whose middle the disk became read-only. */
   readonly #leftBehind = new Set<string>();

@@ -172,6 +172,7 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
     let waitedMs = 0;
     const clock: Clock = {
       now: () => systemClock.now() + waitedMs,
+      monotonic: () => systemClock.now() + waitedMs,
       sleep: async (ms, signal) => {
         await systemClock.sleep(ms / 100, signal);
         waitedMs += ms;

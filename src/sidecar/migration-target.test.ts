@@ -66,6 +66,7 @@ it.each([
   let now = 0;
   const clock: Clock = {
     now: () => now,
+    monotonic: () => now,
     sleep: async (ms) => {
       now += ms;
     },

@@ -22,6 +22,7 @@ function steppedClock(onSleep: (sleeps: number) => Promise<void> | void = () => 
   let sleeps = 0;
   return {
     now: () => now,
+    monotonic: () => now,
     sleep: async (ms) => {
       now += ms;
       await onSleep(++sleeps);

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
-import { orAborted } from "../../src/sync/or-aborted.ts";
+import { orAborted } from "../../src/sync/deadlines.ts";
 
 /** Stands where QEMU would: listens on a port's socket and sees whether the switch dials it. Says nothing itself. */
 export interface SocketListener {

@@ -3,7 +3,6 @@ import { lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } fro
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
-import { ContainerTurns } from "../../src/attachment/container-turns.ts";
 import type { NodeContext, Pool } from "../../src/attachment/node-context.ts";
 import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
 import { ensureServedPort } from "../../src/attachment/serve-socket.ts";
@@ -18,6 +17,7 @@ import type { AllocationRecord } from "../../src/records/allocation-record.ts";
 import { portRecordName } from "../../src/records/port-record.ts";
 import { openRecords } from "../../src/records/records.ts";
 import { systemClock } from "../../src/sync/clock.ts";
+import { KeyedMutex } from "../../src/sync/keyed-mutex.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { startPod } from "../lab/pod.ts";
 import { startTestpmd } from "../lab/testpmd.ts";
@@ -116,7 +116,7 @@ describe("a socket that OVS-DPDK serves", () => {
         config: { ...context.config, reclaim: { graceSeconds: 3600, intervalSeconds: 3600 } },
       },
       places: { root, podRoot, deviceInfoDirectory },
-      turns: new ContainerTurns(),
+      locks: new KeyedMutex(),
       logger: silentLogger,
       observer: unobserved,
       listPods: async () => [],

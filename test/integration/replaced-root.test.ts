@@ -1,7 +1,6 @@
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { ContainerTurns } from "../../src/attachment/container-turns.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { ArtefactWatch } from "../../src/reconcile/artefact-watch.ts";
@@ -9,6 +8,7 @@ import { rebuildAllocations } from "../../src/reconcile/rebuild-allocations.ts";
 import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
 import { restoreArtefacts } from "../../src/reconcile/restore-artefacts.ts";
 import { openRecords, type Records } from "../../src/records/records.ts";
+import { KeyedMutex } from "../../src/sync/keyed-mutex.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 
@@ -44,6 +44,7 @@ describe("a root without room for any of many allocations", () => {
   const failed: unknown[] = [];
   const clock = {
     now: () => 10_000_000 + sleptMs,
+    monotonic: () => 10_000_000 + sleptMs,
     sleep: async (ms: number) => {
       sleptMs += ms;
     },
@@ -77,7 +78,7 @@ describe("a root without room for any of many allocations", () => {
     const config = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "test");
     return restoreArtefacts(
       {
-        ...{ context: { config, records, pools: new Map() }, places: places(), turns: new ContainerTurns() },
+        ...{ context: { config, records, pools: new Map() }, places: places(), locks: new KeyedMutex() },
         ...{ logger: silentLogger, stop: new AbortController().signal },
         observer: { ...unobserved, itemFailed: (error) => failed.push(error) },
       },

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { Failure, systemCode } from "../../src/failure/failure.ts";
-import { killAfter } from "../../src/sync/kill-after.ts";
+import { killAfter } from "../../src/sync/deadlines.ts";
 
 /** How to run a program to its end. */
 export interface RunOptions {

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { killAfter } from "../../sync/kill-after.ts";
+import { killAfter } from "../../sync/deadlines.ts";
 
 /** What a program said and how it ended. */
 export interface ProgramEnd {

@@ -212,6 +212,7 @@ describe("a root without room", () => {
     let slept = 0;
     const clock = {
       now: () => now,
+      monotonic: () => now,
       sleep: async (ms: number) => {
         if (slept === 0) now -= 3_600_000;
         slept += ms;

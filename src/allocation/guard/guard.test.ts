@@ -427,6 +427,7 @@ describe("a lost event", () => {
     let isSwept = false;
     const clock: Clock = {
       now: systemClock.now,
+      monotonic: systemClock.monotonic,
       sleep: (ms, signal) => {
         if (ms !== 10_000) return systemClock.sleep(ms, signal);
         isSwept = true;
@@ -448,6 +449,7 @@ describe("the root", () => {
     await rename(root, `${root}-away`);
     const clock: Clock = {
       now: systemClock.now,
+      monotonic: systemClock.monotonic,
       sleep: (ms, signal) => systemClock.sleep(ms === 5_000 ? 20 : ms, signal),
     };
     guard = newGuard({ clock });
@@ -479,6 +481,7 @@ describe("the guard's sweep", () => {
     const sweep = { ms: 0, next: Promise.withResolvers<void>() };
     const clock: Clock = {
       now: systemClock.now,
+      monotonic: systemClock.monotonic,
       sleep: async (ms, signal) => {
         // The sweep is the longest sleep that a guard without offenders has.
         if (ms < 60_000) return systemClock.sleep(ms, signal);
@@ -602,6 +605,7 @@ describe("an error of the file system", () => {
     let now = () => {};
     const clock: Clock = {
       now: systemClock.now,
+      monotonic: systemClock.monotonic,
       sleep: async (ms, signal) => {
         if (ms !== 5_000) return systemClock.sleep(ms, signal);
         await new Promise<void>((resolve) => {

@@ -32,12 +32,12 @@ export async function carryReleases(
     if (context.clock.now() >= until) return;
     const { containerId, interfaceName } = record;
     const turn = {
-      containerId,
+      key: containerId,
       what: `release of the addresses of interface ${interfaceName}`,
       // Whoever works on that container is not waited for.
       signal: AbortSignal.abort(),
     };
-    await context.turns.run(
+    await context.locks.run(
       turn,
       () => carry(portRecordName(containerId, interfaceName), context, delegate),
       () => undefined,

@@ -7,7 +7,7 @@ import { shimContract } from "../../../test/contract/shim.ts";
 import { SHIM_TIMES } from "../../../test/contract/shim-under-test.ts";
 import { ShimRig } from "../../../test/shim/shim-rig.ts";
 import { silentLogger } from "../../logging/logger.ts";
-import { monotonicMs } from "../../sync/monotonic.ts";
+import { monotonicMs } from "../../sync/clock.ts";
 import { serveCni } from "../server.ts";
 
 let built: string;

@@ -2,7 +2,7 @@ import { openDataplane } from "../../dataplane/open-dataplane.ts";
 import { isSameSwitch } from "../../dataplane/same-switch.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
-import { within } from "../../sync/within.ts";
+import { within } from "../../sync/deadlines.ts";
 import { CONFIG_FILE, findConfig } from "../settings.ts";
 import { daemonCheck } from "./check-daemon.ts";
 import { hugepagesCheck, userCheck, versionsCheck } from "./check-host.ts";

@@ -12,6 +12,7 @@ function rig(most = Number.POSITIVE_INFINITY) {
   const sleeping = { now: 0 };
   const clock: Clock = {
     now: () => 0,
+    monotonic: () => 0,
     sleep: async (_, signal) => {
       signal?.throwIfAborted();
       sleeping.now += 1;

@@ -3,7 +3,7 @@ import type { Logger } from "../../logging/logger.ts";
 import { defaultRunDirectory } from "../../protocols/openflow/bridge-socket.ts";
 import { createOvsdbClient } from "../../protocols/ovsdb/client.ts";
 import { systemClock } from "../../sync/clock.ts";
-import { OneAtATime } from "../../sync/one-at-a-time.ts";
+import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
 import { checkPort } from "./check-port.ts";
 import type { OvsContext } from "./context.ts";
@@ -63,10 +63,10 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     closing: closing.signal,
   });
   const context: OvsContext = { client, databaseSocket, node, logger, security };
-  const ports = new OneAtATime();
+  const ports = new KeyedMutex();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
-    ports.run({ key: name, what, signal }, task, (running) => {
-      throw waitedTooLong(name, running, signal);
+    ports.run({ key: name, what, signal }, task, (_busy, holder) => {
+      throw waitedTooLong(name, holder, signal);
     });
   const { onDisturbed } = options;
   if (onDisturbed !== undefined) {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Logger, silentLogger } from "../../logging/logger.ts";
 import { JsonStream } from "../../protocols/ovsdb/json-stream.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
-import { OneAtATime } from "../../sync/one-at-a-time.ts";
+import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import { type Disturbed, disturbedPorts, watchPorts } from "./watch-ports.ts";
 
 const marks = (owner = "kube-vhostuser", node = "n1", more: Record<string, string> = {}) => [
@@ -50,7 +50,7 @@ describe("a watch over ports", () => {
   let directory: string;
   let server: Server;
   let told: Disturbed[];
-  let calls: OneAtATime;
+  let calls: KeyedMutex;
   let watchers: Socket[];
   let stop: AbortController;
   /** What the database answers the next calls that begin a watch; default that it begins. */
@@ -62,7 +62,7 @@ describe("a watch over ports", () => {
     watchers = [];
     refusals = [];
     stop = new AbortController();
-    calls = new OneAtATime();
+    calls = new KeyedMutex();
     server = createServer((socket) => {
       const stream = new JsonStream(100_000);
       socket.on("error", () => undefined);
@@ -129,7 +129,7 @@ describe("a watch over ports", () => {
     refusals = Array.from({ length: 12 }, () => unknownColumn);
     const lines: string[] = [];
     const pauses: number[] = [];
-    const clock: Clock = { now: () => 0, sleep: async (ms) => void pauses.push(ms) };
+    const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void pauses.push(ms) };
     const watch = watching(clock, pino({}, { write: (line) => void lines.push(line) }));
     await expect.poll(() => told).toEqual(["all"]);
     expect(lines).toHaveLength(1);

@@ -1,6 +1,6 @@
 import type { Logger } from "../../logging/logger.ts";
 import type { VppClient } from "../../protocols/vpp-api/client.ts";
-import type { OneAtATime } from "../../sync/one-at-a-time.ts";
+import type { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { PortOwner } from "../port.ts";
 import type { SharedViews } from "./shared-views.ts";
 
@@ -14,7 +14,7 @@ export interface VppContext {
   /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
   readonly ownersOf: (port: string) => readonly PortOwner[];
   /** Turns at the loopbacks with the gateways of routed ports, which many ports share. */
-  readonly gateways: OneAtATime;
+  readonly gateways: KeyedMutex;
   /** Where sysfs is mounted. */
   readonly sysfs: string;
   readonly logger: Logger;

@@ -8,7 +8,7 @@ import { silentLogger } from "../../logging/logger.ts";
 import { createVppClient } from "../../protocols/vpp-api/client.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { createVhostUser, deleteVhostUser } from "../../protocols/vpp-api/messages.ts";
-import { OneAtATime } from "../../sync/one-at-a-time.ts";
+import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { VppContext } from "./context.ts";
 import { nodeDigest } from "./mark.ts";
 import { clearRouting, routePort } from "./route-port.ts";
@@ -39,7 +39,7 @@ beforeEach(async () => {
     views: new SharedViews(),
     node: "node-a",
     ownersOf: () => [],
-    gateways: new OneAtATime(),
+    gateways: new KeyedMutex(),
     sysfs: "/sys",
     logger: silentLogger,
   };

@@ -219,7 +219,7 @@ function inGatewayTurn<Value>(
   signal: AbortSignal,
   task: () => Promise<Value>,
 ): Promise<Value> {
-  return context.gateways.run({ key: "gateways", what, signal }, task, (running) => {
+  return context.gateways.run({ key: "gateways", what, signal }, task, (_busy, running) => {
     if (signal.reason instanceof Failure) throw signal.reason;
     throw new Failure({
       code: "dataplane-timeout",

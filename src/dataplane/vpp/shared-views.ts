@@ -1,6 +1,6 @@
 import { Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
+import { orAborted } from "../../sync/deadlines.ts";
 import { readView, type View } from "./view.ts";
 
 /** Time for one reading; a VPP that swallows a request must not keep all later ones waiting. */

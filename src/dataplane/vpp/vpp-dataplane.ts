@@ -4,8 +4,8 @@ import { createVppClient } from "../../protocols/vpp-api/client.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { showVersion } from "../../protocols/vpp-api/messages.ts";
 import { systemClock } from "../../sync/clock.ts";
-import { OneAtATime } from "../../sync/one-at-a-time.ts";
-import { within } from "../../sync/within.ts";
+import { within } from "../../sync/deadlines.ts";
+import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { PortOwner } from "../port.ts";
 import { GuestAnnouncer } from "./announce.ts";
@@ -55,7 +55,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     views,
     node,
     ownersOf,
-    gateways: new OneAtATime(),
+    gateways: new KeyedMutex(),
     sysfs: options.sysfs ?? "/sys",
     logger,
   };
@@ -63,10 +63,10 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
   const injector = new FrameInjector();
   const announcer = new GuestAnnouncer(context, links, injector);
   const closing = new AbortController();
-  const ports = new OneAtATime();
+  const ports = new KeyedMutex();
   const inTurn = <Value>(what: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
-    ports.run({ key: name, what, signal }, task, (running) => {
-      throw waitedTooLong(name, running, signal);
+    ports.run({ key: name, what, signal }, task, (_busy, holder) => {
+      throw waitedTooLong(name, holder, signal);
     });
   return {
     probe: (bridge, signal) => probe(context, bridge, signal),

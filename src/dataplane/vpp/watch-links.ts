@@ -8,8 +8,7 @@ import {
 } from "../../protocols/vpp-api/messages.ts";
 import { EVENTS_WANTED } from "../../protocols/vpp-api/retval.ts";
 import type { Clock } from "../../sync/clock.ts";
-import { whenAborted } from "../../sync/when-aborted.ts";
-import { within } from "../../sync/within.ts";
+import { whenAborted, within } from "../../sync/deadlines.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { keepWatchingLinks } from "../keep-watching-links.ts";
 import type { VppContext } from "./context.ts";

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { killAfter } from "../../sync/kill-after.ts";
+import { killAfter } from "../../sync/deadlines.ts";
 
 /** It answers in a millisecond. */
 const LIMIT_MS = 10_000;

@@ -20,6 +20,10 @@ class HandClock implements Clock {
     return this.#now;
   }
 
+  monotonic(): number {
+    return this.now();
+  }
+
   sleep(ms: number, signal: AbortSignal): Promise<void> {
     this.slept.push(ms);
     return new Promise((resolve, reject) => {

@@ -1,6 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
-import { whenAborted } from "../../sync/when-aborted.ts";
+import { orAborted, whenAborted } from "../../sync/deadlines.ts";
 import { connectOpenflow, type OpenflowConnection, type OpenflowConnectionOptions } from "./connection.ts";
 
 /** One bridge, reached over one connection that is made when needed and made anew when lost. */

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
+import { orAborted } from "../../sync/deadlines.ts";
 import { protocolFailure } from "./byte-reader.ts";
 import { readError } from "./error.ts";
 import { encodeHello, negotiate } from "./hello.ts";

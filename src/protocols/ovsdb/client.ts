@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import { whenAborted } from "../../sync/when-aborted.ts";
+import { whenAborted } from "../../sync/deadlines.ts";
 import { connectOvsdb, type OvsdbConnection } from "./connection.ts";
 import { type Operation, readOutcome, type TransactionOutcome } from "./transaction.ts";
 

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
+import { orAborted } from "../../sync/deadlines.ts";
 import { JsonStream } from "./json-stream.ts";
 import { type Message, readMessage } from "./message.ts";
 

@@ -1,7 +1,6 @@
 import { Failure } from "../../failure/failure.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
-import { whenAborted } from "../../sync/when-aborted.ts";
+import { orAborted, whenAborted } from "../../sync/deadlines.ts";
 import { connectVpp, type VppConnection } from "./connection.ts";
 
 /** Between two tries to reach VPP, while nobody calls; a try at a socket without a listener takes no time. */

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/or-aborted.ts";
+import { orAborted } from "../../sync/deadlines.ts";
 import { broken } from "./broken.ts";
 import type { Call, Dump, Event } from "./call.ts";
 import { decodeAnswer, decodeHeader, decodeWelcome, encodeHello, encodeRequest } from "./codec.ts";

@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
 import { answer } from "../../../src/cni/answer.ts";
 import type { CniContext } from "../../../src/cni/cni-context.ts";
 import { RequestOrder } from "../../../src/cni/request-order.ts";
@@ -15,6 +14,7 @@ import { ensureAttachedPorts, settleUnfinishedPorts } from "../../../src/reconci
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
 import { systemClock } from "../../../src/sync/clock.ts";
+import { KeyedMutex } from "../../../src/sync/keyed-mutex.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 import { runShim, type ShimEnd, type ShimRun } from "./shim-client.ts";
 
@@ -110,13 +110,14 @@ export class CniRig {
     const dataplane = this.#switch;
     const clock: Clock = {
       now: () => (this.stoppedAt ?? Date.now()) + this.aheadMs,
+      monotonic: () => (this.stoppedAt ?? Date.now()) + this.aheadMs,
       sleep: async (ms, signal) => {
         await Promise.all([systemClock.sleep(ms / this.haste, signal), this.notBefore()]);
       },
     };
     const context: CniContext = {
       node: { config, records, pools: new Map([[pool.name, { config: pool, dataplane }]]) },
-      turns: new ContainerTurns(),
+      locks: new KeyedMutex(),
       order: new RequestOrder(),
       clock,
       logger: silentLogger,

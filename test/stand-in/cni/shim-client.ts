@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { access, constants } from "node:fs/promises";
 import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
-import { monotonicMs } from "../../../src/sync/monotonic.ts";
+import { monotonicMs } from "../../../src/sync/clock.ts";
 
 /** A verb as a runtime has it executed. */
 export interface ShimRun {

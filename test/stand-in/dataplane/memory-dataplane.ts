@@ -1,7 +1,7 @@
 import type { Dataplane, LinkChange, Readiness } from "../../../src/dataplane/dataplane.ts";
 import type { PortInspection, PortRequest, PortState } from "../../../src/dataplane/port.ts";
 import { Failure } from "../../../src/failure/failure.ts";
-import { orAborted } from "../../../src/sync/or-aborted.ts";
+import { orAborted } from "../../../src/sync/deadlines.ts";
 
 /**
  * A switch in memory for tests of what stands on the dataplane interface. Like Open vSwitch it takes one port

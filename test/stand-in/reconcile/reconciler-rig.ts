@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ContainerTurns } from "../../../src/attachment/container-turns.ts";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { DaemonConfig } from "../../../src/config/schema.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
@@ -11,6 +10,7 @@ import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
+import { KeyedMutex } from "../../../src/sync/keyed-mutex.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 
 const OWN_POD = { namespace: "ns", name: "daemon" };
@@ -149,7 +149,7 @@ export class ReconcilerRig {
         ),
       },
       places: this.#places,
-      turns: new ContainerTurns(),
+      locks: new KeyedMutex(),
       logger: silentLogger,
       observer: { ...unobserved, ...wishes.observer },
       clock: wishes.clock ?? this.#clock,
@@ -157,7 +157,7 @@ export class ReconcilerRig {
   }
 
   get #clock(): Clock {
-    return { now: () => this.now, sleep: async () => undefined };
+    return { now: () => this.now, monotonic: () => this.now, sleep: async () => undefined };
   }
 
   get #places() {

@@ -4,8 +4,8 @@ import { bridgeSocket } from "../../../protocols/openflow/bridge-socket.ts";
 import { createOpenflowClient } from "../../../protocols/openflow/client.ts";
 import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import { type Clock, systemClock } from "../../../sync/clock.ts";
-import { OneAtATime } from "../../../sync/one-at-a-time.ts";
-import { within } from "../../../sync/within.ts";
+import { within } from "../../../sync/deadlines.ts";
+import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import {
   checkPortSecurity,
   ensurePortSecurity,
@@ -37,7 +37,7 @@ export interface PortSecurityOptions {
 export class PortSecurity {
   readonly #options: PortSecurityOptions;
   readonly #bridges = new Map<string, WatchedBridge>();
-  readonly #turns = new OneAtATime();
+  readonly #turns = new KeyedMutex();
   readonly #closing = new AbortController();
 
   constructor(options: PortSecurityOptions) {

@@ -29,7 +29,7 @@ describe("the watch of a bridge", () => {
     const { client, attempts, connect, refuse } = bridge();
     const told: unknown[] = [];
     const naps: number[] = [];
-    const clock: Clock = { now: () => 0, sleep: async (ms) => void naps.push(ms) };
+    const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void naps.push(ms) };
     const end = new AbortController();
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     const watching = watchBridge({
@@ -61,7 +61,7 @@ describe("the watch of a bridge", () => {
   it("serves a connection again, unhurried, until it could", async () => {
     const { client, connect } = bridge();
     const naps: number[] = [];
-    const clock: Clock = { now: () => 0, sleep: async (ms) => void naps.push(ms) };
+    const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void naps.push(ms) };
     const end = new AbortController();
     const answers = [false, false, true];
     const served = Promise.withResolvers<void>();
@@ -86,7 +86,7 @@ describe("the watch of a bridge", () => {
   it("ends while it waits for a connection", async () => {
     const { client, refuse } = bridge();
     const end = new AbortController();
-    const clock: Clock = { now: () => 0, sleep: async () => undefined };
+    const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => undefined };
     const told: unknown[] = [];
     const onLost = (why: unknown) => told.push(why);
     const watching = watchBridge({

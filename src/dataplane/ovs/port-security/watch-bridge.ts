@@ -1,7 +1,7 @@
 import type { OpenflowClient } from "../../../protocols/openflow/client.ts";
 import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import type { Clock } from "../../../sync/clock.ts";
-import { whenAborted } from "../../../sync/when-aborted.ts";
+import { whenAborted } from "../../../sync/deadlines.ts";
 
 /** A switch that starts is awaited at this pace, in milliseconds: until its flows are back, nothing holds guests. */
 const EAGER_MS = 10;

@@ -1,0 +1,61 @@
+import { setImmediate as eventLoop } from "node:timers/promises";
+import type { Clock } from "../../src/sync/clock.ts";
+
+interface Sleeper {
+  readonly dueMs: number;
+  readonly wake: () => void;
+}
+
+/** A clock that stands still until a test moves it. */
+export class ManualClock implements Clock {
+  #ms: number;
+  #sleepers: Sleeper[] = [];
+
+  constructor(startMs = 0) {
+    this.#ms = startMs;
+  }
+
+  now(): number {
+    return this.#ms;
+  }
+
+  monotonic(): number {
+    return this.#ms;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const sleeper = { dueMs: this.#ms + ms, wake: resolve };
+      this.#sleepers.push(sleeper);
+      signal?.addEventListener(
+        "abort",
+        () => {
+          this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
+          reject(signal.reason);
+        },
+        { once: true },
+      );
+    });
+  }
+
+  /** Milliseconds until each sleeper wakes, the next one first. */
+  get pending(): readonly number[] {
+    return this.#sleepers.map(({ dueMs }) => dueMs - this.#ms).sort((one, other) => one - other);
+  }
+
+  /** Moves time on, waking sleepers one by one at their times; what each does at once is done before the next. */
+  async advance(ms: number): Promise<void> {
+    const endMs = this.#ms + ms;
+    await eventLoop();
+    while (true) {
+      const [first] = this.#sleepers.toSorted((one, other) => one.dueMs - other.dueMs);
+      if (first === undefined || first.dueMs > endMs) break;
+      this.#sleepers = this.#sleepers.filter((sleeper) => sleeper !== first);
+      this.#ms = Math.max(this.#ms, first.dueMs);
+      first.wake();
+      await eventLoop();
+    }
+    this.#ms = endMs;
+  }
+}
