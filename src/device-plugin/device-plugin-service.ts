@@ -1,6 +1,6 @@
 import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
-import { toServiceError } from "../grpc/status.ts";
+import { respondWithFailure } from "../grpc/status.ts";
 import type { DevicePluginOptions } from "../kubelet/registration.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Allocate, AllocationAnswer } from "./allocation-answer.ts";
@@ -114,7 +114,7 @@ function unary<Request, Answer>(
       (answer) => respond(null, answer),
       (error: unknown) => {
         options.logger.error({ err: error, resource: options.resource }, "a call of kubelet failed");
-        respond(toServiceError(error));
+        respondWithFailure(respond, error);
       },
     );
   };

@@ -57,7 +57,7 @@ export async function watchPool(options: PoolWatchOptions): Promise<void> {
     }
     if (health.verdict !== verdict) {
       logger[health.verdict === "healthy" ? "info" : "warn"](
-        { pool: pool.name, devices: health.verdict },
+        { pool: pool.name, state: health.verdict },
         "the pool's devices",
       );
     }
@@ -108,7 +108,7 @@ class NumaNode {
       this.#lookedAt = now;
       const known = node === undefined ? [] : [node];
       if (known.join() !== this.#known.join()) {
-        logger.info({ pool: pool.name, numaNode: node ?? "none" }, "NUMA node of the pool's uplinks");
+        logger.info({ pool: pool.name, numaNode: node }, "NUMA node of the pool's uplinks");
       }
       this.#known = known;
     } catch (error) {

@@ -16,13 +16,34 @@ const STATUS: Partial<Record<FailureCode, status>> = {
   "directory-unsafe": status.FAILED_PRECONDITION,
 };
 
-/** A failure as what a gRPC handler hands to its callback; everything not listed is INTERNAL. */
-export function toServiceError(thrown: unknown): Pick<ServiceError, "code" | "details" | "message" | "name"> {
-  const failure = toFailure(thrown);
+/** The message travels in an HTTP/2 header, and may quote what a hostile caller sent. */
+const MESSAGE_MAX = 1_000;
+
+type Status = Pick<ServiceError, "code" | "details" | "message" | "name">;
+
+/** A failure as a gRPC status; codes that are not listed are INTERNAL. Its text can always be sent. */
+export function toServiceError(thrown: unknown): Status {
+  const { code, message } = toFailure(thrown);
   return {
-    name: failure.code,
-    code: STATUS[failure.code] ?? status.INTERNAL,
-    details: `${failure.code}: ${failure.message}`,
-    message: failure.message,
+    name: code,
+    code: STATUS[code] ?? status.INTERNAL,
+    details: sendable(`${code}: ${message}`),
+    message: sendable(message),
   };
+}
+
+/** Answers a call with a failure; an answer that cannot be sent does not end the process. */
+export function respondWithFailure(respond: (error: Status) => void, thrown: unknown): void {
+  try {
+    respond(toServiceError(thrown));
+  } catch (error) {
+    respond(toServiceError(new Error("the failure cannot be sent", { cause: error })));
+  }
+}
+
+/** Cut in the middle, because the end says what to do. grpc-js throws for half a surrogate pair. */
+function sendable(text: string): string {
+  const half = MESSAGE_MAX / 2;
+  const cut = text.length <= MESSAGE_MAX ? text : `${text.slice(0, half - 5)} ... ${text.slice(-half)}`;
+  return cut.toWellFormed();
 }

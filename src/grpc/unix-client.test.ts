@@ -28,7 +28,7 @@ afterEach(async () => {
 const listen = (path: string) => new Promise<void>((done) => server.listen(path, done));
 
 it.each([{}, { "grpc.use_local_subchannel_pool": 1 }])(
-  "a client that is closed while nobody listens does not connect later, with %j",
+  "a client that is closed while nothing listens does not connect later, with %j",
   async (options) => {
     const path = join(directory, "s");
     const client = dialUnix(service, path, options);
@@ -40,7 +40,7 @@ it.each([{}, { "grpc.use_local_subchannel_pool": 1 }])(
   },
 );
 
-it("a client that is open connects as soon as somebody listens", async () => {
+it("a client that is open connects as soon as something listens", async () => {
   const path = join(directory, "s");
   const client = dialUnix(service, path, { "grpc.use_local_subchannel_pool": 1 });
   await expect(client.call("List", {}, 30_000)).rejects.toThrow("UNAVAILABLE");

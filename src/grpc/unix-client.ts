@@ -1,5 +1,10 @@
-import type { ChannelOptions, Client, ServiceError } from "@grpc/grpc-js";
-import { insecureCredentials } from "./insecure-credentials.ts";
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  type Client,
+  credentials,
+  type ServiceError,
+} from "@grpc/grpc-js";
 import type { LoadedService } from "./load-service.ts";
 
 /** A client of one service on a unix socket. */
@@ -11,7 +16,7 @@ export interface UnixClient {
   close(): void;
 }
 
-/** Dials lazily: the first call connects, and fails with UNAVAILABLE when nobody listens. */
+/** Dials lazily: the first call connects, and fails with UNAVAILABLE when nothing listens. */
 export function dialUnix(
   service: LoadedService,
   socketPath: string,
@@ -33,4 +38,29 @@ export function dialUnix(
       }),
     close: () => raw.close(),
   };
+}
+
+/**
+ * Insecure credentials whose connections end with their client. grpc-js leaves a timer behind when a client is closed
+ * while its server is away, and it would connect when the server is back; that goes through `waitForReady`.
+ */
+function insecureCredentials(): ChannelCredentials {
+  const plain = credentials.createInsecure();
+  return Object.assign(Object.create(plain) as ChannelCredentials, {
+    _createSecureConnector: (...args: Parameters<ChannelCredentials["_createSecureConnector"]>) => {
+      const connector = plain._createSecureConnector(...args);
+      let isClosed = false;
+      return {
+        ...connector,
+        waitForReady: async () => {
+          if (isClosed) throw new Error("the client is closed");
+          await connector.waitForReady();
+        },
+        destroy: () => {
+          isClosed = true;
+          connector.destroy();
+        },
+      };
+    },
+  });
 }

@@ -1,49 +1,69 @@
-/** The only names that fields of log lines have, with what they hold: whoever searches logs knows them by heart. */
-export const LOG_FIELDS = {
-  pod: "namespace/name",
-  container: "id of the sandbox, as the runtime gives it",
-  interface: "name of a pod's interface",
-  interfaces: "names of several",
-  network: "name of the CNI network",
-  device: "id of a device",
-  devices: "ids of several",
-  allocation: "id of an allocation, which is its directory's name too",
-  pool: "name of a pool",
-  pools: "names of several",
-  resource: "extended resource",
-  port: "name of a port in the switch",
-  bridge: "bridge in the switch",
-  label: "SELinux label",
-  node: "name of the node",
-  numaNode: "number of a NUMA node",
-  vmi: "name of the VirtualMachineInstance",
-  binding: "name of the network binding that a sidecar serves",
-  verb: "CNI verb, or the name of another call",
-  stage: "stage of a pass of the reconciler",
-  state: "state of a record",
-  keys: "keys of the configuration",
-  added: "what is new: names, or how many",
-  removed: "what was removed: names, or how many",
-  changed: "what was changed: names, or whether anything was",
-  lockedMs: "milliseconds for which a directory is taken from its pod",
-  socket: "path of a unix socket",
-  file: "path of a file or directory",
-  url: "where something is served over HTTP",
-  signal: "signal that a process got",
-  reason: "why, in words",
-  code: "code of a failure or of the system, where there is no err",
-  version: "release of a program that is spoken to",
-  err: "an error, with code, stack and causes",
-} as const satisfies Readonly<Record<string, string>>;
+/** The fields that a log line may have, so that one search finds everything about one pod, port or pool. */
+export interface LogFields {
+  /** namespace/name */
+  readonly pod?: string | undefined;
+  /** Sandbox id, as the runtime gives it. */
+  readonly container?: string | undefined;
+  /** Name of a pod's interface. */
+  readonly interface?: string | undefined;
+  readonly interfaces?: readonly string[];
+  /** Name of the CNI network. */
+  readonly network?: string | undefined;
+  /** Id of a device. */
+  readonly device?: string | undefined;
+  readonly devices?: readonly string[];
+  /** Id of an allocation, which is also the name of its directory. */
+  readonly allocation?: string | undefined;
+  readonly pool?: string | undefined;
+  readonly pools?: readonly string[];
+  /** Extended resource, for example `vhostuser/sockets`. */
+  readonly resource?: string | undefined;
+  /** Name of a port in the switch. */
+  readonly port?: string | undefined;
+  /** Bridge in the switch. */
+  readonly bridge?: string | undefined;
+  /** SELinux label. */
+  readonly label?: string | undefined;
+  readonly node?: string | undefined;
+  readonly numaNode?: number | undefined;
+  /** Name of the VirtualMachineInstance. */
+  readonly vmi?: string | undefined;
+  /** Name of the network binding that a sidecar serves. */
+  readonly binding?: string | undefined;
+  /** CNI verb, or the name of another call. */
+  readonly verb?: string | undefined;
+  /** Stage of a reconciler pass. */
+  readonly stage?: string | undefined;
+  /** State of a record, or health of a pool's devices. */
+  readonly state?: string | undefined;
+  /** Keys of the configuration. */
+  readonly keys?: readonly string[];
+  /** What was added, removed or changed: names, or how many. */
+  readonly added?: readonly string[] | number | undefined;
+  readonly removed?: readonly string[] | number | undefined;
+  readonly changed?: readonly string[] | number | boolean | undefined;
+  /** Milliseconds for which a pod's directory is locked against it. */
+  readonly lockedMs?: number;
+  /** Path of a unix socket. */
+  readonly socket?: string | undefined;
+  /** Path of a file or directory. */
+  readonly file?: string | undefined;
+  /** Where something is served over HTTP. */
+  readonly url?: string | undefined;
+  /** Signal that a process received. */
+  readonly signal?: string | undefined;
+  /** Why, in words. */
+  readonly reason?: string | undefined;
+  /** Code of a failure or of the system, where there is no `err`. */
+  readonly code?: string | number | undefined;
+  /** Release of the program on the other side. */
+  readonly version?: string | undefined;
+  /** An error, logged with its code, stack and causes. */
+  readonly err?: unknown;
+}
 
-/** Name of a log line's field. */
-export type LogField = keyof typeof LOG_FIELDS;
-
-/** Fields of a log line. */
-export type LogFields = Readonly<Partial<Record<LogField, unknown>>>;
-
-/** What an attachment's record tells. */
-export interface LoggedAttachment {
+/** Fields of every line about one attachment. */
+export function attachmentFields(record: {
   readonly podNamespace: string;
   readonly podName: string;
   readonly containerId: string;
@@ -53,10 +73,7 @@ export interface LoggedAttachment {
   readonly allocationId: string;
   readonly pool: string;
   readonly portName: string;
-}
-
-/** Fields that every line about one attachment carries. */
-export function attachmentFields(record: LoggedAttachment): LogFields {
+}): LogFields {
   return {
     pod: `${record.podNamespace}/${record.podName}`,
     container: record.containerId,
@@ -69,20 +86,13 @@ export function attachmentFields(record: LoggedAttachment): LogFields {
   };
 }
 
-/** What an allocation's record tells. */
-export interface LoggedAllocation {
+/** Fields of every line about one allocation. */
+export function allocationFields(record: {
   readonly id: string;
   readonly pool: string;
   readonly resource: string;
   readonly devices: readonly string[];
-}
-
-/** Fields that every line about one allocation carries. */
-export function allocationFields(record: LoggedAllocation): LogFields {
-  return {
-    allocation: record.id,
-    pool: record.pool,
-    resource: record.resource,
-    devices: record.devices,
-  };
+}): LogFields {
+  const { id: allocation, pool, resource, devices } = record;
+  return { allocation, pool, resource, devices };
 }

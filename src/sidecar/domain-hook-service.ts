@@ -1,9 +1,9 @@
 import type { ServerUnaryCall, sendUnaryData, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
+import { respondWithFailure } from "../grpc/status.ts";
 import { domainCall } from "./domain-call.ts";
 import type { HookCallbacks, ServedService } from "./hook-callbacks.ts";
-import { hookError } from "./hook-error.ts";
 
 interface MutateDomainRequest {
   readonly domain_type: string;
@@ -29,7 +29,7 @@ export function domainHookService(callbacks: Pick<HookCallbacks, "defineDomain">
         const request = { domainXML: domain, vmi, isMigrationTarget };
         answer(null, { domain: await callbacks.defineDomain(request, domainCall(call)) });
       } catch (error) {
-        answer(hookError(error));
+        respondWithFailure(answer, error);
       }
     },
   };

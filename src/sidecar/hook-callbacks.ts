@@ -5,9 +5,9 @@ import type {
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { loadService } from "../grpc/load-service.ts";
+import { respondWithFailure } from "../grpc/status.ts";
 import { type DomainCall, domainCall } from "./domain-call.ts";
 import type { DomainRequest } from "./domain-hook.ts";
-import { hookError } from "./hook-error.ts";
 
 /** A gRPC service with what serves it. */
 export interface ServedService {
@@ -43,7 +43,7 @@ export function callbacksService(version: HookVersion, callbacks: HookCallbacks)
       try {
         answer(null, { domainXML: await callbacks.defineDomain(call.request, domainCall(call)) });
       } catch (error) {
-        answer(hookError(error));
+        respondWithFailure(answer, error);
       }
     },
     PreCloudInitIso: ({ request }: ServerUnaryCall<CloudInit, CloudInit>, answer: sendUnaryData<CloudInit>) =>

@@ -84,7 +84,7 @@ export class VirtLauncher {
       const input = printXml(next);
       const output = await this.#callHooks(input, vmi, "Boot");
       calls.push({ input, output });
-      this.#logger.debug({ call: calls.length }, "OnDefineDomain answered");
+      this.#logger.debug({ verb: "OnDefineDomain" }, "OnDefineDomain answered");
       await this.#options.libvirt.define(output);
       return output;
     };
