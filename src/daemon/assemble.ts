@@ -21,7 +21,6 @@ import { NodePools } from "../device-plugin/node-pools.ts";
 import { startDevicePlugin } from "../device-plugin/plugin.ts";
 import { PoolPlugins } from "../device-plugin/pools.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
-import { PodList } from "../kubelet/pod-list.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type ApiServerPlace, startEvents } from "../observe/events/start-events.ts";
@@ -36,6 +35,7 @@ import { statusSocket } from "../status/status-socket.ts";
 import type { StatusSource } from "../status/status-source.ts";
 import type { Clock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
+import { SharedRead } from "../sync/shared-read.ts";
 import { checkLabels } from "./check-labels.ts";
 import { heardByAll } from "./heard-by-all.ts";
 import { takeOwnership } from "./owner-lock.ts";
@@ -212,10 +212,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const listPods = observer.podResources((limit) =>
     listHeldDevices({ socketPath: kubelet.podResourcesSocket, signal: limit }),
   );
-  const podList = new PodList({ read: listPods, deadlineMs: POD_LIST_MS });
+  // Kubelet allows 100 calls a second, in bursts of 10, and a node that boots attaches dozens of pods at a time.
+  const podList = new SharedRead({ read: () => listPods(AbortSignal.timeout(POD_LIST_MS)) });
 
   const holders = new DeviceHolders({
-    listPods: () => podList.read(),
+    listPods: () => podList.get(),
     allocations: () => records.allocations.listWithForeign(),
   });
   const following = new AbortController();
@@ -240,7 +241,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const source: StatusSource = {
     ...{ context: node, view, version, startedAt, clock },
     counts: () => observer.counts(),
-    listPods: () => podList.read(),
+    listPods: () => podList.get(),
   };
   const status = await serveStatus({ socketPath: statusSocket(config), source, logger }).catch(
     (err: unknown) => {

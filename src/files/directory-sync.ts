@@ -1,35 +1,17 @@
 import { open } from "node:fs/promises";
+import { SharedRead } from "../sync/shared-read.ts";
 
-/**
- * Makes changes of one directory's entries survive a power cut. Waiting for the disk takes milliseconds, so those who
- * ask while a wait is under way share the next one.
- */
+/** Makes changes of one directory's entries survive a power cut; callers of the same time share a wait for the disk. */
 export class DirectorySync {
-  readonly #path: string;
-  readonly #flush: (path: string) => Promise<void>;
-  #running: Promise<void> = Promise.resolve();
-  /** Asked for and not begun, so that it covers what was changed until now. */
-  #next: Promise<void> | undefined;
+  readonly #flush: SharedRead<void>;
 
-  /** @param flush waits for the disk; for tests */
-  constructor(path: string, flush: (path: string) => Promise<void> = flushDirectory) {
-    this.#path = path;
-    this.#flush = flush;
+  constructor(path: string) {
+    this.#flush = new SharedRead({ read: () => flushDirectory(path) });
   }
 
   /** Resolves when every change that was made before this call is on disk; rejects where the disk refuses. */
   sync(): Promise<void> {
-    this.#next ??= this.#afterRunning();
-    return this.#next;
-  }
-
-  async #afterRunning(): Promise<void> {
-    // What became of it its own callers are told.
-    await this.#running.catch(() => undefined);
-    // From here on callers may be too late for this one.
-    this.#next = undefined;
-    this.#running = this.#flush(this.#path);
-    await this.#running;
+    return this.#flush.get();
   }
 }
 
