@@ -152,15 +152,15 @@ describe("announcing guests", () => {
     const { dataplane, clock, told, announcer } = await rig();
     dataplane.setLink(PORT, "up");
     await clock.asleep();
-    expect(dataplane.expectedMoves).toEqual([]);
+    expect(dataplane.refreshedBridges).toEqual([]);
     dataplane.setLink(PORT, "down");
-    expect(dataplane.expectedMoves).toEqual(["br0"]);
+    expect(dataplane.refreshedBridges).toEqual(["br0"]);
     told.isWanted = false;
     dataplane.setLink(PORT, "down");
     told.isWanted = true;
     told.records = [record({ state: "detaching" })];
     dataplane.setLink(PORT, "down");
-    expect(dataplane.expectedMoves).toEqual(["br0"]);
+    expect(dataplane.refreshedBridges).toEqual(["br0"]);
     await announcer.close();
   });
 

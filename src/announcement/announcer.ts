@@ -79,7 +79,7 @@ export class Announcer {
   /** Where it turns up, that node's daemon announces it; this node's own guests are to hear of it at once as well. */
   #expectElsewhere(dataplane: Dataplane, port: string): void {
     const record = this.#recordOf(port);
-    if (record !== undefined && this.#options.isWanted()) dataplane.expectMove(record.bridge);
+    if (record !== undefined && this.#options.isWanted()) dataplane.refreshMacTable?.(record.bridge);
   }
 
   async close(): Promise<void> {

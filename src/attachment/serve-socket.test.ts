@@ -37,6 +37,7 @@ function fakeSwitch(): { readonly pool: Pool; readonly calls: string[]; readonly
   const calls: string[] = [];
   const made = new Set<string>();
   const dataplane: Partial<Dataplane> = {
+    capabilities: { forgetsPorts: false, servesInPlace: false },
     ensurePort: async () => {
       calls.push("ensure");
       if (!made.has("served")) {
@@ -58,7 +59,7 @@ function fakeSwitch(): { readonly pool: Pool; readonly calls: string[]; readonly
       return [{ name, ...(made.has("served") ? {} : { error: "could not open" }) } as PortState];
     },
   };
-  const config = { name: "dpdk", switchSockets: directory, dataplane: { type: "ovs-dpdk" } };
+  const config = { name: "dpdk", switchSockets: directory };
   return { pool: { config, dataplane } as unknown as Pool, calls, made };
 }
 
@@ -121,10 +122,11 @@ it("labels the socket itself, before the pod can see it", async () => {
   expect((await lstat(inPod)).isSocket()).toBe(true);
 });
 
-it("has VPP, which makes the socket in the pod's directory, make it anew, unless somebody is connected", async () => {
+it("recreates a socket that the switch makes in the pod's directory, unless a peer is connected", async () => {
   const calls: string[] = [];
   const state = { connected: false };
   const dataplane: Partial<Dataplane> = {
+    capabilities: { forgetsPorts: true, servesInPlace: true },
     ensurePort: async () => {
       if (calls.at(-1) !== "ensure") await listen(inPod);
       calls.push("ensure");
@@ -135,7 +137,7 @@ it("has VPP, which makes the socket in the pod's directory, make it anew, unless
       return true;
     },
   };
-  const pool = { config: { name: "vpp", dataplane: { type: "vpp" } }, dataplane } as unknown as Pool;
+  const pool = { config: { name: "in-place" }, dataplane } as unknown as Pool;
   await ensure(pool);
   await ensure(pool);
   expect(calls).toEqual(["ensure", "ensure"]);

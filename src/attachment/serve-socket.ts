@@ -22,7 +22,7 @@ export async function ensureServedPort(
   allocation: AllocationRecord,
   signal: AbortSignal,
 ): Promise<PortState> {
-  if (pool.config.dataplane.type === "vpp") {
+  if (pool.dataplane.capabilities.servesInPlace) {
     const { root } = context.config;
     const { interfaceName } = request.owner;
     return ensureInPlace(pool, request, { root, allocationId: allocation.id, interfaceName }, signal);
@@ -72,8 +72,8 @@ export async function ensureServedPort(
 }
 
 /**
- * VPP makes the socket where the pod looks for it, in place of whatever has its name there, and does not tell when it
- * is gone. Whoever is connected needs it no more, and would lose the port.
+ * The switch makes the socket where the pod looks for it, in place of what has its name there, and does not tell when
+ * it is gone. Recreating the port would disconnect a peer that is connected, and that peer does not need the socket.
  */
 async function ensureInPlace(
   { dataplane }: Pool,

@@ -50,10 +50,10 @@ describe("a socket that the switch makes", () => {
   afterEach(() => server?.close());
 
   it("stays a newer sandbox's where the older one's DEL comes to its end after that one's ADD", async () => {
-    const dataplane = { type: "vpp", bridge: "br0" };
-    rig = await CniRig.open({ pool: { socketServer: "switch", dataplane } });
+    rig = await CniRig.open({ pool: { socketServer: "switch" } });
     await rig.allocate(DEVICE);
     const { dataplane: vpp } = rig;
+    vpp.capabilities = { forgetsPorts: true, servesInPlace: true };
     await rig.call("ADD", { container: "old" });
     // Both remove the older port; the DEL, which comes second, has to wait longer.
     const removals = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

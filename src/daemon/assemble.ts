@@ -146,10 +146,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
             logger,
             ownersOf: (portName) => ownersOf(config.node, portName, records),
             onDisturbed: (ports) => started.reconciler?.disturbed(ports),
-            onConnected(kind) {
+            onConnected(kind, { forgetsPorts }) {
               observer.switchConnected(kind);
-              // VPP forgets its ports when it restarts, Open vSwitch keeps them in its database.
-              if (kind === "vpp") started.reconciler?.wake();
+              if (forgetsPorts) started.reconciler?.wake();
             },
           }),
         ),

@@ -10,11 +10,21 @@ export interface LinkChange {
   readonly link: PortState["link"];
 }
 
+/** In what kinds of switches differ, as far as code outside src/dataplane has to care. */
+export interface DataplaneCapabilities {
+  /** The switch loses all ports when it restarts: after each connection they may have to be made again. */
+  readonly forgetsPorts: boolean;
+  /** A socket that the switch serves is made directly at {@link PortRequest.socketPath}, not in a directory of its own. */
+  readonly servesInPlace: boolean;
+}
+
 /**
  * A userspace switch. Code above this interface never asks which one it has.
  * Every call takes a signal and rejects with a Failure when it fires; every call may be repeated.
  */
 export interface Dataplane {
+  readonly capabilities: DataplaneCapabilities;
+
   /** Whether the switch answers and `bridge` can take vhost-user ports. Never throws for a dead switch. */
   probe(bridge: string, signal: AbortSignal): Promise<Readiness>;
 
@@ -60,8 +70,11 @@ export interface Dataplane {
    */
   removeStrays(signal: AbortSignal): Promise<number>;
 
-  /** All ports that are to be there are as asked: a bridge that was held back until then may carry traffic. */
-  portsSettled(signal: AbortSignal): Promise<void>;
+  /**
+   * Lets bridges that carry nothing after the switch's start forward, once all ports are as asked. Only of switches
+   * that have such bridges.
+   */
+  enableForwarding?(signal: AbortSignal): Promise<void>;
 
   /**
    * Tells of guests that come and go, as soon as the switch does, until the signal fires or the switch is closed;
@@ -84,10 +97,10 @@ export interface Dataplane {
   ): Promise<boolean>;
 
   /**
-   * A guest has left a port of this bridge, perhaps for another node: for some seconds the switch forwards to where
-   * it turns up as soon as it hears of it there, instead of when it gets to it. Returns at once, and fails silently.
+   * A guest has left a port of this bridge, perhaps for another node: for some seconds the switch applies learned MAC
+   * addresses at once. Returns at once and fails silently. Only of switches that apply them late otherwise.
    */
-  expectMove(bridge: string): void;
+  refreshMacTable?(bridge: string): void;
 
   close(): Promise<void>;
 }

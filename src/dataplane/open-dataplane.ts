@@ -1,5 +1,5 @@
 import type { Logger } from "../logging/logger.ts";
-import type { Dataplane } from "./dataplane.ts";
+import type { Dataplane, DataplaneCapabilities } from "./dataplane.ts";
 import { openOvsDataplane } from "./ovs/ovs-dataplane.ts";
 import type { PortOwner } from "./port.ts";
 import { openVppDataplane } from "./vpp/vpp-dataplane.ts";
@@ -25,8 +25,8 @@ export interface OpenDataplaneOptions {
   readonly logger: Logger;
   /** Owners for which a port of this name was ever asked and is not given up. */
   readonly ownersOf: (port: string) => readonly PortOwner[];
-  /** Hears of every connection that is made to a switch of this kind. */
-  readonly onConnected?: (kind: DataplaneConfig["type"]) => void;
+  /** Called after every connection to the switch, with the name of its kind for labels and logs. */
+  readonly onConnected?: (kind: string, capabilities: DataplaneCapabilities) => void;
   /** Hears of ports that somebody else changed or removed, where the switch tells; `all` where it could be any. */
   readonly onDisturbed?: (ports: readonly string[] | "all") => void;
 }
@@ -34,9 +34,23 @@ export interface OpenDataplaneOptions {
 /** Opens the dataplane of a pool: the only place that knows the kinds of switches. */
 export function openDataplane(
   config: DataplaneConfig,
-  { node, logger, ownersOf, onConnected, onDisturbed }: OpenDataplaneOptions,
+  { onConnected, ...options }: OpenDataplaneOptions,
 ): Dataplane {
-  const options = { node, logger, onConnected: () => onConnected?.(config.type) };
+  const dataplane: Dataplane = open(config, {
+    ...options,
+    onConnected: () => onConnected?.(config.type, dataplane.capabilities),
+  });
+  return dataplane;
+}
+
+function open(
+  config: DataplaneConfig,
+  {
+    ownersOf,
+    onDisturbed,
+    ...options
+  }: Omit<OpenDataplaneOptions, "onConnected"> & { readonly onConnected: () => void },
+): Dataplane {
   switch (config.type) {
     case "ovs-dpdk":
       return openOvsDataplane({

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Pool } from "../attachment/node-context.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
-import { isSameSwitch, socketOf } from "../dataplane/same-switch.ts";
+import { isSameSwitch, socketOf } from "../dataplane/switch-kind.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { DeviceUses } from "./device-uses.ts";
 import { recordedPool } from "./recorded-pool.ts";

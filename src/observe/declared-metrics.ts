@@ -87,15 +87,10 @@ export const METRICS = {
     help: "Time that a call of the switch took; a probe that found it unfit has the outcome unfit.",
     buckets: SWITCHED,
   },
-  vhostuser_ovsdb_connections_total: {
+  vhostuser_switch_connections_total: {
     type: "counter",
-    labels: [],
-    help: "Connections made to Open vSwitch's database: one at start, one more for each time it was lost.",
-  },
-  vhostuser_vpp_connections_total: {
-    type: "counter",
-    labels: [],
-    help: "Connections made to VPP: one at start, one more for each time it restarted.",
+    labels: ["switch"],
+    help: "Connections made to switches: one each at start, one more for each time it was lost.",
   },
   vhostuser_ports: {
     type: "gauge",

@@ -14,7 +14,7 @@ type Call =
   | "inspect-ports"
   | "version"
   | "remove-strays"
-  | "ports-settled"
+  | "enable-forwarding"
   | "announce";
 
 /** Times every call of the switches, and remembers how many ports they listed last. */
@@ -37,7 +37,10 @@ export class ObservedDataplanes {
   /** The same switch, with its calls timed. */
   observe(dataplane: Dataplane): Dataplane {
     this.#open.add(dataplane);
+    const enableForwarding = dataplane.enableForwarding?.bind(dataplane);
+    const refreshMacTable = dataplane.refreshMacTable?.bind(dataplane);
     return {
+      capabilities: dataplane.capabilities,
       probe: (bridge, signal) => this.#probe(dataplane, bridge, signal),
       ensurePort: (request, signal) => this.#call("ensure-port", () => dataplane.ensurePort(request, signal)),
       removePort: (name, signal) => this.#call("remove-port", () => dataplane.removePort(name, signal)),
@@ -47,11 +50,13 @@ export class ObservedDataplanes {
       inspectPorts: (signal) => this.#look("inspect-ports", () => dataplane.inspectPorts(signal)),
       version: (signal) => this.#look("version", () => dataplane.version(signal)),
       removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
-      portsSettled: (signal) => this.#call("ports-settled", () => dataplane.portsSettled(signal)),
+      ...(enableForwarding && {
+        enableForwarding: (signal) => this.#call("enable-forwarding", () => enableForwarding(signal)),
+      }),
       watchLinks: (onLink, signal) => dataplane.watchLinks(onLink, signal),
       announce: (port, frames, signal) =>
         this.#call("announce", () => dataplane.announce(port, frames, signal)),
-      expectMove: (bridge) => dataplane.expectMove(bridge),
+      ...(refreshMacTable && { refreshMacTable }),
       close: () => {
         this.#open.delete(dataplane);
         this.#listed.delete(dataplane);

@@ -409,7 +409,7 @@ describe("/metrics", () => {
     expect(await value("process_open_fds")).toBeGreaterThan(3);
     expect(await value("process_start_time_seconds")).toBeCloseTo(performance.timeOrigin / 1000, 3);
     expect(await value("nodejs_eventloop_lag_seconds")).toBeGreaterThanOrEqual(0);
-    expect(await value("vhostuser_ovsdb_connections_total")).toBe(1);
+    expect(await value("vhostuser_switch_connections_total")).toBe(1);
     expect(await series(observer, "vhostuser_build_info")).toEqual({
       [`vhostuser_build_info{version="1.2.3",node_version="${process.versions.node}"}`]: 1,
     });

@@ -130,12 +130,9 @@ export class Observer {
     return this.#dataplanes.observe(dataplane);
   }
 
-  /** A connection to a switch was made. */
-  switchConnected(kind: "ovs-dpdk" | "vpp"): void {
-    this.#metrics.count(
-      kind === "vpp" ? "vhostuser_vpp_connections_total" : "vhostuser_ovsdb_connections_total",
-      {},
-    );
+  /** A connection to a switch of this kind was made. */
+  switchConnected(kind: string): void {
+    this.#metrics.count("vhostuser_switch_connections_total", { switch: kind });
   }
 
   /** A guest came up and was announced, or could not be. */

@@ -97,7 +97,8 @@ const poolShape = z.object({
   resource: z.string(),
   bridge: z.string(),
   switch: z.object({
-    kind: z.enum(["ovs-dpdk", "vpp"]),
+    /** Name of the kind of switch, as the configuration has it. */
+    kind: z.string(),
     ready: z.boolean(),
     /** Why it is not. */
     reason: z.string().optional(),

@@ -255,22 +255,23 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   VhostuserSwitchFlaps: {
     fires: {
       [STARTED]: "0x60",
-      [`vhostuser_ovsdb_connections_total{${ON}}`]: "0x60",
-      [`vhostuser_vpp_connections_total{${ON}}`]: "1x5 2x5 3x5 4x5 5x5 6x60",
+      [`vhostuser_switch_connections_total{${ON},switch="ovs-dpdk"}`]: "0x60",
+      [`vhostuser_switch_connections_total{${ON},switch="vpp"}`]: "1x5 2x5 3x5 4x5 5x5 6x60",
     },
     at: 50,
     labels: NODE,
     quiet: [
       {
         [STARTED]: "0x60",
-        [`vhostuser_ovsdb_connections_total{${ON}}`]: "1x20 2x60",
-        [`vhostuser_vpp_connections_total{${ON}}`]: "0x60",
+        [`vhostuser_switch_connections_total{${ON},switch="ovs-dpdk"}`]: "1x20 2x60",
+        [`vhostuser_switch_connections_total{${ON},switch="vpp"}`]: "0x60",
       },
       // The daemon itself starts again and again, and connects each time.
       {
         [STARTED]: "0x5 300x5 600x5 900x5 1200x5 1500x5 1800x20",
-        [`vhostuser_ovsdb_connections_total{${ON}}`]: "1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 1x20",
-        [`vhostuser_vpp_connections_total{${ON}}`]: "0x60",
+        [`vhostuser_switch_connections_total{${ON},switch="ovs-dpdk"}`]:
+          "1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 1x20",
+        [`vhostuser_switch_connections_total{${ON},switch="vpp"}`]: "0x60",
       },
     ],
   },
@@ -307,7 +308,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       {
         [repairs("port")]: "0x60 64x40",
         [STARTED]: "0x100",
-        [`vhostuser_vpp_connections_total{${ON}}`]: "1x60 2x40",
+        [`vhostuser_switch_connections_total{${ON},switch="vpp"}`]: "1x60 2x40",
       },
     ],
   },

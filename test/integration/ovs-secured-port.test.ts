@@ -188,7 +188,7 @@ describe("a port of OVS-DPDK with port security", () => {
       await rig.ovs.ofctl("br-a", "del-flows");
       await dataplane.ensurePort(request(), soon());
       expect(await passes("10.0.0.5")).toBe(false);
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       expect([await passes("10.0.0.5"), await passes("10.0.0.6")]).toEqual([true, false]);
       await rig.ovs.restartVswitchd();
       await waitUntil(() => passes("10.0.0.5"), { what: "the bridge forwards again", limitMs: 60_000 });
@@ -201,7 +201,7 @@ describe("a port of OVS-DPDK with port security", () => {
       await dataplane.close();
       await rig.ovs.restartVswitchd();
       dataplane = rig.open();
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       expect([await passes("10.0.0.5"), await passes("10.0.0.5", other)]).toEqual([false, true]);
       expect(await dataplane.removeStrays(soon())).toBe(0);
       await rig.ovs.restartVswitchd();
@@ -217,18 +217,18 @@ describe("a port of OVS-DPDK with port security", () => {
     it("keeps the flows that a daemon of before installed", async () => {
       await dataplane.ensurePort(request(), soon());
       await reopen();
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       expect([await passes("10.0.0.5"), await passes("10.0.0.6")]).toEqual([true, false]);
     });
 
     it("does not have its forwarding put back once the mark is gone", async () => {
       await dataplane.ensurePort(request(), soon());
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       await rig.ovs.vsctl("remove", "Bridge", "br-a", "external_ids", "kube-vhostuser-forward");
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       await rig.ovs.ofctl("br-a", "del-flows");
       await dataplane.ensurePort(request(), soon());
-      await dataplane.portsSettled(soon());
+      await dataplane.enableForwarding?.(soon());
       expect(await passes("10.0.0.5")).toBe(false);
     });
   });

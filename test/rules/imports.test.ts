@@ -88,6 +88,14 @@ describe("the layout of src", () => {
     expect(wrong).toEqual([]);
   });
 
+  it("only the dataplane and the configuration's schema know kinds of switches", () => {
+    const knows = /["'](vpp|ovs-dpdk)["']|["'][./]+dataplane\/(vpp|ovs)\//;
+    const wrong = sources
+      .filter((file) => !file.startsWith("dataplane/") && file !== "config/pool-schema.ts")
+      .filter((file) => knows.test(readFileSync(join(SRC, file), "utf8")));
+    expect(wrong, "use a flag of Dataplane.capabilities, or src/dataplane/switch-kind.ts").toEqual([]);
+  });
+
   it("documents the same modules", () => {
     const text = readFileSync(join(SRC, "../docs/architecture.md"), "utf8");
     expect(files.map(moduleOf).filter((name) => !text.includes(`\`${name}\``))).toEqual([]);

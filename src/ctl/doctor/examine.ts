@@ -1,5 +1,5 @@
 import { openDataplane } from "../../dataplane/open-dataplane.ts";
-import { isSameSwitch } from "../../dataplane/same-switch.ts";
+import { isSameSwitch } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { within } from "../../sync/deadlines.ts";

@@ -1,6 +1,7 @@
 import { readdir, readFile, readlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
+import { switchProgram } from "../../dataplane/switch-kind.ts";
 
 /** A process that passes for a switch. */
 export interface SwitchProcess {
@@ -13,25 +14,16 @@ export interface SwitchProcess {
   readonly groups: readonly number[];
 }
 
-/** What a switch's processes are called, as far as the kernel keeps it (15 characters), and its programs' files. */
-const SWITCHES: Readonly<Record<DataplaneConfig["type"], { readonly name: RegExp; readonly file: RegExp }>> =
-  {
-    // Debian's build with DPDK is ovs-vswitchd-dpdk, RHEL's ovs-vswitchd.dpdk.
-    "ovs-dpdk": { name: /^ovs-vswitchd([-.]dp)?$/, file: /^ovs-vswitchd([-.]dpdk)?$/ },
-    vpp: { name: /^vpp(_main)?$/, file: /^vpp$/ },
-  };
-
 /**
  * The processes that may be a pool's switch: of its name, which any process may give itself, and running a program of
- * that name. Of several of Open vSwitch it is the one that the pidfile beside the database's socket names.
+ * that name. Of several it is the one that the switch's pidfile names, where it has one.
  */
 export async function findSwitches(proc: string, config: DataplaneConfig): Promise<readonly SwitchProcess[]> {
-  const { name, file } = SWITCHES[config.type];
-  const found = (await listProcesses(proc, name)).filter(
-    ({ program }) => program === undefined || file.test(basename(program)),
+  const { processName, programFile, pidfile } = switchProgram(config);
+  const found = (await listProcesses(proc, processName)).filter(
+    ({ program }) => program === undefined || programFile.test(basename(program)),
   );
-  if (config.type !== "ovs-dpdk") return found;
-  const pidfile = join(dirname(config.database), "ovs-vswitchd.pid");
+  if (pidfile === undefined) return found;
   const noted = (await readFile(pidfile, "utf8").catch(() => "")).trim();
   const named = found.filter(({ pid }) => pid === noted);
   return named.length > 0 ? named : found;

@@ -74,6 +74,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     void watchPorts(context, watch, systemClock, closing.signal);
   }
   return {
+    capabilities: { forgetsPorts: false, servesInPlace: false },
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>
       inTurn("a call that makes it", request.name, signal, async () => {
@@ -90,7 +91,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     version: (signal) => version(context, signal),
     removeStrays: async (signal) =>
       (await removeStrays(context, undefined, signal)) + (await removeStrayFlows(context, signal)),
-    portsSettled: (signal) => openHeldBridges(context, signal),
+    enableForwarding: (signal) => openHeldBridges(context, signal),
     watchLinks: (onLink, signal) =>
       watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
     announce: async ({ name, bridge }, frames, signal) => {
@@ -99,7 +100,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
       await sender.send(bridge, number, frames, signal);
       return true;
     },
-    expectMove: (bridge) => moves.begin(bridge),
+    refreshMacTable: (bridge) => moves.begin(bridge),
     close: async () => {
       closing.abort();
       sender.close();

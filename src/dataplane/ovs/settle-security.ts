@@ -83,7 +83,7 @@ export async function removeStrayFlows(context: OvsContext, signal: AbortSignal)
 const FORWARD_MARK = { "kube-vhostuser-forward": "true" };
 
 /**
- * {@link Dataplane.portsSettled}: gives every bridge that is marked for it the flow that makes it forward. With
+ * {@link Dataplane.enableForwarding}: gives every bridge that is marked for it the flow that makes it forward. With
  * fail_mode `secure` such a bridge carries nothing from the switch's start until here. A secured port that could not
  * be settled (its pod's doing, perhaps) does not keep the others waiting: it is closed until it can be.
  * @throws Failure of the first bridge that could not be opened, after the others were

@@ -69,6 +69,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       throw waitedTooLong(name, holder, signal);
     });
   return {
+    capabilities: { forgetsPorts: true, servesInPlace: true },
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>
       inTurn("a call that makes it", request.name, signal, () => ensurePort(context, request, signal)),
@@ -83,13 +84,9 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     removeStrays: async (signal) =>
       (await removeStrays(context, signal)) +
       (await injector.removeStrays(await client.connection(signal), signal)),
-    // Nothing is held back: a port's rules are on it before it is up.
-    portsSettled: async () => undefined,
     watchLinks: (onLink, signal) =>
       watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
     announce: ({ name }, frames, signal) => announcer.announce(name, frames, signal),
-    // Its forwarding threads learn and forward from the same table.
-    expectMove: () => undefined,
     close: async () => {
       closing.abort();
       client.close();

@@ -122,11 +122,7 @@ function podsOf(
   });
 }
 
-function describe(
-  one: InterfaceStatus,
-  broken: Link | undefined,
-  kind: BridgeView["kind"] | undefined,
-): InterfaceView {
+function describe(one: InterfaceStatus, broken: Link | undefined, kind: string | undefined): InterfaceView {
   const { port, places, name, device, network, portName, bridge } = one;
   const traffic = port?.traffic;
   return {
@@ -214,11 +210,11 @@ function bridgesOf({ pools, interfaces }: NodeStatus): BridgeView[] {
     const kind = kinds.get(pool);
     if (name === undefined) continue;
     const id = bridgeId(kind, name);
-    if (!bridges.has(id)) bridges.set(id, { id, name, kind: kind ?? "ovs-dpdk" });
+    if (!bridges.has(id)) bridges.set(id, { id, name, ...(kind === undefined ? {} : { kind }) });
   }
   return [...bridges.values()];
 }
 
-function bridgeId(kind: BridgeView["kind"] | undefined, name: string): string {
-  return `${kind ?? "ovs-dpdk"}/${name}`;
+function bridgeId(kind: string | undefined, name: string): string {
+  return `${kind ?? "unknown"}/${name}`;
 }

@@ -14,7 +14,8 @@ export interface BridgeView {
   /** Which switch and which bridge; {@link InterfaceView.bridge} refers to it. */
   readonly id: string;
   readonly name: string;
-  readonly kind: "ovs-dpdk" | "vpp";
+  /** Name of the kind of switch; undefined where no pool stands for it. */
+  readonly kind?: string;
   readonly version?: string;
   /** Whether it can take ports; undefined where no pool stands for it. */
   readonly ready?: boolean;

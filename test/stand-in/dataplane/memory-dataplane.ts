@@ -1,4 +1,9 @@
-import type { Dataplane, LinkChange, Readiness } from "../../../src/dataplane/dataplane.ts";
+import type {
+  Dataplane,
+  DataplaneCapabilities,
+  LinkChange,
+  Readiness,
+} from "../../../src/dataplane/dataplane.ts";
 import type { PortInspection, PortRequest, PortState } from "../../../src/dataplane/port.ts";
 import { Failure } from "../../../src/failure/failure.ts";
 import { orAborted } from "../../../src/sync/deadlines.ts";
@@ -8,6 +13,8 @@ import { orAborted } from "../../../src/sync/deadlines.ts";
  * per name and per socket, and none on a bridge that it does not have.
  */
 export class MemoryDataplane implements Dataplane {
+  /** Those of Open vSwitch, unless a test sets others. */
+  capabilities: DataplaneCapabilities = { forgetsPorts: false, servesInPlace: false };
   readonly bridges = new Set(["br0"]);
   readonly ports = new Map<string, PortState>();
   /** Names of ports that somebody else made. */
@@ -25,8 +32,8 @@ export class MemoryDataplane implements Dataplane {
   closed = false;
   /** Frames that {@link announce} was given, by port. */
   readonly announced = new Map<string, Uint8Array[]>();
-  /** Bridges that {@link expectMove} was called for. */
-  readonly expectedMoves: string[] = [];
+  /** Bridges that {@link refreshMacTable} was called for. */
+  readonly refreshedBridges: string[] = [];
 
   readonly #onLink = new Set<(change: LinkChange) => void>();
   readonly #closing = new AbortController();
@@ -103,8 +110,7 @@ export class MemoryDataplane implements Dataplane {
     return "a switch in memory";
   }
 
-  /** Nothing is held back here. */
-  async portsSettled(signal: AbortSignal): Promise<void> {
+  async enableForwarding(signal: AbortSignal): Promise<void> {
     await this.#reach(signal);
   }
 
@@ -140,8 +146,8 @@ export class MemoryDataplane implements Dataplane {
     return true;
   }
 
-  expectMove(bridge: string): void {
-    this.expectedMoves.push(bridge);
+  refreshMacTable(bridge: string): void {
+    this.refreshedBridges.push(bridge);
   }
 
   async close(): Promise<void> {

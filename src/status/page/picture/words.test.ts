@@ -35,7 +35,7 @@ describe("the words of the page", () => {
 
   it("tell a switch in lines that fit", () => {
     expect(view.bridges.map(switchWords)).toEqual([["Open vSwitch 3.1.0", "DPDK 22.11.1"], ["VPP 25.06"]]);
-    expect(switchWords({ kind: "vpp" })).toEqual(["VPP"]);
+    expect(switchWords({ kind: "vpp" })).toEqual(["vpp"]);
   });
 
   it.each([

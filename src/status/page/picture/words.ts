@@ -55,7 +55,7 @@ export function portWords({ port, portKnown, portName }: InterfaceView): string 
 
 /** What a switch is, a line for each of its parts. */
 export function switchWords({ kind, version }: Pick<BridgeView, "kind" | "version">): readonly string[] {
-  return (version ?? (kind === "vpp" ? "VPP" : "Open vSwitch, DPDK")).split(", ").slice(0, 2);
+  return (version ?? kind ?? "switch").split(", ").slice(0, 2);
 }
 
 /** What passes an interface: packets a second, and how many were dropped in all; the shorter texts say what matters more. */

@@ -2,6 +2,38 @@ import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { DataplaneConfig } from "./open-dataplane.ts";
 
+/** How a switch's program is recognised among a node's processes, and where its administrator finds out more. */
+export interface SwitchProgram {
+  /** Matches the process name, which the kernel cuts at 15 characters. */
+  readonly processName: RegExp;
+  /** Matches the executable's file name. */
+  readonly programFile: RegExp;
+  /** File with the id of this switch's process, where there is one. */
+  readonly pidfile?: string;
+  /** A command or a log, for people. */
+  readonly whereToLook: string;
+}
+
+export function switchProgram(config: DataplaneConfig): SwitchProgram {
+  switch (config.type) {
+    case "ovs-dpdk":
+      return {
+        // Debian's build with DPDK is ovs-vswitchd-dpdk, RHEL's ovs-vswitchd.dpdk.
+        processName: /^ovs-vswitchd([-.]dp)?$/,
+        programFile: /^ovs-vswitchd([-.]dpdk)?$/,
+        pidfile: join(dirname(config.database), "ovs-vswitchd.pid"),
+        whereToLook:
+          "systemctl status openvswitch-switch, or the log of its pod; ovs-vswitchd.log says why DPDK is off",
+      };
+    case "vpp":
+      return {
+        processName: /^vpp(_main)?$/,
+        programFile: /^vpp$/,
+        whereToLook: "systemctl status vpp, or the log of its pod",
+      };
+  }
+}
+
 /**
  * Where a path leads, as far as it exists: two paths to one socket (`/run` and `/var/run`, a link) give the same. A
  * switch that is away may have no socket, so what is missing stays as it is written.
