@@ -7,7 +7,7 @@ import type { AllocationPlaces } from "./ensure-allocation.ts";
 
 /**
  * Removes an allocation that no pod holds any more: directory, device-info, then the record, so that a crash in
- * between repeats it. Device-info that a newer allocation of the same device wrote stays, of whatever release that is.
+ * between repeats it. Device-info that a newer allocation of the same device wrote stays.
  */
 export async function removeAllocation(
   record: AllocationRecord,
@@ -16,7 +16,7 @@ export async function removeAllocation(
 ): Promise<void> {
   await removeAllocationDirectory(places.root, record.id);
   for (const device of record.devices) {
-    if (newestAllocationOf(device, allocations.listWithForeign())?.id !== record.id) continue;
+    if (newestAllocationOf(device, allocations.list())?.id !== record.id) continue;
     removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, record.resource, device));
   }
   await allocations.remove(record.id);

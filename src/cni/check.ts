@@ -21,15 +21,6 @@ export async function check(
   const { node } = context;
   const name = portRecordName(request.containerId, request.interfaceName);
   const record = node.records.ports.get(name);
-  const foreign = node.records.ports.getForeign(name);
-  if (foreign !== undefined) {
-    throw new Failure({
-      code: "record-unreadable",
-      what: `the interface was recorded by another release: ${foreign.reason}`,
-      where: `container ${request.containerId}, file ${foreign.file}`,
-      fix: "let that release run again; the port is left as it made it",
-    });
-  }
   const problems =
     record === undefined || record.state !== "attached"
       ? ["it is not attached"]

@@ -17,7 +17,7 @@ function rig() {
   const allocations = new MemoryAllocations();
   const kubelet = { pods: [] as readonly PodDevices[], asked: 0, whileAsked: () => {} };
   const holders = new DeviceHolders({
-    allocations: () => allocations.listWithForeign(),
+    allocations: () => allocations.list(),
     listPods: async () => {
       kubelet.asked += 1;
       const { pods } = kubelet;

@@ -27,8 +27,8 @@ export function planAttachment(
 ): AttachmentPlan {
   const { config, records, pools } = context.node;
   const pod = `pod ${request.podNamespace}/${request.podName}`;
-  const allocation = newestAllocationOf(device, records.allocations.listWithForeign());
-  refuseUnreadable(device, allocation, pod, context);
+  const allocation = newestAllocationOf(device, records.allocations.list());
+  refuseUnreadable(device, pod, context);
   if (allocation === undefined) {
     throw new Failure({
       code: "unknown-device",
@@ -90,31 +90,14 @@ function settingsOf({ config, args }: AttachmentRequest, ofPool: PoolConfig["soc
 }
 
 /** An older allocation of the device would give an interface that never connects. */
-function refuseUnreadable(
-  device: string,
-  newest: AllocationRecord | undefined,
-  pod: string,
-  { node }: CniContext,
-): void {
-  const { allocations } = node.records;
-  const foreign = newest && allocations.getForeign(newest.id);
-  if (foreign !== undefined) {
-    throw new Failure({
-      code: "record-unreadable",
-      what: `the allocation of device ${device} was recorded by another release: ${foreign.reason}`,
-      where: `${pod}, file ${foreign.file}`,
-      fix: "let that release run again, or delete the pod so that kubelet allocates anew",
-    });
-  }
-  const unreadable = allocations.unreadable.find(
-    // Of one that says as much as its sequence the newest is known.
-    (one) => one.foreign?.glimpse === undefined && one.text.includes(`"${device}"`),
-  );
-  if (unreadable === undefined) return;
+function refuseUnreadable(device: string, pod: string, { node }: CniContext): void {
+  const { unreadable } = node.records.allocations;
+  const found = unreadable.find(({ text }) => text.includes(`"${device}"`));
+  if (found === undefined) return;
   throw new Failure({
     code: "record-unreadable",
-    what: `the record of the allocation of device ${device} cannot be read: ${unreadable.reason}`,
-    where: `${pod}, file ${unreadable.file}`,
-    fix: "delete the pod so that kubelet allocates anew, then remove the file",
+    what: `the record of the allocation of device ${device} cannot be read: ${found.reason}`,
+    where: `${pod}, file ${found.file}`,
+    fix: "delete the pod so that kubelet allocates again, then remove the file",
   });
 }

@@ -90,7 +90,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const records = await openRecords(config.recordsDirectory);
   signal.throwIfAborted();
   for (const { file, reason } of [...records.allocations.unreadable, ...records.ports.unreadable]) {
-    logger.error({ file, reason }, "a record cannot be read; it is left alone");
+    logger.error({ file, reason }, "a damaged record is set aside");
   }
   const places: AllocationPlaces = {
     root: config.root,
@@ -216,7 +216,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const holders = new DeviceHolders({
     listPods: () => podList.get(),
-    allocations: () => records.allocations.listWithForeign(),
+    allocations: () => records.allocations.list(),
   });
   const following = new AbortController();
   undo.defer(() => following.abort());

@@ -36,7 +36,7 @@ export function createAllocator(
   options: AllocatorOptions,
 ): (devices: readonly string[], signal?: AbortSignal) => Promise<AllocationAnswer> {
   const { places, allocations } = options;
-  let sequence = nextSequence(allocations.listWithForeign());
+  let sequence = nextSequence(allocations.list());
   return async (devices, signal) => {
     const { pool } = options;
     const record: AllocationRecord = {

@@ -2,8 +2,7 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 
 /** The allocation records, as the device plugin sees them. */
 export interface AllocationSource {
-  /** Those of another release too: a pod holds their devices all the same. */
-  listWithForeign(): readonly AllocationRecord[];
+  list(): readonly AllocationRecord[];
   /** Calls `listener` after each change with what the record was and what it is, until the returned function is called. */
   subscribe(
     listener: (before: AllocationRecord | undefined, after: AllocationRecord | undefined) => void,
@@ -27,7 +26,7 @@ export class DeviceUses {
   #frees = 0;
 
   constructor(allocations: AllocationSource) {
-    for (const record of allocations.listWithForeign()) this.#add(record);
+    for (const record of allocations.list()) this.#add(record);
     this.#unsubscribe = allocations.subscribe((before, after) => {
       if (before !== undefined) this.#remove(before, after === undefined);
       if (after !== undefined) this.#add(after);

@@ -125,7 +125,7 @@ async function admit(name: string, resource: string, count: number): Promise<rea
 function end(name: string): void {
   const ids = kubelet.containers({ namespace: "ns", name }).map(({ envs }) => envs.ALLOCATION);
   kubelet.removePod({ namespace: "ns", name });
-  for (const record of allocations.listWithForeign()) if (ids.includes(record.id)) allocations.remove(record);
+  for (const record of allocations.list()) if (ids.includes(record.id)) allocations.remove(record);
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {

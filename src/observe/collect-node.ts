@@ -61,7 +61,7 @@ export function collectNode(view: NodeView, news: PortNews, metrics: Metrics): v
 /** By pool. A device whose pod was replaced is in two allocations until the older one is reclaimed. */
 function devicesInUse(view: NodeView): ReadonlyMap<string, ReadonlySet<string>> {
   const inUse = new Map<string, Set<string>>();
-  for (const { pool, devices } of view.records.allocations.listWithForeign()) {
+  for (const { pool, devices } of view.records.allocations.list()) {
     const held = inUse.get(pool) ?? new Set();
     for (const device of devices) held.add(device);
     inUse.set(pool, held);

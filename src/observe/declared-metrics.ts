@@ -216,7 +216,7 @@ export const METRICS = {
   vhostuser_unreadable_records: {
     type: "gauge",
     labels: [],
-    help: "Record files that could not be read at start and were left alone.",
+    help: "Damaged records that were set aside at a start and whose files are still there.",
   },
   vhostuser_build_info: {
     type: "gauge",

@@ -27,7 +27,7 @@ export async function rebuildAllocations(
 ): Promise<void> {
   await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
   const allocations = records.allocations.list();
-  const newest = newestAllocations(records.allocations.listWithForeign());
+  const newest = newestAllocations(records.allocations.list());
   const room = new RoomForMany(clock);
   const ports = Map.groupBy(records.ports.list(), ({ allocationId }) => allocationId);
   for (const [index, record] of allocations.entries()) {

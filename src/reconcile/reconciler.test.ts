@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
 import { listAllocationDirectories } from "../allocation/directory/list.ts";
-import { writeRecord } from "../files/record-file.ts";
 
 let rig: ReconcilerRig;
 beforeEach(async () => {
@@ -48,18 +47,6 @@ describe("a pass of the reconciler", () => {
     expect(await listAllocationDirectories(rig.config.root)).toEqual([id]);
     await one.pass();
     expect(await listAllocationDirectories(rig.config.root)).toEqual([]);
-  });
-
-  it("leaves a directory of which a record of another release speaks, whatever its file is called", async () => {
-    const [id, other] = ["a".repeat(16), "b".repeat(16)];
-    for (const one of [id, other]) await mkdir(join(rig.config.root, one, "one-00000"), { recursive: true });
-    await writeRecord(join(rig.config.recordsDirectory, "allocations/one.json"), 99, { on: id });
-    rig.now = Date.now() + 3_600_000;
-    await rig.reopenRecords();
-    const one = rig.reconciler();
-    await one.pass();
-    await one.pass();
-    expect(await listAllocationDirectories(rig.config.root)).toEqual([id]);
   });
 
   it("tells which ports it could not settle, and that a pod's leavings stay, for as long as that is so", async () => {

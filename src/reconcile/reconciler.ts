@@ -219,7 +219,6 @@ export class Reconciler {
         ...switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
         // Of these nobody can say whether a guest is connected.
         ...this.#allocationsOf(silent),
-        ...this.#allocationsOfForeignPorts(),
       ]);
       this.#abandoned = await reclaim({ kubelet, connected, before: this.#abandoned, nowMs }, pass);
       await removeOrphanPorts(switchPorts, kubelet, nowMs, pass);
@@ -260,12 +259,6 @@ export class Reconciler {
       this.#options.logger.warn({ reason: why }, "kubelet's list is not acted upon");
     }
     return undefined;
-  }
-
-  /** On these stands a port of which only another release knows whether it is over. */
-  #allocationsOfForeignPorts(): readonly string[] {
-    const { allocations, ports } = this.#options.context.records;
-    return allocations.list().flatMap(({ id }) => (ports.isNamedByForeign(id) ? [id] : []));
   }
 
   #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {

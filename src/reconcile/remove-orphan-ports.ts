@@ -6,7 +6,6 @@ import type { PortOwner, PortState } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
-import { isNamedByForeign } from "../records/records.ts";
 import type { KubeletView } from "./kubelet-view.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
@@ -19,7 +18,7 @@ export interface SwitchPort {
 /**
  * Removes ports whose record, or whose allocation's record, is missing, and whose pod kubelet does not list. With
  * the pod alive the records may have been lost, and a living pod's port is not touched; nor is one with a guest
- * connected, nor one whose records are of another release. A switch that cannot hold an owner's details (VPP) does not tell the pod of a port without a record:
+ * connected. A switch that cannot hold an owner's details (VPP) does not tell the pod of a port without a record:
  * then the allocation's directory tells whether somebody uses it.
  */
 export async function removeOrphanPorts(
@@ -41,7 +40,6 @@ export async function removeOrphanPorts(
       await pass.locks.run(turn, async () => {
         const { allocations, ports } = pass.context.records;
         const name = portRecordName(containerId, interfaceName);
-        if (isForeign(port, pass)) return;
         const record = ports.get(name);
         if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
         const pod = `${podNamespace}/${podName}`;
@@ -59,19 +57,6 @@ export async function removeOrphanPorts(
       pass.logger.warn({ port: port.name, reason: describeThrown(error) }, "orphan port cannot be removed");
     }
   }
-}
-
-/**
- * A release that reads the record knows what is to become of the port. By the port's name as well: a switch that cannot
- * hold an owner's details (VPP) does not tell whose it is.
- */
-function isForeign(port: SwitchPort["port"], { context: { records } }: ReconcilePass): boolean {
-  const { containerId, interfaceName, allocationId } = port.owner;
-  return (
-    records.ports.getForeign(portRecordName(containerId, interfaceName)) !== undefined ||
-    records.allocations.getForeign(allocationId) !== undefined ||
-    isNamedByForeign(records, port.name)
-  );
 }
 
 async function mayLive(

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../config/load.ts";
-import { writeRecord } from "../files/record-file.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
@@ -133,15 +132,5 @@ describe("restoring what others removed or changed", () => {
     await restore();
     expect(failed).toHaveLength(1);
     expect(repaired).toEqual(["device-info"]);
-  });
-
-  it("does not write over the device-info of a later release's allocation", async () => {
-    const later = await allocated(2, "sockets-00001");
-    await writeRecord(join(top, "records/allocations", `${later.id}.json`), 9, later);
-    records = await openRecords(join(top, "records"));
-    await allocated(1, "sockets-00001");
-    await restore();
-    expect(repaired).toEqual(["directory"]);
-    await expect(readFile(infoFile("sockets-00001"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 });

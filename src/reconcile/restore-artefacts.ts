@@ -27,7 +27,7 @@ export async function restoreArtefacts(pass: ReconcilePass, clock: Clock): Promi
   const room = new RoomForMany(clock);
   const { allocations, ports } = pass.context.records;
   const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
-  const newest = newestAllocations(allocations.listWithForeign());
+  const newest = newestAllocations(allocations.list());
   const attached = ports.list().filter((port) => port.state === "attached" && isSettled(port));
   const byAllocation = Map.groupBy(attached, ({ allocationId }) => allocationId);
   for (const [index, record] of allocations.list().entries()) {
@@ -67,7 +67,7 @@ function restoreDeviceInfo(record: AllocationRecord, device: string, pass: Recon
   if (reason === undefined) return;
   // Meanwhile the device may have been allocated anew, or its allocation be removed.
   const { allocations } = pass.context.records;
-  if (newestAllocationOf(device, allocations.listWithForeign())?.id !== record.id) return;
+  if (newestAllocationOf(device, allocations.list())?.id !== record.id) return;
   writeDeviceInfo(file, info);
   pass.observer.repaired("device-info");
   pass.logger.warn({ ...allocationFields(record), device, file, reason }, "restored a device's device-info");

@@ -36,30 +36,10 @@ export const allocationRecordSchema = z.object({
 
 export type AllocationRecord = z.infer<typeof allocationRecordSchema>;
 
-/**
- * What every release says in the same way (docs/upgrade.md): the rest of another's record may have changed, and is left
- * out where it has. Without this much of it nobody would know that its devices are in use.
- */
-const lastingSchema = z.object({
-  ...allocationRecordSchema.pick({
-    ...{ id: true, pool: true, resource: true, devices: true, createdAt: true, sequence: true },
-  }).shape,
-  ownership: directoryOwnershipSchema.loose(),
-  dataplane: allocationRecordSchema.shape.dataplane.catch(undefined),
-  switchSockets: allocationRecordSchema.shape.switchSockets.catch(undefined),
-  socketServer: allocationRecordSchema.shape.socketServer.catch(undefined),
-});
-
 export const allocationRecordKind: RecordKind<AllocationRecord> = {
   version: 1,
-  written: 1,
-  migrations: [],
   durable: true,
   // What a later release has added stays in it, for that release to find again.
   schema: allocationRecordSchema.loose(),
   fileName: (record) => record.id,
-  recognise: (body) => {
-    const { data } = lastingSchema.safeParse(body);
-    return data && { name: data.id, glimpse: data };
-  },
 };

@@ -84,21 +84,11 @@ export function portRecordName(containerId: string, interfaceName: string): stri
   return `${containerId}@${encodeURIComponent(interfaceName)}`;
 }
 
-/** What every release says in the same way: whose it is. The rest only the release that wrote it can judge. */
-const namedSchema = portRecordSchema.pick({ containerId: true, interfaceName: true });
-
 export const portRecordKind: RecordKind<PortRecord> = {
-  version: 2,
-  // What version 2 requires, version 1 may have: the releases before this one read it.
-  written: 1,
-  migrations: [(body) => ({ settings: {}, ...body })],
+  version: 1,
   // A power cut ends every sandbox, and kubelet attaches new ones under new container ids.
   durable: false,
   // What a later release has added stays in it, for that release to find again.
   schema: portRecordSchema.loose(),
   fileName: (record) => portRecordName(record.containerId, record.interfaceName),
-  recognise: (body) => {
-    const { data } = namedSchema.safeParse(body);
-    return data && { name: portRecordName(data.containerId, data.interfaceName) };
-  },
 };

@@ -6,7 +6,7 @@ import { writeRecord } from "../files/record-file.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
-import { isNamedByForeign, newestAllocationOf, nextSequence, openRecords, type Records } from "./records.ts";
+import { newestAllocationOf, nextSequence, openRecords } from "./records.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -47,18 +47,34 @@ describe("record store", () => {
     expect(again.list()).toEqual([told, allocation("b", 2, "sockets-00002")]);
   });
 
-  it("sets a torn record aside, leaves a newer one and takes the rest", async () => {
+  it("sets a damaged record aside, uses the rest, and reports it at every start", async () => {
     const store = await RecordStore.open(directory, allocationRecordKind);
     await store.put(allocation("a", 1, "sockets-00001"));
-    await writeFile(join(directory, "torn.json"), '{"version":1,');
-    await writeRecord(join(directory, "newer.json"), 99, {});
+    await writeFile(join(directory, "odd.json"), '{"version":1,');
+    for (let start = 0; start < 2; start++) {
+      const again = await RecordStore.open(directory, allocationRecordKind);
+      expect(again.list()).toHaveLength(1);
+      expect(again.unreadable.map(({ file }) => file)).toEqual([join(directory, "odd.json.damaged")]);
+    }
+  });
+
+  it("is not opened with a record of a newer release, which stays as it is", async () => {
+    const file = join(directory, "newer.json");
+    await writeRecord(file, 99, {});
+    await expect(RecordStore.open(directory, allocationRecordKind)).rejects.toMatchObject({
+      code: "record-unreadable",
+      message: expect.stringContaining(file),
+    });
+    expect(await readdir(directory)).toEqual(["newer.json"]);
+  });
+
+  it("keeps what a later release of the same version added, also when it changes the record", async () => {
+    const one = { ...allocation("a", 1, "sockets-00001"), mood: "good" };
+    await writeRecord(join(directory, `${one.id}.json`), 1, one);
+    const store = await RecordStore.open(directory, allocationRecordKind);
+    await store.update(one.id, (now) => now && { ...now, sequence: 2 });
     const again = await RecordStore.open(directory, allocationRecordKind);
-    expect(again.list()).toHaveLength(1);
-    expect(again.unreadable.map(({ file }) => file)).toEqual([
-      join(directory, "newer.json"),
-      join(directory, "torn.json.torn"),
-    ]);
-    expect(await readdir(directory)).toContain("newer.json");
+    expect(again.get(one.id)).toEqual({ ...one, sequence: 2 });
   });
 
   it("makes changes of one record in the order in which they were asked for, each from what the one before made", async () => {
@@ -114,41 +130,6 @@ function attachment(changes: Partial<PortRecord> = {}): PortRecord {
 }
 
 describe("records of a node", () => {
-  it("have one attachment for a socket, the latest: of the others only addresses are left to give back", async () => {
-    const before = await openRecords(directory);
-    const ipam = { type: "host-local", stdin: "{}", env: {} };
-    for (const [containerId, createdAt, more] of [
-      ["old", 1, {}],
-      ["addressed", 2, { ipam }],
-      ["latest", 4, {}],
-      ["older", 3, {}],
-      ["elsewhere", 1, { switchSocketPath: "/other/vhost.sock" }],
-    ] as const) {
-      await before.ports.put(attachment({ containerId, createdAt, state: "attached", ...more }));
-    }
-    const states = ({ ports }: Records) =>
-      Object.fromEntries(ports.list().map(({ containerId, state }) => [containerId, state]));
-    const expected = { addressed: "releasing", latest: "attached", elsewhere: "attached" };
-    expect(states(await openRecords(directory))).toEqual(expected);
-    expect(states(await openRecords(directory))).toEqual(expected);
-  });
-
-  it("tell what a record of another release speaks of", async () => {
-    const before = await openRecords(directory);
-    await before.ports.put(attachment());
-    await writeRecord(join(directory, "ports", "c2@net1.json"), 99, {
-      portName: "vhuffffffffffff",
-      other: 'a "word" \\',
-      portOfTwo: "vhueeeeeeeeeeee",
-    });
-    const records = await openRecords(directory);
-    expect(isNamedByForeign(records, "vhuffffffffffff")).toBe(true);
-    expect(isNamedByForeign(records, "vhueeeeeeeeeeee")).toBe(true);
-    expect(isNamedByForeign(records, "word")).toBe(false);
-    expect(isNamedByForeign(records, "vhu0123456789ab")).toBe(false);
-    expect(isNamedByForeign(records, "vhuffff")).toBe(false);
-  });
-
   it("know after a restart of which pod an allocation is, by the records of its interfaces", async () => {
     const before = await openRecords(directory);
     await before.allocations.put(allocation("a", 1, "sockets-00001"));

@@ -1,6 +1,5 @@
-import { mkdir, readdir, readFile, rename, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { Failure, systemCode } from "../failure/failure.ts";
+import { mkdir, readdir, readFile, rename } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { DirectorySync } from "../files/directory-sync.ts";
 import { type RecordFormat, readRecord, writeRecord } from "../files/record-file.ts";
 import { removeFile, removeTemporaries } from "../files/replace-file.ts";
@@ -12,36 +11,22 @@ export interface RecordKind<Body extends object> extends RecordFormat<Body> {
   readonly durable: boolean;
   /** File name without `.json`; decides identity. */
   readonly fileName: (body: Body) => string;
-  /** What the body of another release's record tells for sure; undefined where that is nothing. */
-  readonly recognise: (body: unknown) => ForeignRecord<Body> | undefined;
 }
 
-/** A record file that could not be taken; its file is still on disk. */
-export interface UnreadableRecord<Body extends object = object> {
+/** A damaged record that was set aside. */
+export interface UnreadableRecord {
   readonly file: string;
   readonly reason: string;
   /** What it holds, as far as it could be read. */
   readonly text: string;
-  /** Whole, and of another release: what it tells of is not this one's to change or to remove. */
-  readonly foreign?: ForeignRecord<Body>;
-}
-
-/** What is known of a record of another release. */
-export interface ForeignRecord<Body extends object> {
-  /** As {@link RecordKind.fileName} gives it. */
-  readonly name: string;
-  /** What all releases say in the same way, where it does; to tell it from others, not to act upon. */
-  readonly glimpse?: Body;
 }
 
 /** Hears of a change after it was made: what the record was, and what it is. */
 export type RecordListener<Body> = (before: Body | undefined, after: Body | undefined) => void;
 
 /** Added to the name of a record file that was set aside. */
-const TORN = ".torn";
+const DAMAGED = ".damaged";
 const SUFFIX = ".json";
-/** A string in a JSON text. */
-const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 /** Reading a file is four round trips through Node's thread pool, which has four threads. */
 const READ_AT_ONCE = 16;
 
@@ -59,30 +44,25 @@ export class RecordStore<Body extends object> {
   readonly #listeners = new Set<RecordListener<Body>>();
   /** Temporary files of writes in whose middle the disk became read-only. */
   readonly #leftBehind = new Set<string>();
-  readonly #foreign: ReadonlyMap<string, UnreadableRecord<Body>>;
-  /** All strings in records of another release, as JSON has them. */
-  readonly #foreignWords: ReadonlySet<string>;
-  readonly unreadable: readonly UnreadableRecord<Body>[];
+  readonly unreadable: readonly UnreadableRecord[];
 
   private constructor(
     directory: string,
     kind: RecordKind<Body>,
     records: Map<string, Body>,
-    unreadable: readonly UnreadableRecord<Body>[],
+    unreadable: readonly UnreadableRecord[],
   ) {
     this.#directory = directory;
     this.#kind = kind;
     this.#durable = kind.durable ? new DirectorySync(directory) : undefined;
     this.#records = records;
     this.unreadable = unreadable;
-    this.#foreign = new Map(unreadable.flatMap((one) => (one.foreign ? [[one.foreign.name, one]] : [])));
-    this.#foreignWords = new Set(this.foreign.flatMap(({ text }) => text.match(QUOTED) ?? []));
   }
 
   /**
-   * Reads the directory, making it when missing. A torn record is set aside as `<name>.torn`, so that the next
-   * write of the same record does not destroy the evidence; one of another release stays where it is and as it is. One
-   * under a name that an earlier release gave it gets its present one.
+   * Reads the directory, making it when missing. A damaged record is set aside as `<name>.damaged`, so that the next
+   * write of the same record does not destroy the evidence.
+   * @throws Failure `record-unreadable` where a record is of a newer version than this release reads
    */
   static async open<Body extends object>(
     directory: string,
@@ -91,7 +71,7 @@ export class RecordStore<Body extends object> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeTemporaries(directory);
     const records = new Map<string, Body>();
-    const unreadable: UnreadableRecord<Body>[] = [];
+    const unreadable: UnreadableRecord[] = [];
     const files = (await readdir(directory)).sort();
     for (let from = 0; from < files.length; from += READ_AT_ONCE) {
       const paths = files.slice(from, from + READ_AT_ONCE).map((file) => join(directory, file));
@@ -111,26 +91,6 @@ export class RecordStore<Body extends object> {
     return [...this.#records.values()];
   }
 
-  /** The records of another release, which neither {@link get} nor {@link list} gives and which cannot be changed. */
-  get foreign(): readonly UnreadableRecord<Body>[] {
-    return [...this.#foreign.values()];
-  }
-
-  /** The record of another release that has this name. */
-  getForeign(name: string): UnreadableRecord<Body> | undefined {
-    return this.#foreign.get(name);
-  }
-
-  /** Whether a record of another release has this string in it, as a name of what it speaks of. */
-  isNamedByForeign(word: string): boolean {
-    return this.#foreignWords.has(JSON.stringify(word));
-  }
-
-  /** {@link list}, and of the records of another release what they seem to say: for who compares, not for who acts. */
-  listWithForeign(): readonly Body[] {
-    return [...this.list(), ...this.foreign.flatMap(({ foreign }) => foreign?.glimpse ?? [])];
-  }
-
   /** Calls `listener` after every change, until the returned function is called. */
   subscribe(listener: RecordListener<Body>): () => void {
     this.#listeners.add(listener);
@@ -146,15 +106,13 @@ export class RecordStore<Body extends object> {
    * Replaces a record by what `change` makes of it; undefined leaves all as it is.
    * @param change is given what all changes asked for before have made of it
    * @returns the record as it is then
-   * @throws Failure record-unreadable where it would replace one of another release
    */
   update(name: string, change: (record: Body | undefined) => Body | undefined): Promise<Body | undefined> {
     return this.#changes.run({ key: name, what: "a change" }, async () => {
       const before = this.#records.get(name);
       const body = change(before);
       if (body === undefined) return before;
-      this.#refuseForeign(name);
-      await writeRecord(this.#path(name), this.#kind.written, body, {
+      await writeRecord(this.#path(name), this.#kind.version, body, {
         durable: this.#durable,
         leftBehind: (temporary) => this.#leftBehind.add(temporary),
       });
@@ -173,27 +131,15 @@ export class RecordStore<Body extends object> {
   }
 
   /**
-   * Removes; off the disk when it resolves, gone already is fine. One of another release stays.
+   * Removes; off the disk when it resolves, gone already is fine.
    * @param when asked of the record as all changes before have made it; one of which it is not true stays
    */
   remove(name: string, when?: (record: Body) => boolean): Promise<void> {
     return this.#changes.run({ key: name, what: "a removal" }, async () => {
       const record = this.#records.get(name);
       if (when !== undefined && (record === undefined || !when(record))) return;
-      if (this.#foreign.has(name)) return;
       await removeFile(this.#path(name), this.#durable);
       this.#set(name, undefined);
-    });
-  }
-
-  #refuseForeign(name: string): void {
-    const there = this.#foreign.get(name);
-    if (there === undefined) return;
-    throw new Failure({
-      code: "record-unreadable",
-      what: `a record of another release is there: ${there.reason}`,
-      where: there.file,
-      fix: "let the release run again that wrote it; docs/upgrade.md says more",
     });
   }
 
@@ -217,57 +163,23 @@ export class RecordStore<Body extends object> {
   }
 }
 
-/** What one file of a store's directory turned out to be; neither where it is none of ours. */
+/** What one file of a store's directory holds; nothing where it is not a record. */
 interface FoundFile<Body extends object> {
   readonly record?: Body;
-  readonly unreadable?: UnreadableRecord<Body>;
+  readonly unreadable?: UnreadableRecord;
 }
 
 async function readOne<Body extends object>(path: string, kind: RecordKind<Body>): Promise<FoundFile<Body>> {
   const file = basename(path);
-  if (file.endsWith(TORN)) {
-    const whole = await readRecord(path, kind);
-    // The first releases set those aside, too, that were whole and said what they did not know.
-    if (whole.kind === "good") return settleName(path, whole.body, kind);
-    return { unreadable: await unreadableRecord(path, "it was torn at an earlier start") };
-  }
+  if (file.endsWith(DAMAGED)) return unreadable(path, "it was damaged at an earlier start");
   if (file.startsWith(".") || !file.endsWith(SUFFIX)) return {};
   const read = await readRecord(path, kind);
-  switch (read.kind) {
-    case "good":
-      return settleName(path, read.body, kind);
-    case "missing":
-      return {};
-    case "foreign": {
-      const foreign = kind.recognise(read.body) ?? { name: file.slice(0, -SUFFIX.length) };
-      return { unreadable: { ...(await unreadableRecord(path, read.reason)), foreign } };
-    }
-    case "torn":
-      await rename(path, `${path}${TORN}`);
-      return { unreadable: await unreadableRecord(`${path}${TORN}`, read.reason) };
-  }
+  if (read.kind === "missing") return {};
+  if (read.kind === "good") return { record: read.body };
+  await rename(path, `${path}${DAMAGED}`);
+  return unreadable(`${path}${DAMAGED}`, read.reason);
 }
 
-/** Under the name of an earlier release a record would not be found by who removes it, and come back at every start. */
-async function settleName<Body extends object>(
-  path: string,
-  record: Body,
-  kind: RecordKind<Body>,
-): Promise<FoundFile<Body>> {
-  const settled = join(dirname(path), `${kind.fileName(record)}${SUFFIX}`);
-  if (settled === path) return { record };
-  if (await stat(settled).then(() => true, isMissing)) {
-    return { unreadable: await unreadableRecord(path, `${basename(settled)} has its record`) };
-  }
-  await rename(path, settled);
-  return { record };
-}
-
-function isMissing(error: unknown): false {
-  if (systemCode(error) !== "ENOENT") throw error;
-  return false;
-}
-
-async function unreadableRecord(file: string, reason: string): Promise<UnreadableRecord<never>> {
-  return { file, reason, text: await readFile(file, "latin1") };
+async function unreadable(file: string, reason: string): Promise<FoundFile<never>> {
+  return { unreadable: { file, reason, text: await readFile(file, "latin1") } };
 }

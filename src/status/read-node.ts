@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { listAllocationDirectories } from "../allocation/directory/list.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
-import { isNamedByForeign } from "../records/records.ts";
 import { describeInterface } from "./describe-interface.ts";
 import { lookAtAllocation } from "./look-at-places.ts";
 import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
@@ -44,7 +43,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
   });
   // Before and after the switches: what was made meanwhile has its record by now, what went had it then.
   const after = namesOf(source);
-  const isNamed = (name: string) => before.has(name) || after.has(name) || isNamedByForeign(records, name);
+  const isNamed = (name: string) => before.has(name) || after.has(name);
   const ports = [...switches.values()].flatMap((one) => [...(one.ports?.values() ?? [])]);
   const unnamed = directories.filter((id) => !isNamed(id));
   const { socketsMended, hoardsEmptied } = view.guard();

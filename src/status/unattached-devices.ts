@@ -19,7 +19,7 @@ export function unattachedDevices(
   { ports, allocations }: Records,
   pods: readonly PodDevices[],
 ): readonly UnattachedDevice[] {
-  const newest = newestAllocations(allocations.listWithForeign());
+  const newest = newestAllocations(allocations.list());
   const withInterface = new Set(ports.list().map(({ allocationId }) => allocationId));
   return pods.flatMap(({ podNamespace: namespace, podName: name, containers }) =>
     containers

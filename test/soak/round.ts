@@ -9,7 +9,7 @@ import type { Site } from "./site.ts";
 import type { SoakGuest } from "./soak-guest.ts";
 import type { SoakWorld } from "./soak-world.ts";
 import { SWITCH_DISTURBANCES } from "./switch-disturbances.ts";
-import { ageRecord, tearRecord } from "./torn-record.ts";
+import { tearRecord } from "./torn-record.ts";
 
 /** What a round did and found, in words for its line. */
 export interface RoundReport {
@@ -87,9 +87,8 @@ async function checkGuests(guests: readonly SoakGuest[]): Promise<void> {
 async function damageRecords(world: SoakWorld, dice: Dice, steps: string[]): Promise<void> {
   const { sites, shared } = world;
   const [site] = sites;
-  const fate = dice.below(10);
-  if (site === undefined || fate < 4) return;
-  const done = fate < 8 ? await tearRecord(site, shared, dice) : await ageRecord(site, dice);
+  if (site === undefined || dice.below(10) < 4) return;
+  const done = await tearRecord(site, shared, dice);
   if (done === undefined) return;
   steps.push(`${site.node.name}: ${done}`);
   await agreeAll(world);

@@ -1,10 +1,8 @@
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { writeRecord } from "../../src/files/record-file.ts";
 import { differences } from "../churn/compare.ts";
 import type { Dice } from "../churn/dice.ts";
-import type { LivingPod } from "../churn/living-pod.ts";
 import type { SharedSwitch } from "../churn/shared-switch.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { Site } from "./site.ts";
@@ -16,7 +14,6 @@ const DAMAGES: readonly [readonly [string, Damage], ...(readonly [string, Damage
   ["truncated", (text, dice) => text.slice(0, dice.below(text.length))],
   ["bit-flipped", flipBit],
   ["of version 0", (text) => withVersion(text, 0)],
-  ["of a newer release", (text) => withVersion(text, 99)],
 ];
 /** Some looks of the reconciler, in which it could do something wrong. */
 const WATCHED_MS = 3_000;
@@ -52,37 +49,16 @@ export async function tearRecord(site: Site, shared: SharedSwitch, dice: Dice): 
     },
   );
   await node.killDaemon();
-  await rm(`${file}.torn`, { force: true });
+  await rm(`${file}.damaged`, { force: true });
   await writeFile(`${file}.copy`, whole, { mode: 0o600 });
   await rename(`${file}.copy`, file);
   await node.startDaemon();
   return `${basename(join(file, ".."))} record ${what}`;
 }
 
-/**
- * A record as the first release wrote it takes the place of one of today, of a pod on a network that asks for nothing:
- * all must go on as if nothing had happened.
- */
-export async function ageRecord(site: Site, dice: Dice): Promise<string | undefined> {
-  const { node } = site;
-  const isPlain = ({ interfaces }: LivingPod) => interfaces.every(({ network }) => network.name === "plain");
-  const file = await anyRecord(site, dice, isPlain);
-  if (file === undefined) return undefined;
-  await node.killDaemon();
-  const { body } = JSON.parse(await readFile(file, "utf8")) as { body: Record<string, unknown> };
-  const { dataplane: _, switchSockets: __, socketServer: ___, settings: ____, ...old } = body;
-  await writeRecord(file, 1, old);
-  await node.startDaemon();
-  return `${basename(join(file, ".."))} record of the first release`;
-}
-
 /** Of an allocation or an attachment of a pod that lives. */
-async function anyRecord(
-  { node, churn }: Site,
-  dice: Dice,
-  isWanted: (pod: LivingPod) => boolean = () => true,
-): Promise<string | undefined> {
-  const pods = [...churn.pods, ...churn.residents].filter(isWanted);
+async function anyRecord({ node, churn }: Site, dice: Dice): Promise<string | undefined> {
+  const pods = [...churn.pods, ...churn.residents];
   const ids = pods.map(({ hostPath }) => basename(hostPath));
   const containers = pods.map(({ sandbox }) => sandbox.containerId);
   const files = await Promise.all(

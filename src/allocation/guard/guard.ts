@@ -28,11 +28,6 @@ export interface DirectoryGuardOptions {
    * A pod's root may make others beside them.
    */
   readonly namesOf?: (allocationId: string) => readonly string[] | undefined;
-  /**
-   * Whether an allocation is another release's, which may have put into its directory what nobody here knows: the
-   * directory itself is not emptied then. Those in it, which are the pod's, are looked after as always.
-   */
-  readonly isForeign?: (allocationId: string) => boolean;
   /** How long a directory is locked the first time; default 5 s. */
   readonly firstLockMs?: number;
   /** The root's inodes, may throw; default statfs(2). */
@@ -221,7 +216,7 @@ export class DirectoryGuard {
       );
     };
     let children = list();
-    if (children.isHoard && this.#options.isForeign?.(place.path) !== true) {
+    if (children.isHoard) {
       await this.#clear(place, directory, oursAmong(names, place.children));
       children = list();
     }

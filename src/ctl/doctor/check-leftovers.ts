@@ -29,9 +29,7 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
     [...dataplanes].map(async ([dataplane, pool]) => ({ pool, ports: await list(dataplane, signal) })),
   );
   // Last: a record is written before its port is made.
-  const { allocations, ports, foreign } = await readRecords(config.recordsDirectory);
-  const others = JSON.stringify(foreign.map(({ body }) => body));
-  const isOthers = (name: string) => others.includes(JSON.stringify(name));
+  const { allocations, ports } = await readRecords(config.recordsDirectory);
   const asked = new Set(ports.map(({ portName }) => portName));
   const allocated = new Set(allocations.map(({ id }) => id));
   return [
@@ -39,7 +37,7 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
       own === undefined
         ? [skipped(`ports of pool ${pool}: its switch does not answer`)]
         : own
-            .filter(({ name }) => !asked.has(name) && !isOthers(name))
+            .filter(({ name }) => !asked.has(name))
             .map(({ name, bridge, owner }) =>
               problem(
                 `port ${name} on bridge ${bridge} (pod ${owner.podNamespace}/${owner.podName}) has no record`,
@@ -48,7 +46,7 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
             ),
     ),
     ...directories
-      .filter((id) => !allocated.has(id) && !isOthers(id))
+      .filter((id) => !allocated.has(id))
       .map((id) => problem(`directory ${config.root}/${id} has no record`, CURE)),
     ...allocations
       .filter(({ id }) => !directories.includes(id))

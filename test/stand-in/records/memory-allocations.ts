@@ -14,7 +14,7 @@ export class MemoryAllocations implements AllocationSource {
   readonly #listeners = new Set<Listener>();
   #sequence = 0;
 
-  listWithForeign(): readonly AllocationRecord[] {
+  list(): readonly AllocationRecord[] {
     return [...this.#records.values()];
   }
 
