@@ -25,7 +25,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "directory-unsafe": 108,
   "invalid-config": 109,
   "record-unreadable": 110,
-  "dataplane-unfit": 111,
+  "dataplane-misconfigured": 111,
   "ipam-interrupted": 11,
   "ipam-failed": 112,
   "ipam-missing": 113,

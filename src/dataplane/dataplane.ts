@@ -32,7 +32,7 @@ export interface Dataplane {
    * Makes the port, adopts it when it is ours already, repairs what differs, and waits until the switch has
    * applied it. On failure nothing that this call made is left, as far as the switch can be reached; a port that
    * was there before stays, because a VM may be using it.
-   * @throws Failure bridge-missing, vrf-missing, dataplane-unfit, port-conflict, port-failed, dataplane-unavailable,
+   * @throws Failure bridge-missing, vrf-missing, dataplane-misconfigured, port-conflict, port-failed, dataplane-unavailable,
    *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request,
    *   invalid-network-config (settings that the switch would not honour), setting-unsupported (a setting that this
    *   kind of switch does not have): both before anything is changed. Where a switch is not fit any more for a setting
@@ -88,7 +88,7 @@ export interface Dataplane {
    * while {@link watchLinks} runs.
    * @returns false where nothing was sent: the port is not ours or gone, its guest is not there, or this kind of
    *   switch cannot
-   * @throws Failure dataplane-unavailable, dataplane-timeout, dataplane-unfit, dataplane-protocol
+   * @throws Failure dataplane-unavailable, dataplane-timeout, dataplane-misconfigured, dataplane-protocol
    */
   announce(
     port: { readonly name: string; readonly bridge: string },

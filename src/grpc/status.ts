@@ -11,7 +11,7 @@ const STATUS: Partial<Record<FailureCode, status>> = {
   "unknown-device": status.NOT_FOUND,
   "kubelet-unavailable": status.UNAVAILABLE,
   "dataplane-unavailable": status.UNAVAILABLE,
-  "dataplane-unfit": status.FAILED_PRECONDITION,
+  "dataplane-misconfigured": status.FAILED_PRECONDITION,
   "path-too-long": status.FAILED_PRECONDITION,
   "directory-unsafe": status.FAILED_PRECONDITION,
 };

@@ -256,7 +256,7 @@ describe("a port in OVS-DPDK", () => {
       const failure = await failureOf(
         dataplane.ensurePort(portRequest(rig, { bridge: "br-kernel" }), soon()),
       );
-      expect(failure.code).toBe("dataplane-unfit");
+      expect(failure.code).toBe("dataplane-misconfigured");
       expect(failure.fix).toContain("set Bridge br-kernel datapath_type=netdev");
     } finally {
       await rig.ovs.vsctl("del-br", "br-kernel");

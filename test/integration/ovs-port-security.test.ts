@@ -418,7 +418,7 @@ describe("port security in OVS-DPDK", () => {
     await rig.ovs.vsctl("set", "Bridge", "br-b", "protocols=OpenFlow10,OpenFlow15");
     const tooOld = await failureOf(security.ensure("br-b", guest, soon()));
     expect([tooOld.code, tooOld.what]).toEqual([
-      "dataplane-unfit",
+      "dataplane-misconfigured",
       "the bridge speaks OpenFlow 1.0, 1.5 only; 1.3 or 1.4 is needed",
     ]);
     await rig.ovs.vsctl("clear", "Bridge", "br-b", "protocols");

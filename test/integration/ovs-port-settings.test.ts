@@ -205,7 +205,7 @@ describe("settings of a port in OVS-DPDK", () => {
         expect.stringContaining("looks at one VLAN tag only"),
       ]);
       const failure = await failureOf(ensure(tunnel));
-      expect(failure.code).toBe("dataplane-unfit");
+      expect(failure.code).toBe("dataplane-misconfigured");
       expect(failure.fix).toBe("ovs-vsctl set Open_vSwitch . other_config:vlan-limit=2");
       expect(await rig.portNames()).toEqual(["vhu-earlier"]);
     } finally {
@@ -214,13 +214,16 @@ describe("settings of a port in OVS-DPDK", () => {
     await rig.ovs.vsctl("remove", "Open_vSwitch", ".", "other_config", "pmd-rxq-isolate");
     try {
       const all = await failureOf(ensure({ receiveQueueCores: [[0, 1]] }));
-      expect(all).toMatchObject({ code: "dataplane-unfit", fix: expect.stringContaining("fewer cores") });
+      expect(all).toMatchObject({
+        code: "dataplane-misconfigured",
+        fix: expect.stringContaining("fewer cores"),
+      });
     } finally {
       await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-rxq-isolate=false");
     }
     const unpolled = await failureOf(ensure({ receiveQueueCores: [[0, 0]] }));
     expect(unpolled).toMatchObject({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       where: expect.stringContaining("pmd-cpu-mask"),
     });
   });
@@ -232,7 +235,7 @@ describe("settings of a port in OVS-DPDK", () => {
     try {
       await rig.ovs.vsctl("set", "Port", name, "tag=6");
       expect((await failureOf(ensure(asked))).what).toContain("asks for core 1 to poll its queue 0");
-      expect((await failureOf(ensure(asked))).code).toBe("dataplane-unfit");
+      expect((await failureOf(ensure(asked))).code).toBe("dataplane-misconfigured");
       expect([await portColumns("tag"), await interfaceColumns("other_config")]).toEqual([["5"], ["{}"]]);
     } finally {
       await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x2");
@@ -247,7 +250,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await column("Bridge", "br-new", "external_ids")).toBe("{owner=kube-vhostuser}");
     await rig.ovs.vsctl("--no-wait", "add-br", "br-kernel");
     const failure = await failureOf(ensure({ createBridge: true }, { bridge: "br-kernel" }));
-    expect(failure.code).toBe("dataplane-unfit");
+    expect(failure.code).toBe("dataplane-misconfigured");
     await rig.makeForeignPort("taken", "/nowhere");
     expect((await failureOf(ensure({ createBridge: true }, { bridge: "taken" }))).code).toBe("port-conflict");
   });

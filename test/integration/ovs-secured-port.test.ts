@@ -143,7 +143,7 @@ describe("a port of OVS-DPDK with port security", () => {
 
   it("is refused, and nothing made, by a bridge that does not speak our OpenFlow; others do not notice", async () => {
     await rig.ovs.vsctl("set", "Bridge", "br-a", "protocols=OpenFlow10");
-    const tooOld = { code: "dataplane-unfit", where: "Bridge.protocols" };
+    const tooOld = { code: "dataplane-misconfigured", where: "Bridge.protocols" };
     expect(await failureOf(dataplane.ensurePort(request(), soon()))).toMatchObject(tooOld);
     expect(await dataplane.listPorts(soon())).toEqual([]);
     const plain = request({}, { name: other });

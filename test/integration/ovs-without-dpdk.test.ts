@@ -26,7 +26,7 @@ describe("a switch that runs without DPDK", () => {
 
   it("is refused, and the failure says which setting is missing", async () => {
     const failure = await failureOf(dataplane.ensurePort(request(), soon()));
-    expect(failure.code).toBe("dataplane-unfit");
+    expect(failure.code).toBe("dataplane-misconfigured");
     expect(failure.message).toContain("other_config:dpdk-init=true");
     const readiness = await dataplane.probe("br-a", soon());
     expect(readiness).toMatchObject({ ready: false, reason: expect.stringContaining("without DPDK") });

@@ -186,7 +186,7 @@ describe(`a dataplane on ${vppName}`, () => {
       expect((await dataplane.listPorts(soon()))[0]?.bridge).toBe("twin");
       for (const name of ["twin", "mute"]) {
         const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { bridge: name }), soon()));
-        expect(failure.code).toBe("dataplane-unfit");
+        expect(failure.code).toBe("dataplane-misconfigured");
         expect(await dataplane.probe(name, soon())).toMatchObject({ ready: false });
       }
     } finally {

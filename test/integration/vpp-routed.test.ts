@@ -218,7 +218,10 @@ describe(`routed ports of ${vppName}`, () => {
     });
     const before = await rig.belongings();
     const failure = await failureOf(dataplane.ensurePort(asked({ vrf: 0 }), soon()));
-    expect([failure.code, failure.message]).toEqual(["dataplane-unfit", expect.stringContaining("10.9.0.1")]);
+    expect([failure.code, failure.message]).toEqual([
+      "dataplane-misconfigured",
+      expect.stringContaining("10.9.0.1"),
+    ]);
     expect(await rig.portNames()).toEqual([]);
     expect(await rig.belongings()).toEqual(before);
   });

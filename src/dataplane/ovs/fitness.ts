@@ -25,7 +25,7 @@ export function whyUnfit(
   }
   if (bridge !== undefined && bridge.datapath_type !== "netdev") {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `bridge ${JSON.stringify(name)} has datapath_type ${JSON.stringify(bridge.datapath_type)}, vhost-user needs "netdev"`,
       where: `Bridge ${name}, column datapath_type`,
       fix: `${VSCTL} set Bridge ${name} datapath_type=netdev`,
@@ -33,7 +33,7 @@ export function whyUnfit(
   }
   if (!view.switch.dpdk_initialized) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: "ovs-vswitchd runs without DPDK",
       where: "Open_vSwitch.dpdk_initialized is false",
       fix: `${VSCTL} set Open_vSwitch . other_config:dpdk-init=true, reserve hugepages, restart ovs-vswitchd and read its log`,
@@ -41,7 +41,7 @@ export function whyUnfit(
   }
   if (!view.switch.iface_types.includes(VHOST_CLIENT)) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `this ovs-vswitchd has no interface type ${VHOST_CLIENT}`,
       where: "Open_vSwitch.iface_types",
       fix: "install a build of Open vSwitch with DPDK and its vhost library",

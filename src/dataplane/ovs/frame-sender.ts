@@ -27,7 +27,7 @@ export class FrameSender {
 
   /**
    * Has the bridge forward frames as if they had come in by this port.
-   * @throws Failure path-too-long, dataplane-unavailable, dataplane-timeout, dataplane-unfit, dataplane-protocol
+   * @throws Failure path-too-long, dataplane-unavailable, dataplane-timeout, dataplane-misconfigured, dataplane-protocol
    */
   async send(
     bridge: string,

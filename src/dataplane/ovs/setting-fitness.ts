@@ -14,7 +14,7 @@ export function whySettingUnfit(
   const limit = config.get("vlan-limit") ?? "1";
   if (settings.vlan?.mode === "dot1q-tunnel" && limit === "1") {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `port ${name} is to be a dot1q-tunnel, and the switch looks at one VLAN tag only`,
       where: "Open_vSwitch.other_config:vlan-limit",
       fix: "ovs-vsctl set Open_vSwitch . other_config:vlan-limit=2",
@@ -22,7 +22,7 @@ export function whySettingUnfit(
   }
   if (settings.socketServer === "switch" && !iface_types.includes(VHOST_SERVER)) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `port ${name} is to have its socket made by the switch, and this ovs-vswitchd has no interface type ${VHOST_SERVER}`,
       where: "Open_vSwitch.iface_types",
       fix: "let the guest's side make the socket",
@@ -58,7 +58,7 @@ function whyCoresUnfit(
   const idle = pairs.find(([, core]) => ((polling >> BigInt(core)) & 1n) === 0n);
   if (idle !== undefined) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `port ${name} asks for core ${idle[1]} to poll its queue ${idle[0]}, and the switch polls with no such core`,
       where,
       fix: "change the cores in the network configuration, or add the core to pmd-cpu-mask",
@@ -67,7 +67,7 @@ function whyCoresUnfit(
   const asked = pairs.reduce((cores, [, core]) => cores | (1n << BigInt(core)), 0n);
   if (asked !== polling || keepsCoresShared(config)) return undefined;
   return new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: `port ${name} asks for all cores that the switch polls with, and a core with such a queue polls no queue that did not ask for it: other ports would go silent`,
     where,
     fix: "ask for fewer cores, or ovs-vsctl set Open_vSwitch . other_config:pmd-rxq-assign=group other_config:pmd-rxq-isolate=false",

@@ -64,7 +64,7 @@ function onlyRow(rows: readonly SwitchRow[]): SwitchRow {
   const [row] = rows;
   if (row !== undefined) return row;
   throw new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: "the switch's database is empty",
     where: "table Open_vSwitch",
     fix: "start ovs-vswitchd, or run ovs-vsctl init",

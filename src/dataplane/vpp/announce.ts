@@ -51,7 +51,7 @@ export class GuestAnnouncer {
       if (!(thrown instanceof Failure)) throw thrown;
       // Refused for the interface, which went meanwhile.
       if (thrown.code === "port-failed" && (await read()) === undefined) return false;
-      if (thrown.code !== "dataplane-unfit") throw thrown;
+      if (thrown.code !== "dataplane-misconfigured") throw thrown;
       this.#unfit.add(connection);
       logger.warn(
         { reason: describeThrown(thrown) },

@@ -26,14 +26,14 @@ export function findBridge(view: Pick<View, "bridges">, name: string): BridgeDom
   const where = `bridge domain ${bridge.bd_id}`;
   if (other !== undefined) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `bridge domains ${found.map(({ bd_id }) => bd_id).join(" and ")} both have the tag ${JSON.stringify(name)}`,
       fix: "name the bridge by its number",
     });
   }
   if (bridge.forward && bridge.flood && bridge.uu_flood) return bridge;
   return new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: `bridge domain ${JSON.stringify(name)} does not forward or does not flood`,
     where,
     fix: `vppctl set bridge-domain forward ${bridge.bd_id}; set bridge-domain flood ${bridge.bd_id}; set bridge-domain uu-flood ${bridge.bd_id}`,

@@ -235,7 +235,7 @@ function requirePolicers(connection: VppConnection, { name, settings }: PortRequ
   const limited = settings.fromGuest !== undefined || settings.toGuest !== undefined;
   if (!limited || connection.knows(addPolicer)) return;
   throw new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: "this VPP has no policers, which the network's limits need",
     where: `port ${name}`,
     fix: "enable policer_plugin.so in VPP's startup.conf",

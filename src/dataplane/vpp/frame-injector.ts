@@ -34,7 +34,7 @@ export class FrameInjector {
 
   /**
    * @param name VPP's name of the interface
-   * @throws Failure dataplane-unfit where this VPP has no packet generator, port-failed where that refuses,
+   * @throws Failure dataplane-misconfigured where this VPP has no packet generator, port-failed where that refuses,
    *   dataplane-unavailable, dataplane-timeout
    */
   async inject(
@@ -114,7 +114,11 @@ async function execute(connection: VppConnection, cmd: string, signal: AbortSign
   const said = reply.trim().split("\n")[0] ?? "";
   const where = cmd.split(" ").slice(0, 3).join(" ");
   if (UNKNOWN.test(said)) {
-    throw new Failure({ code: "dataplane-unfit", what: `VPP has no packet generator: ${said}`, where });
+    throw new Failure({
+      code: "dataplane-misconfigured",
+      what: `VPP has no packet generator: ${said}`,
+      where,
+    });
   }
   throw new Failure({ code: "port-failed", what: `VPP's packet generator refused: ${said}`, where });
 }

@@ -73,7 +73,7 @@ export async function readGateways(
 /**
  * The index of a loopback that holds all gateways of a routing: one of ours that has some of them already, else a new
  * one. Only in the turn of {@link VppContext.gateways}.
- * @throws Failure dataplane-unfit where the addresses cannot be had together
+ * @throws Failure dataplane-misconfigured where the addresses cannot be had together
  */
 export async function ensureGateway(
   connection: VppConnection,
@@ -91,7 +91,7 @@ export async function ensureGateway(
   const texts = routing.gateways.map(printAddress).join(" and ");
   if (other !== undefined) {
     throw new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: `gateways ${texts} are in use in VRF ${vrf} by ports of two networks that have only one of them each`,
       where: `port ${port}`,
       fix: "give networks of one VRF the same pair of gateways, or VRFs of their own",
@@ -172,7 +172,7 @@ async function giveAddress(
   const where = `port ${port}, gateway ${printAddress(address)}`;
   if (!ADDRESS_TAKEN.includes(retval)) return requireDone(retval, where);
   throw new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: `gateway ${printAddress(address)} is in a network that another interface of VRF ${vrf} has an address of`,
     where: `port ${port}`,
     fix: "give the network a VRF of its own, or IPAM a range that nothing else has (vppctl show interface address)",

@@ -41,7 +41,7 @@ export interface RoutedPort {
  * Makes a port's routing as asked where it differs: its table, the loopback whose addresses it uses, and for each
  * address of the guest a route to it by this interface and its MAC.
  * @returns false where the interface was not that port any more when its turn came; then nothing is done
- * @throws Failure port-conflict where an address is somebody else's already, dataplane-unfit
+ * @throws Failure port-conflict where an address is somebody else's already, dataplane-misconfigured
  */
 export async function routePort(
   context: VppContext,

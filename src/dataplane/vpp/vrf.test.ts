@@ -37,7 +37,7 @@ it("networks make tables up to a limit, which those of others do not count to", 
   for (let vrf = 1001; vrf < 1000 + MAX_TABLES; vrf += 1) await make(vrf, true, tableName(vrf));
   await need(7);
   await need(7);
-  await expect(need(8)).rejects.toMatchObject({ code: "dataplane-unfit", fix: /ip6 table add 8/ });
+  await expect(need(8)).rejects.toMatchObject({ code: "dataplane-misconfigured", fix: /ip6 table add 8/ });
   const made = (await tables()).filter(({ name }) => name === tableName(7));
   expect(made.map(({ table_id, is_ip6 }) => [table_id, is_ip6])).toEqual([
     [7, false],

@@ -15,7 +15,7 @@ const MADE = "kvu1:";
 
 /**
  * Sees to it that the table is there for both address families, and makes it where the network asks for that.
- * @throws Failure vrf-missing, dataplane-unfit where networks have made too many
+ * @throws Failure vrf-missing, dataplane-misconfigured where networks have made too many
  */
 export async function requireVrf(
   connection: VppConnection,
@@ -75,7 +75,7 @@ function whyMissing(tables: readonly Table[], vrf: number): Failure | undefined 
 
 function tooMany(vrf: number, port: string): Failure {
   return new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: `VPP has ${MAX_TABLES} tables that networks with createVrf made, and gets none for VRF ${vrf}`,
     where: `port ${port}`,
     fix: `make it in the file that VPP's startup.conf executes (ip table add ${vrf}; ip6 table add ${vrf}); the tables of networks that are gone go with a restart of VPP`,

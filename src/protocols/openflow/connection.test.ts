@@ -178,7 +178,7 @@ describe("a connection to a bridge", () => {
       "dataplane-timeout",
     );
     greeting = encodeMessage(1, MESSAGE.hello, 9, Buffer.alloc(0));
-    expect((await failureOf(connectOpenflow({ path }, soon()))).code).toBe("dataplane-unfit");
+    expect((await failureOf(connectOpenflow({ path }, soon()))).code).toBe("dataplane-misconfigured");
   });
 
   it("ends, with a Failure, on whatever bytes a switch may send", async () => {

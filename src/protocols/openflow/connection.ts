@@ -43,7 +43,7 @@ export interface OpenflowConnection {
 
 /**
  * Connects to a bridge and agrees on a version.
- * @throws Failure dataplane-unavailable where nobody answers, dataplane-unfit where there is no common version,
+ * @throws Failure dataplane-unavailable where nobody answers, dataplane-misconfigured where there is no common version,
  *   dataplane-timeout when the signal fires, dataplane-protocol
  */
 export async function connectOpenflow(

@@ -87,7 +87,7 @@ describe("what a switch answers", () => {
 
   it("names what the switch refused", () => {
     expect(readError(Buffer.from("00040006", "hex")).message).toContain("bad match, code 6");
-    expect(readError(Buffer.from("00050001", "hex")).code).toBe("dataplane-unfit");
+    expect(readError(Buffer.from("00050001", "hex")).code).toBe("dataplane-misconfigured");
     expect(readError(Buffer.from("0000000068656c6c", "hex")).message).toContain(
       'hello failed, code 0: "hell"',
     );

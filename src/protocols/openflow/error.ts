@@ -20,7 +20,7 @@ const TABLE_FULL = 1;
 
 /**
  * An error message of the switch as a failure: what we asked for is the switch's to refuse, so it is
- * dataplane-protocol, but for what an admin can change (dataplane-unfit).
+ * dataplane-protocol, but for what an admin can change (dataplane-misconfigured).
  */
 export function readError(body: Buffer): Failure {
   const reader = new ByteReader(body, "error");
@@ -28,7 +28,7 @@ export function readError(body: Buffer): Failure {
   const code = reader.u16();
   if (type === FLOW_MOD_FAILED && code === TABLE_FULL) {
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what: "the bridge's flow table is full",
       where: "table 0",
       fix: "raise or remove flow_limit of the bridge's Flow_Table",
@@ -37,7 +37,7 @@ export function readError(body: Buffer): Failure {
   const words =
     type === HELLO_FAILED ? `: ${JSON.stringify(reader.take(reader.left).toString("latin1"))}` : "";
   return new Failure({
-    code: type === HELLO_FAILED ? "dataplane-unfit" : "dataplane-protocol",
+    code: type === HELLO_FAILED ? "dataplane-misconfigured" : "dataplane-protocol",
     what: `the switch refused an OpenFlow request: ${TYPES[type] ?? `error type ${type}`}, code ${code}${words}`,
     fix: "read the log of ovs-vswitchd",
   });

@@ -28,7 +28,7 @@ export function encodeHello(): Buffer {
 
 /**
  * The newest version that both sides speak, by the switch's hello: its bitmap, else all up to the one in its header.
- * @throws Failure dataplane-unfit where there is none, dataplane-protocol
+ * @throws Failure dataplane-misconfigured where there is none, dataplane-protocol
  */
 export function negotiate(hello: Message): Version {
   if (hello.type !== MESSAGE.hello) throw protocolFailure(`it began with a message of type ${hello.type}`);
@@ -36,7 +36,7 @@ export function negotiate(hello: Message): Version {
   const version = SPOKEN.find((spoken) => offered.includes(spoken));
   if (version !== undefined) return version;
   throw new Failure({
-    code: "dataplane-unfit",
+    code: "dataplane-misconfigured",
     what: `the bridge speaks OpenFlow ${offered.map((number) => NAMES[number] ?? `0x${number.toString(16)}`).join(", ")} only; 1.3 or 1.4 is needed`,
     where: "Bridge.protocols",
     fix: "allow it: ovs-vsctl add bridge BRIDGE protocols OpenFlow14",

@@ -145,11 +145,11 @@ describe("a connection to VPP", () => {
       failureOf(connection.request(addPolicer, NO_POLICER, soon())),
     ]);
     expect(other).toMatchObject({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       message: expect.stringMatching(/01234567.*c919bde1/),
     });
     expect(missing).toMatchObject({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       message: expect.stringContaining("policer_add_del"),
     });
     expect((await connection.request(controlPing, {}, soon())).retval).toBe(0);

@@ -30,7 +30,7 @@ export interface VppConnection {
   /**
    * Asks for one thing. A negative `retval` is an answer, not an error.
    * @throws Failure dataplane-unavailable when the connection is lost before the answer (what the request did is
-   *   unknown then), dataplane-timeout when the signal fires, dataplane-unfit where this VPP lacks the message,
+   *   unknown then), dataplane-timeout when the signal fires, dataplane-misconfigured where this VPP lacks the message,
    *   invalid-request for a value that does not fit, dataplane-protocol
    */
   request<Ask extends Layout, Answer extends Layout>(

@@ -28,7 +28,7 @@ describe("the messages that a VPP says it has", () => {
     expect(table("make_cccccccc").find(make)).toBeUndefined();
     expect(() => table("make_cccccccc").resolve(make)).toThrow(
       expect.objectContaining({
-        code: "dataplane-unfit",
+        code: "dataplane-misconfigured",
         message: expect.stringMatching(/no API message make_v2 .*aaaaaaaa/),
       }),
     );

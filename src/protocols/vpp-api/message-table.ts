@@ -32,7 +32,7 @@ export class MessageTable {
 
   /**
    * The same, where the call is needed.
-   * @throws Failure dataplane-unfit that names the message, and both checksums where they differ
+   * @throws Failure dataplane-misconfigured that names the message, and both checksums where they differ
    */
   resolve(call: Call<Layout, Layout>): Resolved {
     const found = this.find(call);
@@ -54,7 +54,7 @@ export class MessageTable {
     const pattern = new RegExp(`^${missing.name}_([0-9a-f]{8})$`);
     const other = [...this.#ids.keys()].map((name) => pattern.exec(name)?.[1]).find(Boolean);
     return new Failure({
-      code: "dataplane-unfit",
+      code: "dataplane-misconfigured",
       what:
         other === undefined
           ? `this VPP has no API message ${missing.name} (checksum ${missing.crc})`

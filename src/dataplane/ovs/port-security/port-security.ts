@@ -46,7 +46,7 @@ export class PortSecurity {
 
   /**
    * Installs the flows of a port that the bridge has, and keeps them from then on; true when anything was changed.
-   * @throws Failure port-failed, invalid-request, dataplane-unfit, dataplane-unavailable, dataplane-timeout,
+   * @throws Failure port-failed, invalid-request, dataplane-misconfigured, dataplane-unavailable, dataplane-timeout,
    *   dataplane-protocol
    */
   async ensure(bridge: string, port: SecuredPort, signal: AbortSignal): Promise<boolean> {
@@ -65,7 +65,7 @@ export class PortSecurity {
    * that moment, where another would carry everything. True when anything was changed.
    * @param secured names of all ports that are to be held; those that {@link ensure} was not told, and that have no
    *   flows from before, send nothing until it is
-   * @throws Failure dataplane-unfit, dataplane-unavailable, dataplane-timeout, dataplane-protocol
+   * @throws Failure dataplane-misconfigured, dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
   async forward(bridge: string, secured: readonly string[], signal: AbortSignal): Promise<boolean> {
     return this.#inTurn(bridge, signal, async (connection, state) => {
@@ -96,7 +96,7 @@ export class PortSecurity {
 
   /**
    * Forgets a port and removes its flows; true when there were any. A bridge that nobody serves has none.
-   * @throws Failure dataplane-unfit, dataplane-unavailable, dataplane-timeout, dataplane-protocol
+   * @throws Failure dataplane-misconfigured, dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
   async remove(bridge: string, name: string, signal: AbortSignal): Promise<boolean> {
     this.#forget(bridge, name);
@@ -131,7 +131,7 @@ export class PortSecurity {
 
   /**
    * Whether the bridge answers in an OpenFlow that we speak.
-   * @throws Failure dataplane-unfit, dataplane-unavailable, dataplane-timeout, dataplane-protocol where not
+   * @throws Failure dataplane-misconfigured, dataplane-unavailable, dataplane-timeout, dataplane-protocol where not
    */
   async reach(bridge: string, signal: AbortSignal): Promise<void> {
     await this.#state(bridge).client.connection(signal);
