@@ -6,7 +6,7 @@ import { Failure } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import { answerDomain } from "./domain-hook.ts";
-import { domainHookService } from "./domain-hook-service.ts";
+import { domainHookService } from "./hook-services.ts";
 
 interface Provocation {
   readonly nic?: object;
@@ -139,7 +139,7 @@ const CASES: Readonly<Record<string, Provocation>> = {
   "a wrong MAC": { nic: { macAddress: "x" } },
   "a wrong PCI address": { nic: { pciAddress: "x" } },
   "too many queues": { annotation: { blue: { queues: 2 } } },
-  "an annotation for nobody": { annotation: { green: {} } },
+  "an annotation for an unknown interface": { annotation: { green: {} } },
   "an IOMMU that can't be": { annotation: { blue: { iommu: true } }, spec: { architecture: "s390x" } },
   "an unknown claim": { network: CLAIMED.network },
   "a claim's wrong name": {
@@ -163,6 +163,7 @@ const CASES: Readonly<Record<string, Provocation>> = {
   "a VMI that is too deep": { vmi: "[".repeat(200) },
   "a VMI without a spec": { vmi: '{"metadata":{"name":"x"}}' },
   "network-info that is no JSON": { info: "{" },
+  "no device-info": { info: info({ deviceInfo: undefined }) },
   "device-info of SR-IOV": { info: info({ deviceInfo: { type: "pci" } }) },
   "a switch as server": { info: withDevice({ "vhost-user": { mode: "client", path: "/var/run/x" } }) },
   "device-info without a path": { info: withDevice({ "vhost-user": { mode: "server" } }) },

@@ -1,30 +1,22 @@
 import { isUtf8 } from "node:buffer";
 import { Failure } from "../failure/failure.ts";
 import { defineDomain } from "./define-domain.ts";
-import type { DomainCall } from "./domain-call.ts";
 import { type FindSocketsOptions, findSockets } from "./find-sockets.ts";
+import type { DomainCall, DomainRequest } from "./hook-services.ts";
 import { parseVmi, type Vmi } from "./vmi.ts";
 
-/** The name that a plugin has where KubeVirt doesn't tell it (before 1.9). */
+/** The binding's name where KubeVirt does not pass it (before 1.9). */
 const DEFAULT_BINDING = "vhostuser";
 
 /** What the hook works with. */
 export interface DomainHookOptions extends FindSocketsOptions {
-  /** Name in the KubeVirt CR; undefined where KubeVirt doesn't tell it. */
+  /** Name in the KubeVirt CR; undefined where KubeVirt does not pass it. */
   readonly binding: string | undefined;
 }
 
-/** Bytes as virt-launcher sends them. */
-export interface DomainRequest {
-  readonly domainXML: Uint8Array;
-  readonly vmi: Uint8Array;
-  /** Where the caller says so; else the VMI's status tells. */
-  readonly isMigrationTarget?: boolean;
-}
-
 /**
- * What every version of OnDefineDomain does: VMI, network-info and domain in, domain out. Nothing is kept between
- * two calls, so any number of them, also at the same time, ends in the same state.
+ * What every version of OnDefineDomain does: VMI, network-info and domain in, domain out. No state is kept between
+ * calls, so any number of them, also concurrent ones, ends in the same state.
  * @throws Failure
  */
 export async function answerDomain(
@@ -44,11 +36,11 @@ export async function answerDomain(
     xml = decode(request.domainXML, "invalid-domain");
     answer = defineDomain(xml, vmi, sockets);
   } catch (error) {
-    // The VM keeps the source's domain: whatever is answered here is thrown away, but an error stops the migration.
+    // libvirt starts the source's domain here and discards this answer, but an error would stop the migration.
     if (!isMigrationTarget) throw error;
     logger.warn(
       { vmi: vmi.name, err: error },
-      "this domain could not be defined anew; the migration goes on",
+      "the domain could not be changed on the migration's target; it keeps the source's domain",
     );
     return request.domainXML;
   }
@@ -66,7 +58,7 @@ function answerWithoutInterface(request: DomainRequest, vmi: Vmi, options: Domai
     code: "invalid-vmi",
     what: `no interface has binding ${JSON.stringify(DEFAULT_BINDING)}`,
     where: `VMI ${vmi.name}`,
-    fix: `register the plugin as ${JSON.stringify(DEFAULT_BINDING)}: KubeVirt before 1.9 doesn't tell a sidecar any other name`,
+    fix: `register the plugin as ${JSON.stringify(DEFAULT_BINDING)}: KubeVirt before 1.9 passes a sidecar no other name`,
   });
 }
 
@@ -77,7 +69,7 @@ function decode(bytes: Uint8Array, code: "invalid-vmi" | "invalid-domain"): stri
       code,
       what: "it is not UTF-8",
       where: `OnDefineDomain, ${code.slice("invalid-".length)}`,
-      fix: "look at what KubeVirt or a hook sidecar before this one wrote",
+      fix: "check what KubeVirt or a hook sidecar before this one wrote",
     });
   }
   return buffer.toString("utf8");

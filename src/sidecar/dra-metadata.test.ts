@@ -85,7 +85,7 @@ describe("readClaimMetadata", () => {
     ["a device that is no socket", metadata([device({ attributes: {} })]), "vhost-user-path"],
     ["a device without attributes", metadata([device({ attributes: null })]), "vhost-user-path"],
     [
-      "an MTU that is none",
+      "an invalid MTU",
       metadata([device({ attributes: { "vhost-user-path": { string: PATH }, mtu: { int: 3 } } })]),
       "mtu 3",
     ],

@@ -4,8 +4,7 @@ import { z } from "zod";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { splitJsonStream } from "./json-stream.ts";
 import { checkMac, checkMtu, type NetworkEntry } from "./network-info.ts";
-import { readBounded } from "./read-bounded.ts";
-import { readJson } from "./read-json.ts";
+import { readBounded, readJson } from "./read-json.ts";
 
 /** A network's claim as the pod knows it. */
 export interface ClaimRequest {
@@ -60,7 +59,7 @@ export async function readClaimMetadata(
  * @throws Failure `invalid-network-info`
  */
 export function parseClaimMetadata(text: string, request: ClaimRequest, where: string): NetworkEntry {
-  const fix = "look at the DRA driver that wrote it";
+  const fix = "check the DRA driver that wrote it";
   const contract = { code: "invalid-network-info", where, fix } as const;
   const known = splitJsonStream(text).find((part) =>
     API_VERSIONS.includes(readJson(part, { ...contract, schema: headSchema }).apiVersion ?? ""),

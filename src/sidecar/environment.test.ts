@@ -32,7 +32,7 @@ describe("readEnvironment", () => {
     });
   });
 
-  it("takes the pod's host name before, when all sidecars share one directory", async () => {
+  it("uses the pod's host name before, when all sidecars share one directory", async () => {
     const { serves, links } = await inContainer();
     expect(serves).toMatchObject({ owner: "virt-launcher-router-x" });
     expect(links[0].inCompute).toBe("/var/run/kubevirt-hooks/vhostuser");
@@ -68,7 +68,7 @@ describe("readEnvironment", () => {
     expect(plugin).toMatch(new RegExp(`name: "VHOSTUSER_PLUGIN_SOCKET",\\s+value: "${socket}"`));
   });
 
-  it("takes other roots of sockets", async () => {
+  it("accepts other roots of sockets", async () => {
     expect((await inContainer({ VHOSTUSER_SOCKET_ROOTS: "/a:/b" })).socketRoots).toEqual(["/a", "/b"]);
   });
 });

@@ -18,7 +18,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * What a container's environment makes of the sidecar. docs/sidecar.md lists the variables.
- * @param hostName the pod's, unique in the pod where KubeVirt tells no container's name (before 1.6)
+ * @param hostName the pod's, unique in the pod where KubeVirt sets no CONTAINER_NAME (before 1.6)
  */
 export async function readEnvironment(
   env: Environment,
@@ -41,7 +41,7 @@ export async function readEnvironment(
   };
 }
 
-/** Every directory that compute has too, that with the most constant path first. */
+/** The directories shared with compute, the one with the most constant path first. */
 async function linkDirectories(
   serves: ServedHook,
   container: string | undefined,
@@ -58,7 +58,7 @@ function ownLinks(serves: ServedHook, container: string | undefined): SharedDire
     const links = join(dirname(serves.socket), INNER_DIRECTORY);
     return { here: links, inCompute: links };
   }
-  // From KubeVirt 1.6 on a sidecar sees the sub-directory of its name, and is told the name.
+  // From KubeVirt 1.6 on a sidecar sees only the sub-directory of its name.
   const inCompute = container === undefined ? HOOKS_DIRECTORY : join(HOOKS_DIRECTORY, container);
   return { here: join(serves.directory, INNER_DIRECTORY), inCompute: join(inCompute, INNER_DIRECTORY) };
 }

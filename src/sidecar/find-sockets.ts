@@ -1,4 +1,3 @@
-import { socketPath as interfaceSocketPath } from "../allocation/directory/layout.ts";
 import { Failure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { systemClock } from "../sync/clock.ts";
@@ -10,19 +9,16 @@ import { type SharedDirectory, stableSocketPath } from "./stable-link.ts";
 import type { Vmi, VmiInterface } from "./vmi.ts";
 import { type WaitOptions, waitForNetworks } from "./wait-for-networks.ts";
 
-/** Where every pod sees our pool `sockets`. */
-const CONSTANT_MOUNT = "/var/run/vhostuser/sockets";
-
-/** The part of the caller's time that is waited: an error of ours says more than a deadline that passed. */
+/** The part of the caller's time to wait for: our error says more than an exceeded deadline. */
 const WAITED_PART = 5 / 6;
 
 /**
  * virt-launcher gives a callback 60 s, but virt-handler, which writes the VM's events, gives virt-launcher 20 s for the
- * whole start: what it is told later is lost, and the event says that a deadline was exceeded. It tries again.
+ * whole start. A later answer is lost, and the event says that a deadline was exceeded. virt-handler tries again.
  */
 const BUDGET_MS = 15_000;
 
-/** On a migration's target KubeVirt before 1.6.3 never writes the file, and what comes after the hook takes time, too. */
+/** On a migration's target KubeVirt before 1.6.3 never writes the file, and the steps after the hook need time too. */
 const TARGET_BUDGET_MS = 10_000;
 
 /** Where to look for sockets. */
@@ -42,7 +38,7 @@ export interface FindSocketsOptions {
   readonly logger: Logger;
 }
 
-/** The call on whose behalf it is looked. */
+/** The call that sockets are looked up for. */
 export interface Caller {
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -52,7 +48,7 @@ export interface Caller {
 
 /**
  * The socket of each interface by its name, with the path for the domain; stable links are made. Undefined on a
- * migration's target that has no network-info: a socket in the constant mount needs none.
+ * migration's target without network-info, which a socket in the constant mount does not need.
  * @throws Failure
  */
 export async function findSockets(
@@ -109,20 +105,21 @@ async function waitForAttached(
 }
 
 function pathOf(
-  one: VmiInterface,
+  { name }: VmiInterface,
   entry: NetworkEntry | undefined,
   vmi: Vmi,
-  { socketRoots, logger }: FindSocketsOptions,
+  { socketRoots }: FindSocketsOptions,
 ): string {
-  const where = `VMI ${vmi.name}, interface ${one.name}`;
+  const where = `VMI ${vmi.name}, interface ${name}`;
   if (entry?.socketPath !== undefined) return checkSocketPath(entry.socketPath, socketRoots, where);
-  const path = interfaceSocketPath(CONSTANT_MOUNT, one.podInterfaceName, where);
-  logger.warn(
-    { interface: one.name, socket: path },
-    "the network has no device-info, its socket is taken to be in the constant mount; does its " +
-      "NetworkAttachmentDefinition have the annotation k8s.v1.cni.cncf.io/resourceName?",
-  );
-  return path;
+  throw new Failure({
+    code: "invalid-network-info",
+    what: "the network has no device-info, so its socket is not known",
+    where,
+    fix:
+      "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and a single plugin " +
+      "instead of a plugins list, for which Multus publishes no device-info",
+  });
 }
 
 function refuseSharedSockets(paths: ReadonlyMap<VmiInterface, string>, vmi: Vmi): void {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { serveUnix } from "../grpc/unix-server.ts";
-import type { ServedService } from "./hook-callbacks.ts";
+import type { ServedService } from "./hook-services.ts";
 
 /** Where a socket goes that virt-launcher looks for. */
 export interface HookSocketOptions {

@@ -167,7 +167,7 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
     expect(await documentedRows()).toContainEqual(row);
   });
 
-  it("is told in time that network-info is late, and takes the next try", async () => {
+  it("fails in time when network-info is late, and succeeds at the next try", async () => {
     // Where it is waited its time passes faster than the caller's, which a machine that stands still does not use up.
     let waitedMs = 0;
     const clock: Clock = {
@@ -250,7 +250,7 @@ describe.each(["1.9", "main"] as const)("a structured plugin of KubeVirt %s", (v
     await launcherOf(version, plugins()).prepareMigrationTarget(vmi());
   });
 
-  it("of somebody else takes a legacy sidecar's socket away: then ours must be a plugin, too", async () => {
+  it("of another project removes a legacy sidecar's socket: then ours must be a plugin too", async () => {
     await startFor(version);
     await publish(vmi());
     const ignored = {

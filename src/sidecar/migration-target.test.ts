@@ -48,7 +48,7 @@ describe("a migration's target without network-info, as with KubeVirt before 1.6
   });
 
   it.each([undefined, { completed: true }, { failed: true }])(
-    "is told from a VM that starts (migration state %j), where it is an error",
+    "differs from a VM that starts (migration state %j), where it is an error",
     async (state) => {
       await expect(answer(state)).rejects.toMatchObject({ code: "network-info-timeout" });
     },

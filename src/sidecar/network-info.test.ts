@@ -40,7 +40,7 @@ describe("parseNetworkInfo", () => {
       { deviceInfo: deviceInfo({ mode: "client" }) },
       '"client"',
     ],
-    ["a MAC that is none", "invalid-network-info", { mac: "xx" }, '"xx"'],
+    ["an invalid MAC", "invalid-network-info", { mac: "xx" }, '"xx"'],
     ["a multicast MAC", "invalid-network-info", { mac: "ff:ff:ff:ff:ff:ff" }, "unicast"],
     ["an MTU too small", "invalid-network-info", { mtu: 67 }, "67"],
     ["an MTU too large", "invalid-network-info", { mtu: 65536 }, "65536"],

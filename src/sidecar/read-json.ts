@@ -1,12 +1,13 @@
+import { open } from "node:fs/promises";
 import type { z } from "zod";
 import type { FailureCode } from "../failure/catalogue.ts";
-import { describeThrown, Failure } from "../failure/failure.ts";
+import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 
-/** What a JSON text must be, and what a text that is not becomes. */
+/** The schema of a JSON text, and the failure where it does not match. */
 export interface JsonContract<Shape> {
   readonly schema: z.ZodType<Shape>;
   readonly code: FailureCode;
-  /** Whose text it is, for example the path of a file. */
+  /** Where the text comes from, for example the path of a file. */
   readonly where: string;
   readonly fix: string;
 }
@@ -19,7 +20,7 @@ const MOST_VALUES = 50_000;
 const DEEPEST = 100;
 
 /**
- * Reads a JSON text of somebody else: what it holds beyond the schema is dropped.
+ * Reads a JSON text of another program; keys that the schema does not have are dropped.
  * @throws Failure with the contract's code, naming the first key that is wrong
  */
 export function readJson<Shape>(text: string, contract: JsonContract<Shape>): Shape {
@@ -39,7 +40,7 @@ export function readJson<Shape>(text: string, contract: JsonContract<Shape>): Sh
   throw new Failure({ code, what: `${key}: ${issue?.message ?? "wrong"}`, where, fix });
 }
 
-/** Says what of a text is too much to be parsed. Counts without parsing, in one pass. */
+/** What of a text exceeds the bounds, counted in one pass without parsing. */
 function findExcess(text: string): string | undefined {
   let values = 0;
   let depth = 0;
@@ -63,4 +64,37 @@ function endOfString(text: string, start: number): number {
     else if (text[at] === '"') return at;
   }
   return text.length;
+}
+
+/** Bytes; Kubernetes lets all annotations of a pod together have 256 KiB. */
+const MOST_BYTES = 1024 * 1024;
+
+/**
+ * The text of a file that KubeVirt or a driver wrote, or undefined where it does not exist.
+ * @throws Failure with `code` where it is too large or cannot be read
+ */
+export async function readBounded(file: string, code: FailureCode): Promise<string | undefined> {
+  try {
+    await using handle = await open(file);
+    const { size } = await handle.stat();
+    if (size <= MOST_BYTES) {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, 0);
+      return buffer.toString("utf8", 0, bytesRead);
+    }
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw new Failure({
+      code,
+      what: `it cannot be read: ${systemCode(error) ?? String(error)}`,
+      where: file,
+      fix: "give the sidecar's user (107 in a rootless pod) the right to read it",
+      cause: error,
+    });
+  }
+  throw new Failure({
+    code,
+    what: `it has more than ${MOST_BYTES} bytes`,
+    where: file,
+    fix: "check the program that writes it: it holds a line or two for each interface",
+  });
 }

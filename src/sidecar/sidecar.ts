@@ -1,17 +1,22 @@
 import { once } from "node:events";
 import { describeThrown } from "../failure/failure.ts";
 import { answerDomain, type DomainHookOptions } from "./domain-hook.ts";
-import { domainHookService } from "./domain-hook-service.ts";
-import { callbacksService, HOOK_VERSIONS, type HookCallbacks } from "./hook-callbacks.ts";
+import {
+  callbacksService,
+  domainHookService,
+  HOOK_VERSIONS,
+  type HookCallbacks,
+  infoService,
+  tryInfo,
+} from "./hook-services.ts";
 import { type HookSocket, hookSocketPlace, pluginSocketPlace, serveHookSocket } from "./hook-socket.ts";
-import { infoService, tryInfo } from "./hooks-info.ts";
 
-/** What {@link startSidecar} needs; all of it comes from the container's environment. */
+/** Options of {@link startSidecar}; all of them come from the container's environment. */
 export interface SidecarOptions extends DomainHookOptions {
   readonly serves: ServedHook;
   /**
-   * Gives memory back that nobody uses, some time after the last call: a sidecar is asked three times in its VM's life
-   * and would hold what it needed for that until the end.
+   * Gives unused memory back some time after the last call: virt-launcher calls a sidecar three times in a VM's life,
+   * and without this it would keep the memory of those calls until the end.
    */
   readonly collectGarbage?: (() => void) | undefined;
 }
@@ -25,11 +30,11 @@ export type ServedHook =
 /** A running sidecar. */
 export interface Sidecar {
   readonly socketPath: string;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when it has stopped. */
   readonly stopped: Promise<void>;
 }
 
-/** Long enough for an answer on its way, far below the 30 s that a pod has to end. */
+/** Enough to finish an answer, far below the 30 s that a pod has to end. */
 const STOP_GRACE_MS = 2_000;
 
 const IDLE_MS = 1_000;
@@ -56,7 +61,7 @@ export async function startSidecar(options: SidecarOptions, signal: AbortSignal)
         idle = setTimeout(() => options.collectGarbage?.(), IDLE_MS).unref();
       }
     },
-    shutdown: () => shutdown.abort(new Error("virt-launcher said that the VM is gone")),
+    shutdown: () => shutdown.abort(new Error("virt-launcher called Shutdown")),
   };
   const socket = await serveHookSocket(
     serves.kind === "plugin"

@@ -4,11 +4,11 @@ import { checkUnixPath, isBelow } from "../names/unix-path.ts";
 /** Where the compute container has directories of device plugins and drivers. */
 export const SOCKET_ROOTS: readonly string[] = ["/var/run", "/run", "/var/lib"];
 
-/** What compute has there of its own: a NIC's socket in them could take the place of another program's. */
+/** Directories of compute's own: a NIC's socket there could replace another program's. */
 const RESERVED: readonly string[] = ["kubevirt", "libvirt", "kubernetes.io", "secrets", "lock"];
 
 /**
- * Checks the path of a socket that somebody outside of the pod wrote.
+ * Checks the path of a socket that a program outside of the pod wrote.
  * @throws Failure `directory-unsafe`, `path-too-long`
  */
 export function checkSocketPath(path: string, roots: readonly string[], where: string): string {

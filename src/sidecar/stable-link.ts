@@ -30,8 +30,7 @@ export interface LinkedInterface {
  * - any other one is reached through a link to its directory, named after the network alone. It links the
  *   directory because bind(2) doesn't follow a link in the last component.
  *
- * Makes the links, or turns old ones; to be called in the target's pod too. A claim's socket gets one as well: the
- * first sidecars knew no constant path of claims, and the XML of a VM that comes from one goes through the link.
+ * Makes the links, or replaces them; to be called in the target's pod too.
  * @param shared the directories that get a link; the path goes through the first. The others are for a VM that comes
  *   from a pod that had not the first one.
  * @throws Failure `directory-unsafe`, `path-too-long`
@@ -40,13 +39,13 @@ export async function stableSocketPath(
   nic: LinkedInterface,
   shared: readonly [SharedDirectory, ...SharedDirectory[]],
 ): Promise<string> {
-  if (isNamedAfterInterface(nic)) return nic.socketPath;
+  if (isNamedAfterInterface(nic) || isNamedAfterClaim(nic)) return nic.socketPath;
   // Not the pod interface's name: that one changes when KubeVirt moves a VM from ordinal to hashed names.
   const link = hashedPodInterfaceName(nic.network);
   const path = join(shared[0].inCompute, link, basename(nic.socketPath));
   checkUnixPath(path, `network ${nic.network}, its link in the directory shared with compute`);
   for (const { here } of shared) await ensureDirectoryLink(join(here, link), dirname(nic.socketPath));
-  return isNamedAfterClaim(nic) ? nic.socketPath : path;
+  return path;
 }
 
 function isNamedAfterInterface({ network, podInterfaceName, socketPath }: LinkedInterface): boolean {
@@ -58,7 +57,7 @@ function isNamedAfterClaim({ socketPath, claim }: LinkedInterface): boolean {
   return basename(directory) === claim?.request && basename(dirname(directory)) === claim.claim;
 }
 
-/** Makes `link` point to `target`; whoever opens it sees the old target or the new one, never none. */
+/** Makes `link` point to `target` by a rename: at every moment it leads to the old target or to the new one. */
 async function ensureDirectoryLink(link: string, target: string): Promise<void> {
   await mkdir(dirname(link), { recursive: true });
   if ((await linkTarget(link)) === target) return;
@@ -86,7 +85,7 @@ function notALink(link: string, cause: unknown): Failure {
     code: "directory-unsafe",
     what: `the link to the socket's directory cannot be made: ${systemCode(cause) ?? String(cause)}`,
     where: link,
-    fix: "remove what stands there; nothing but this sidecar may write into this directory",
+    fix: "remove what is there; nothing but this sidecar may write into this directory",
     cause,
   });
 }

@@ -136,12 +136,12 @@ describe("parseVmi", () => {
   it.each<[string, string, string]>([
     ["what is no JSON", "{", "not JSON"],
     ["a VMI without a domain", '{"metadata":{"name":"a"},"spec":{}}', "spec.domain"],
-    ["a boot order that is none", vmi({ interfaces: [ours({ bootOrder: 0 })] }), "interfaces.0.bootOrder"],
+    ["an invalid boot order", vmi({ interfaces: [ours({ bootOrder: 0 })] }), "interfaces.0.bootOrder"],
     ["an interface without its network", vmi({ networks: [] }), 'no network is named "blue"'],
     ["a model without vhost-user", vmi({ interfaces: [ours({ model: "e1000e" })] }), '"e1000e"'],
     ["a multicast MAC", vmi({ interfaces: [ours({ macAddress: "01:00:00:00:00:01" })] }), "macAddress"],
-    ["a MAC that is none", vmi({ interfaces: [ours({ macAddress: "02:00" })] }), "macAddress"],
-    ["a PCI address that is none", vmi({ interfaces: [ours({ pciAddress: "81:01.0" })] }), "0000:81:01.0"],
+    ["an invalid MAC", vmi({ interfaces: [ours({ macAddress: "02:00" })] }), "macAddress"],
+    ["an invalid PCI address", vmi({ interfaces: [ours({ pciAddress: "81:01.0" })] }), "0000:81:01.0"],
     [
       "a pod interface name that would leave its directory",
       vmi({ status: { interfaces: [{ name: "blue", podInterfaceName: "../x" }] } }),
@@ -185,8 +185,8 @@ describe("parseVmi", () => {
     ["no queue", { settings: { blue: { queues: 0 } } }, "blue.queues"],
     ["a ring that is no power of two", { settings: { blue: { rxQueueSize: 1000 } } }, "power of two"],
     ["a ring that QEMU has not", { settings: { blue: { txQueueSize: 2048 } } }, "blue.txQueueSize"],
-    ["a key that is none", { settings: { blue: { rxqueuesize: 512 } } }, "rxqueuesize"],
-    ["a switch that is none", { settings: { blue: { packed: "yes" } } }, "blue.packed"],
+    ["an invalid key", { settings: { blue: { rxqueuesize: 512 } } }, "rxqueuesize"],
+    ["an invalid switch", { settings: { blue: { packed: "yes" } } }, "blue.packed"],
     ["settings of another interface", { settings: { red: {} } }, 'names "red"'],
     ["settings that are a list", { settings: [] }, "annotation vhostuser/interfaces"],
     [

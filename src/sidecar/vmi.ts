@@ -235,7 +235,11 @@ function pciAddress(text: string, where: string): PciAddress {
   const match = /^([0-9a-f]{4}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])$/i.exec(text);
   const [, domain, bus, slot, pciFunction] = match ?? [];
   if (domain === undefined || bus === undefined || slot === undefined || pciFunction === undefined) {
-    throw invalid(`pciAddress ${JSON.stringify(text)} is none`, where, "write it as 0000:81:01.0");
+    throw invalid(
+      `pciAddress ${JSON.stringify(text)} is not a PCI address`,
+      where,
+      "write it as 0000:81:01.0",
+    );
   }
   return { domain, bus, slot, function: pciFunction };
 }

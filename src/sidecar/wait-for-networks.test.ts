@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-/** Time that passes only while somebody sleeps; `onSleep` is what happens meanwhile. */
+/** Time that passes only during sleep; `onSleep` is what happens meanwhile. */
 function steppedClock(onSleep: (sleeps: number) => Promise<void> | void = () => undefined): Clock {
   let now = 0;
   let sleeps = 0;

@@ -1,7 +1,7 @@
 import { Failure } from "../failure/failure.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
 import { type NetworkEntry, parseNetworkInfo } from "./network-info.ts";
-import { readBounded } from "./read-bounded.ts";
+import { readBounded } from "./read-json.ts";
 
 /** How {@link waitForNetworks} waits. */
 export interface WaitOptions {

@@ -33,8 +33,8 @@ describe("parseDomain", () => {
     expect(() => parseDomain("<domain><!--\n\n-->\n<devices></domain>")).toThrow(/line 4/);
   });
 
-  it("takes many blanks in a tag", () => {
-    const text = `<domain><devices><interface${" ".repeat(900_000)}/></devices></domain>`;
+  it("accepts many blanks in a tag", () => {
+    const text = `<domain><devices><interface${" ".repeat(90_000)}/></devices></domain>`;
     expect(textOf(text, firstChild(parseDomain(text).root, "devices"))).toHaveLength(text.length - 17);
   });
 
@@ -79,11 +79,13 @@ describe("parseDomain", () => {
     ["entities that multiply", `<!DOCTYPE d [<!ENTITY a "&b;&b;">]><domain>&a;</domain>`, "DOCTYPE"],
     ["a document too deep", `<domain>${"<a>".repeat(500)}${"</a>".repeat(500)}</domain>`, "nested"],
     ["too many elements", `<domain>${"<a/>".repeat(40_000)}</domain>`, "15000 elements"],
-    ["too many attributes", `<domain ${attributes(50_000)}/>`, "40000 attributes"],
+    ["too many attributes", `<domain>${`<a ${attributes(5_000)}/>`.repeat(10)}</domain>`, "40000 attributes"],
     ["too many comments", `<domain>${"<!---->".repeat(40_000)}</domain>`, "15000 elements"],
     ["a long text", `<domain>${"x".repeat(200_000)}</domain>`, "between two tags"],
     ["a long comment", `<domain><!--${"x".repeat(200_000)}--></domain>`, "between two tags"],
     ["a long end", `<domain/>${" ".repeat(200_000)}`, "behind its end"],
+    ["a tag full of blanks", `<domain ${" ".repeat(900_000)}/>`, "100000 characters in a tag"],
+    ["a long attribute", `<domain a="${"x".repeat(900_000)}"/>`, "100000 characters in a tag"],
     ["more than a megabyte", `<domain a="${"x".repeat(1_000_000)}"/>`, "1000000 characters"],
     ["many open comments", `<domain/>${"<!--".repeat(200_000)}`, "comment"],
     ["many open quotes", `<domain ${"a='".repeat(300_000)}`, "open"],

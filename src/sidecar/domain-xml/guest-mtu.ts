@@ -1,13 +1,13 @@
 import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
 import { appendChild, childIndent, deeper, type Edit, escapeAttribute } from "./edits.ts";
 
-/** A NIC by its name in the VMI, and what the guest shall be told of its MTU. */
+/** A NIC by its name in the VMI, and the MTU for the guest. */
 export interface GuestMtu {
   readonly name: string;
   readonly mtu: number;
 }
 
-/** What a guest takes when it is told nothing. */
+/** The MTU of a guest to which QEMU offers none. */
 const DEFAULT_MTU = 1500;
 const QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0";
 

@@ -71,7 +71,7 @@ export function editInterfaces(
       code: "invalid-domain",
       what: "the domain has no <devices>",
       where: "OnDefineDomain",
-      fix: "look at what a hook sidecar before this one wrote",
+      fix: "check what a hook sidecar before this one wrote",
     });
   }
   const present = interfacesByName(devices);

@@ -8,7 +8,7 @@ import { Failure } from "../../failure/failure.ts";
 const MOST_CHARACTERS = 1_000_000;
 const MOST_ELEMENTS = 15_000;
 const MOST_ATTRIBUTES = 40_000;
-/** Characters between two tags, comments among them: the parser gathers them one by one. */
+/** Characters in a tag, or between two tags, comments included: the parser collects them one by one. */
 const LONGEST_TEXT = 100_000;
 
 /** Comments, CDATA and processing instructions: they never hold an element, whatever they look like. */
@@ -44,6 +44,7 @@ export function blankOpaque(text: string): string {
     } else {
       if (at - textStart > LONGEST_TEXT) throw tooMuch(`${LONGEST_TEXT} characters between two tags`);
       const tag = scanTag(text, at);
+      if (tag.end - at > LONGEST_TEXT) throw tooMuch(`${LONGEST_TEXT} characters in a tag`);
       attributes += tag.attributes;
       if (attributes > MOST_ATTRIBUTES) throw tooMuch(`${MOST_ATTRIBUTES} attributes`);
       at = tag.end;
@@ -80,7 +81,7 @@ function tooMuch(what: string): Failure {
     code: "invalid-domain",
     what: `the domain XML has more than ${what}`,
     where: "OnDefineDomain",
-    fix: "look at what KubeVirt or a hook sidecar before this one wrote",
+    fix: "check what KubeVirt or a hook sidecar before this one wrote",
   });
 }
 
@@ -90,6 +91,6 @@ export function malformed(what: string, where?: string): Failure {
     code: "invalid-domain",
     what: `the domain XML is malformed: ${what}`,
     where: where === undefined ? "OnDefineDomain" : `OnDefineDomain, ${where}`,
-    fix: "look at what KubeVirt or a hook sidecar before this one wrote",
+    fix: "check what KubeVirt or a hook sidecar before this one wrote",
   });
 }
