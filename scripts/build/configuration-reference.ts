@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { takesEffectAtOnce } from "../../src/config/reload.ts";
 import { daemonConfigSchema } from "../../src/config/schema.ts";
 
 interface JsonSchema {
@@ -25,33 +24,29 @@ One YAML file, \`/etc/kube-vhostuser/config.yaml\` unless \`--config\` says othe
 refused, and an error names the line and the key. \`deploy/config.yaml\` is a short example. This page is written
 from the schema in \`src/config/schema.ts\` by \`npm run docs\`.
 
-The daemon looks at the file while it runs (in a ConfigMap, kubelet carries a change there within a minute or two).
-A change of a key counts
+The daemon reads the file once, when it starts. The Helm chart carries a checksum of it in the DaemonSet's pod template, so
+\`helm upgrade\` with other values replaces the pods, one node after the other. With plain manifests:
+\`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network meanwhile
+([upgrade.md](upgrade.md#the-daemon)). With a file that is wrong the daemon does not start: the rollout stops at the first
+node.
 
-- *at once*: kubelet's registration and the pods stay;
-- *after a restart* of the daemon's process: the log names the key as waiting, and the old value stays until then. A
-  pool that is new, and so has no pods, gets the switch that it names at once;
-- *with the mount step*: a new pod of the DaemonSet runs it as its init container, before the daemon. On a mount that
-  is there already it only sets the bounds anew, so running pods keep what they have.
+Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\`, and the switch, because their
+ports are in it. Each allocation's record has all of it.
 
-Pods keep the switch that they have, over restarts too, for their ports are in it: each allocation's record names it.
-A pool that is removed is looked after until the last of its devices is freed, unless its switch's socket is gone too
-when the daemon starts. One that gets another switch (another \`database\` or \`apiSocket\`) stays with the old one for as
-long, new pods included, and the log says so; but where the old socket does not exist any more when the daemon starts
-and the new one does, it is taken for the same switch that moved. Owner, group, mode, label and \`socketServer\` of a pod are those of its Allocate for as long as it lives.
+- *A pool that is removed*: kubelet gets no more devices of it. Its pods are served in the switch that their allocations
+  recorded until the last of them is gone, and the daemon then closes its connection to that switch.
+- *A pool that gets another switch* (\`database\` or \`apiSocket\`): new pods get their ports in the new switch, older ones
+  keep theirs in the recorded one.
+- *A switch whose socket moved*: where the recorded socket is gone when the daemon starts and the configured one is there,
+  it counts as the same switch.
+- *A switch that is gone for good*: of a pool that is not configured either, its pods' ports are left alone, and the log
+  has an error with the pool's name.
+- *A lower capacity*: devices that pods hold stay until they are freed.
+- *Another resource name*: devices that pods hold under the former name are given to nobody else until they are freed.
 
-A file that is wrong, by itself or together with values that wait for a restart, is reported and not taken.
-
-| key | value | default | a change counts | meaning |
-| --- | --- | --- | --- | --- |
+| key | value | default | meaning |
+| --- | --- | --- | --- |
 `;
-
-/** What the mount step reads (src/node-setup/mount-root); the daemon's own restart does not change the mount. */
-const MOUNT_STEP_KEYS: ReadonlySet<string> = new Set([
-  "root",
-  "rootFileSystem.sizeMiB",
-  "rootFileSystem.inodes",
-]);
 
 /** The text of docs/configuration.md. */
 export function configurationReference(): string {
@@ -68,7 +63,7 @@ function rows(schema: JsonSchema, prefix: string): string[] {
     if (property.items?.properties !== undefined) return rows(property.items, `${key}[].`);
     const isRequired = schema.required?.includes(name) === true;
     return [
-      `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${changeColumn(key)} | ${property.description ?? ""} |`,
+      `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${property.description ?? ""} |`,
     ];
   });
 }
@@ -89,11 +84,6 @@ function joined(kinds: readonly JsonSchema[]): JsonSchema {
   });
   const required = [...names].filter((name) => kinds.every((kind) => kind.required?.includes(name)));
   return { properties: Object.fromEntries(properties), required };
-}
-
-function changeColumn(key: string): string {
-  if (MOUNT_STEP_KEYS.has(key)) return "with the mount step";
-  return takesEffectAtOnce(key) ? "at once" : "after a restart";
 }
 
 function valueColumn(schema: JsonSchema): string {

@@ -46,11 +46,11 @@ export async function ensureAttachment(
     names: [record.interfaceName],
     ownership: allocation.ownership,
   });
-  const pool = context.pools.get(record.pool);
+  const pool = context.pools.ofAllocation(allocation);
   if (pool === undefined) {
     throw new Failure({
       code: "invalid-config",
-      what: `pool ${record.pool} of a running pod's interface is not configured any more`,
+      what: `pool ${record.pool} of a running pod's interface is no longer configured, and its switch is not there`,
       where: `pod ${record.podNamespace}/${record.podName}, interface ${record.interfaceName}`,
       fix: "put the pool back until its pods are gone",
     });

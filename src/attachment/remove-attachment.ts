@@ -1,7 +1,7 @@
 import { removeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
 import { describeThrown, toFailure } from "../failure/failure.ts";
 import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
-import { distinctDataplanes, type NodeContext } from "./node-context.ts";
+import type { NodeContext } from "./node-context.ts";
 import { withdrawSocket } from "./publish-socket.ts";
 
 /**
@@ -12,11 +12,11 @@ import { withdrawSocket } from "./publish-socket.ts";
 export async function removePortAnywhere(
   context: NodeContext,
   portName: string,
-  pool: string | undefined,
+  record: PortRecord | undefined,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const named = pool === undefined ? undefined : context.pools.get(pool);
-  const dataplanes = named === undefined ? distinctDataplanes(context) : [named.dataplane];
+  const pool = record && context.pools.ofPort(record);
+  const dataplanes = pool === undefined ? context.pools.dataplanes() : [pool.dataplane];
   let removed = false;
   const errors: unknown[] = [];
   for (const dataplane of dataplanes) {
@@ -56,7 +56,7 @@ export async function removeAttachment(
   // The note does not hold the removal up: it is for the one that fails, or is killed half-way.
   const noted = record.state === "detaching" ? undefined : markDetaching(context, name);
   try {
-    await removePortAnywhere(context, record.portName, record.pool, signal).finally(() => noted);
+    await removePortAnywhere(context, record.portName, record, signal).finally(() => noted);
     if (record.settings.socketServer === "switch" && !isTakenOver(context, record)) {
       withdrawSocket({ root: context.config.root, ...record });
     }

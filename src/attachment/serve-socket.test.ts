@@ -7,8 +7,9 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
+import type { Pool } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { NodeContext, Pool } from "./node-context.ts";
+import type { NodeContext } from "./node-context.ts";
 import { publishSocket } from "./publish-socket.ts";
 import { ensureServedPort } from "./serve-socket.ts";
 

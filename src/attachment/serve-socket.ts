@@ -1,7 +1,8 @@
 import type { PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
+import type { Pool } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { NodeContext, Pool } from "./node-context.ts";
+import type { NodeContext } from "./node-context.ts";
 import {
   hasSocket,
   isUnpublished,

@@ -63,7 +63,7 @@ async function portProblems(
   context: CniContext,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const pool = context.node.pools.get(record.pool);
+  const pool = context.node.pools.ofPort(record);
   if (pool === undefined) return [`pool ${record.pool} is not configured any more`];
   return pool.dataplane.checkPort(portRequest(context.node, record), signal);
 }

@@ -37,11 +37,11 @@ export function planAttachment(
       fix: "delete the pod so that kubelet allocates anew; the records directory may have been lost",
     });
   }
-  const pool = pools.get(allocation.pool);
+  const pool = pools.ofAllocation(allocation);
   if (pool === undefined) {
     throw new Failure({
       code: "invalid-config",
-      what: `device ${device} belongs to pool ${allocation.pool}, which is not configured any more`,
+      what: `device ${device} belongs to pool ${allocation.pool}, which is no longer configured, and its switch is not there`,
       where: pod,
       fix: "put the pool back until its pods are gone",
     });

@@ -16,7 +16,7 @@ export async function status(
 ): Promise<void> {
   const reasons: string[] = [];
   let isReady = false;
-  for (const pool of context.node.pools.values()) {
+  for (const pool of context.node.pools.configured.values()) {
     const readiness = await pool.dataplane.probe(config.bridge ?? pool.config.dataplane.bridge, signal);
     if (readiness.ready) {
       isReady = true;

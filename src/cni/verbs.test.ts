@@ -8,6 +8,7 @@ import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { portName } from "../names/port-name.ts";
+import { Pools } from "../pools/pools.ts";
 import { unobserved } from "../reconcile/reconcile-observer.ts";
 import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
@@ -57,7 +58,16 @@ async function openDaemonState(): Promise<void> {
   const [pool] = config.pools;
   if (pool === undefined) throw new Error("no pool");
   context = {
-    node: { config, records, pools: new Map([["sockets", { config: pool, dataplane }]]) },
+    node: {
+      config,
+      records,
+      pools: new Pools({
+        pools: config.pools,
+        allocations: records.allocations,
+        open: () => dataplane,
+        logger: silentLogger,
+      }),
+    },
     locks: new KeyedMutex(),
     order: new RequestOrder(),
     clock: systemClock,

@@ -10,21 +10,20 @@ import { DeviceHolders } from "../cni/device-holders.ts";
 import type { RawRequest } from "../cni/request.ts";
 import { RequestOrder } from "../cni/request-order.ts";
 import { serveCni } from "../cni/server.ts";
-import { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { openDataplane } from "../dataplane/open-dataplane.ts";
 import type { PortOwner } from "../dataplane/port.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-resource.ts";
-import { DeviceUses } from "../device-plugin/device-uses.ts";
-import { NodePools } from "../device-plugin/node-pools.ts";
 import { startDevicePlugin } from "../device-plugin/plugin.ts";
-import { PoolPlugins } from "../device-plugin/pools.ts";
+import { startPoolPlugin } from "../device-plugin/pool-plugins.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type ApiServerPlace, startEvents } from "../observe/events/start-events.ts";
 import { Observer } from "../observe/observer.ts";
+import { DeviceUses } from "../pools/capacity.ts";
+import { Pools } from "../pools/pools.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
@@ -46,8 +45,6 @@ import { nodeView, type StartedParts } from "./started-parts.ts";
 /** What a daemon is built from. */
 export interface DaemonOptions {
   readonly config: DaemonConfig;
-  /** The file that it was read from, which may change while the daemon runs. */
-  readonly configFile: { readonly path: string; readonly parse: (text: string) => DaemonConfig };
   /** The daemon's own pod, where it runs in one; kubelet's list of pods is trusted only when it is in it. */
   readonly ownPod: PodName | undefined;
   /** Where the cluster says that its API server is, where it does. */
@@ -78,7 +75,7 @@ export interface Daemon {
  * @throws the signal's reason when it fires before all have started; those that had are stopped then
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config, configFile, ownPod, version, logger, clock, signal } = options;
+  const { config, ownPod, version, logger, clock, signal } = options;
   await using undo = new AsyncDisposableStack();
   const { root, rootFileSystem } = config;
   for (const reason of await checkRoot({ root, allowInsecure: rootFileSystem.allowInsecure })) {
@@ -106,8 +103,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     interfaces: config.observe.interfaces,
     view,
     version,
-    maxReconcilerSilenceMs: () =>
-      (started.live?.current ?? config).reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
+    maxReconcilerSilenceMs: () => config.reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
     clock,
     logger,
   });
@@ -130,14 +126,15 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => uses.close());
   const announcer = new Announcer({
     ports: records.ports,
-    isWanted: () => (started.live?.current ?? config).announce,
+    isWanted: () => config.announce,
     onAnnounced: (outcome) => observer.announced(outcome),
     clock,
     logger,
   });
   undo.defer(() => announcer.close());
-  const pools = new NodePools({
+  const pools = new Pools({
     pools: config.pools,
+    allocations: records.allocations,
     open: (dataplane) =>
       announcer.follow(
         observer.dataplane(
@@ -153,49 +150,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
           }),
         ),
       ),
-    uses,
     logger,
   });
   undo.defer(() => pools.close());
   const kubelet = kubeletPaths(config.kubelet);
-  const plugins = new PoolPlugins({
-    pools,
-    kubelet,
-    uses,
-    allocator: (pool) =>
-      observer.allocations(
-        pool().name,
-        createAllocator({
-          get pool() {
-            return pool();
-          },
-          places,
-          allocations: records.allocations,
-          clock,
-          logger,
-        }),
-      ),
-    clock,
-    logger,
-  });
-  started.plugins = plugins;
-  const live = new LiveConfig({
-    file: configFile.path,
-    config,
-    parse: configFile.parse,
-    apply: (next) => plugins.apply(next.pools),
-    check: (next) => checkLabels({ config: next, logger }),
-    clock,
-    logger,
-  });
-  started.live = live;
-  const node: NodeContext = {
-    get config() {
-      return live.current;
-    },
-    records,
-    pools: pools.byName,
-  };
+  const node: NodeContext = { config, records, pools };
   const events = startEvents({
     config,
     ...{ apiServer: options.apiServer, podName: ownPod?.name, clock, logger },
@@ -253,10 +212,22 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const page = await startStatusPage(config.statusPage, source, logger);
   undo.defer(() => page?.close());
   if (status !== undefined) logger.info({ url: status.url }, "serving the node's status");
-  undo.defer(() => plugins.close());
-  // Kubelet would be told of devices and lose them again.
+  // kubelet would be told of devices and lose them again.
   signal.throwIfAborted();
-  await live.applyInitial();
+  const plugins = await Promise.all(
+    [...pools.configured.values()].map(async (pool) => {
+      const allocate = createAllocator({
+        ...{ pool: pool.config, places, allocations: records.allocations, clock, logger },
+      });
+      const plugin = await startPoolPlugin({
+        ...{ pool, kubelet, uses, clock, logger },
+        allocate: observer.allocations(pool.config.name, allocate),
+      });
+      undo.defer(() => plugin.close());
+      return plugin;
+    }),
+  );
+  started.plugins = plugins;
   signal.throwIfAborted();
   const dataplane = startDevicePlugin({
     resource: config.dataplaneResource,
@@ -268,9 +239,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   started.dataplane = dataplane;
   undo.defer(() => dataplane.close());
-  undo.defer(() => live.close());
-  // Not awaited: what changes before the watch is set up its first look sees.
-  void live.start();
   const repairs = heardByAll(observer.reconcile, events?.events);
   const repair = { context: node, places, locks, observer: repairs, clock, logger };
   const reconciler = new Reconciler({ ...repair, listPods, ownPod });
@@ -279,7 +247,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => reconciler.close());
   const silentGuests = new SilentGuests({
     ...repair,
-    afterMs: () => live.current.reconnectSilentAfterSeconds * 1000,
+    afterMs: () => config.reconnectSilentAfterSeconds * 1000,
     onFailed: (ports) => reconciler.disturbed(ports),
   });
   silentGuests.start();

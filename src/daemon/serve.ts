@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { loadConfig, parseConfig } from "../config/load.ts";
+import { loadConfig } from "../config/load.ts";
 import { createLogger } from "../logging/logger.ts";
 import type { ApiServerPlace } from "../observe/events/start-events.ts";
 import { systemClock } from "../sync/clock.ts";
@@ -26,11 +26,10 @@ export async function serve(options: ServeOptions): Promise<void> {
   const { node, namespace, name } = options.pod;
   const logger = createLogger({ level: logLevel, program: "kube-vhostuser" });
   const config = await loadConfig(path, node);
-  const configFile = { path, parse: (text: string) => parseConfig(text, path, node) };
   const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
   await checkCapabilities();
   const daemon = await startUnlessStopped({
-    ...{ config, configFile, ownPod, apiServer, version, logger, signal },
+    ...{ config, ownPod, apiServer, version, logger, signal },
     clock: systemClock,
   });
   if (daemon !== undefined) {

@@ -1,8 +1,7 @@
 import type { DirectoryGuard } from "../allocation/guard/guard.ts";
-import type { LiveConfig } from "../config/live-config.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import type { DevicePlugin } from "../device-plugin/plugin.ts";
-import type { PoolPlugins } from "../device-plugin/pools.ts";
+import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
 import type { RunningEvents } from "../observe/events/start-events.ts";
 import type { NodeView } from "../observe/node-view.ts";
 import type { Reconciler } from "../reconcile/reconciler.ts";
@@ -10,9 +9,8 @@ import type { Records } from "../records/records.ts";
 
 /** Parts that the observer tells of, as far as they are there already. */
 export interface StartedParts {
-  plugins?: PoolPlugins;
+  plugins?: readonly PoolPlugin[];
   dataplane?: DevicePlugin;
-  live?: LiveConfig;
   guard?: DirectoryGuard;
   reconciler?: Reconciler;
   events?: RunningEvents;
@@ -25,20 +23,20 @@ export function nodeView(config: DaemonConfig, records: Records, started: Starte
     registered: plugin?.registered ?? false,
     registrations: plugin?.registrations ?? 0,
   });
-  const running = () => started.plugins?.byPool ?? new Map();
+  const running = () => started.plugins ?? [];
   return {
     records,
     recordsDirectory: config.recordsDirectory,
     cniSocket: config.cniSocket,
-    pools: () => [...running()].map(([name, { devices }]) => ({ name, devices: devices.current() })),
+    pools: () =>
+      running().map(({ pool, devices }) => ({ name: pool.config.name, devices: devices.current() })),
     plugins: () => [
-      ...(started.live?.current ?? config).pools.map(({ name, resource }) =>
-        pluginView(resource, running().get(name)?.plugin),
+      ...config.pools.map(({ resource }) =>
+        pluginView(resource, running().find(({ plugin }) => plugin.resource === resource)?.plugin),
       ),
       pluginView(config.dataplaneResource, started.dataplane),
     ],
     root: config.root,
-    configuration: () => started.live?.view ?? { isOk: true, waiting: [] },
     events: () => started.events?.counts ?? { posted: 0, merged: 0, dropped: 0, failed: 0 },
     guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
   };

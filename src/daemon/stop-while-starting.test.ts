@@ -93,10 +93,8 @@ describe("a daemon that is told to stop while it starts", () => {
       },
       warn: () => undefined,
     } as unknown as Logger;
-    const parse = (file: string) => parseConfig(file, configFile);
     const starting = startDaemon({
-      config: parse(text),
-      configFile: { path: configFile, parse },
+      config: parseConfig(text, configFile),
       ownPod: undefined,
       version: "0",
       logger,

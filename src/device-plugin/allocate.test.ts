@@ -32,12 +32,9 @@ function configured(keys: object): PoolConfig {
   return parsed;
 }
 
-const allocator = (pool: () => PoolConfig) =>
+const allocator = (pool: PoolConfig) =>
   createAllocator({
-    get pool() {
-      return pool();
-    },
-    ...{ places, allocations: records.allocations, clock: systemClock, logger: silentLogger },
+    ...{ pool, places, allocations: records.allocations, clock: systemClock, logger: silentLogger },
   });
 
 const deviceInfo = async (device: string) =>
@@ -52,7 +49,7 @@ describe("an Allocate whose caller is gone", () => {
       const gone = new AbortController();
       const end = () => gone.abort(new Error("kubelet is gone"));
       if (when.includes("record")) records.allocations.subscribe(end);
-      const call = allocator(() => configured({}))(["sockets-00001"], gone.signal);
+      const call = allocator(configured({}))(["sockets-00001"], gone.signal);
       if (when.includes("directories")) end();
       await expect(call).rejects.toThrow("kubelet is gone");
       expect(records.allocations.list()).toEqual([]);
@@ -68,7 +65,7 @@ describe("an Allocate that fails", () => {
     const inTheWay = "vhostuser-sockets-sockets-00002-device.json";
     await mkdir(join(places.deviceInfoDirectory, "dp", inTheWay), { recursive: true });
     const devices = ["sockets-00001", "sockets-00002"];
-    await expect(allocator(() => configured({}))(devices)).rejects.toThrow("EISDIR");
+    await expect(allocator(configured({}))(devices)).rejects.toThrow("EISDIR");
     expect(records.allocations.list()).toEqual([]);
     expect(await readdir(places.root)).toEqual([]);
     expect(await readdir(join(places.deviceInfoDirectory, "dp"))).toEqual([inTheWay]);
@@ -77,7 +74,7 @@ describe("an Allocate that fails", () => {
 
 describe("an answered Allocate", () => {
   it("has its device-info file whenever the older allocation of the device is reclaimed", async () => {
-    const allocate = allocator(() => configured({}));
+    const allocate = allocator(configured({}));
     for (let turns = 0; turns < 60; turns++) {
       await allocate(["sockets-00001"]);
       const [older] = records.allocations.list();
@@ -92,17 +89,15 @@ describe("an answered Allocate", () => {
   });
 
   it("notes the pool's switch as it is then, and who makes the sockets", async () => {
-    let pool = configured({ socketServer: "switch", switchSockets: "/var/run/vhostuser/switch" });
-    const allocate = allocator(() => pool);
-    await allocate(["sockets-00001"]);
-    pool = configured({ dataplane: { type: "vpp", bridge: "7" } });
-    await allocate(["sockets-00002"]);
+    const switchSockets = "/var/run/vhostuser/switch";
+    await allocator(configured({ socketServer: "switch", switchSockets }))(["sockets-00001"]);
+    await allocator(configured({ dataplane: { type: "vpp", bridge: "7" } }))(["sockets-00002"]);
     const [first, second] = (await openRecords(join(top, "records"))).allocations
       .list()
       .toSorted((one, other) => one.sequence - other.sequence);
     expect(first).toMatchObject({
       dataplane: DATAPLANE,
-      switchSockets: "/var/run/vhostuser/switch",
+      switchSockets,
       socketServer: "switch",
     });
     expect(second).toMatchObject({
@@ -119,9 +114,7 @@ describe("an answered Allocate", () => {
   ])(
     "with %j as the server of the pool's sockets tells the container that it is the %s, also when rebuilt",
     async (socketServer, mode) => {
-      await allocator(() => configured(socketServer === undefined ? {} : { socketServer }))([
-        "sockets-00001",
-      ]);
+      await allocator(configured(socketServer === undefined ? {} : { socketServer }))(["sockets-00001"]);
       const path = "/var/run/vhostuser/sockets/sockets-00001/vhost.sock";
       expect(await deviceInfo("sockets-00001")).toMatchObject({ "vhost-user": { mode, path } });
       await rm(places.deviceInfoDirectory, { recursive: true });

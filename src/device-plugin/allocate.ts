@@ -1,3 +1,4 @@
+// Allocate, from kubelet's request to its answer.
 import { allocationDirectory, podDirectory } from "../allocation/directory/layout.ts";
 import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
 import {
@@ -7,6 +8,7 @@ import {
 } from "../allocation/ensure-allocation.ts";
 import { removeAllocation } from "../allocation/remove-allocation.ts";
 import type { PoolConfig } from "../config/schema.ts";
+import { Failure } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
@@ -14,11 +16,77 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { nextSequence } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
-import type { AllocationAnswer } from "./allocation-answer.ts";
+import type { DeviceSource } from "./pool-devices.ts";
+
+/** What one container gets for all its devices of one resource, as kubelet's API has it. */
+export interface AllocationAnswer {
+  /** Environment; the pod's own entries of the same name win. */
+  readonly envs: Readonly<Record<string, string>>;
+  /** Each `host_path` must exist when the answer is given: kubelet does not create it. */
+  readonly mounts: readonly {
+    readonly container_path: string;
+    readonly host_path: string;
+    readonly read_only: boolean;
+  }[];
+}
+
+/**
+ * Answers Allocate for one container, with all its devices of the resource at once.
+ * @param signal fires when nobody waits for the answer any more; what was made is to be removed then
+ */
+export type Allocate = (deviceIds: readonly string[], signal: AbortSignal) => Promise<AllocationAnswer>;
+
+/** Allocate as it comes from kubelet: one request for each container. */
+export interface AllocateRequest {
+  readonly container_requests: readonly { readonly devices_ids: readonly string[] }[];
+}
+
+/** What an Allocate call is answered with. */
+export interface AllocateHandler {
+  readonly resource: string;
+  readonly devices: Pick<DeviceSource, "find">;
+  readonly allocate: Allocate;
+}
+
+/**
+ * Answers one Allocate call.
+ * @throws Failure `invalid-request`, before anything is allocated, for devices that were never listed
+ */
+export async function answerAllocate(
+  { container_requests }: AllocateRequest,
+  handler: AllocateHandler,
+  signal: AbortSignal,
+): Promise<{ readonly container_responses: readonly AllocationAnswer[] }> {
+  for (const { devices_ids } of container_requests) checkDevices(devices_ids, handler);
+  const container_responses: AllocationAnswer[] = [];
+  for (const { devices_ids } of container_requests) {
+    container_responses.push(await handler.allocate(devices_ids, signal));
+  }
+  return { container_responses };
+}
+
+function checkDevices(ids: readonly string[], { devices, resource }: AllocateHandler): void {
+  const unknown = ids.filter((id) => devices.find(id) === undefined);
+  const quoted = (list: readonly string[]) => list.map((id) => JSON.stringify(id)).join(", ");
+  const problem =
+    ids.length === 0
+      ? "no device at all"
+      : unknown.length > 0
+        ? `devices that are not on this node: ${quoted(unknown)}`
+        : new Set(ids).size < ids.length
+          ? `one device twice: ${quoted(ids)}`
+          : undefined;
+  if (problem === undefined) return;
+  throw new Failure({
+    code: "invalid-request",
+    what: `Allocate names ${problem}`,
+    where: `resource ${resource}`,
+    fix: "delete the pod; kubelet has the current list of devices by now",
+  });
+}
 
 /** What an allocator of one pool works with. */
 export interface AllocatorOptions {
-  /** Read anew at every call. */
   readonly pool: PoolConfig;
   readonly places: AllocationPlaces;
   readonly allocations: RecordStore<AllocationRecord>;
@@ -27,54 +95,61 @@ export interface AllocatorOptions {
 }
 
 /**
- * Answers Allocate for one container: a fresh directory for all its devices, mounted where every node mounts
- * it. Always fresh, also for devices that were given out before, because nobody tells whether the pod that had
- * them is gone; what the older allocation leaves is reclaimed later. One whose caller is gone is taken back: recorded
- * late, it could be taken for newer than that of the pod that got its devices instead.
+ * Makes the {@link Allocate} of a pool: a fresh directory for all devices of the container, its record, device-info
+ * of each device, and the answer that mounts it. Always fresh, also for devices that were given out before, because
+ * the pod that had them may still run; what an older allocation leaves is reclaimed later. An allocation whose caller
+ * is gone is removed again: it would count as newer than that of the pod that gets its devices instead.
  */
 export function createAllocator(
   options: AllocatorOptions,
 ): (devices: readonly string[], signal?: AbortSignal) => Promise<AllocationAnswer> {
-  const { places, allocations } = options;
+  const { pool, places, allocations, clock, logger } = options;
   let sequence = nextSequence(allocations.list());
   return async (devices, signal) => {
-    const { pool } = options;
-    const record: AllocationRecord = {
-      id: newAllocationId(),
-      pool: pool.name,
-      resource: pool.resource,
-      devices: [...devices].sort(),
-      ownership: pool.directory,
-      dataplane: pool.dataplane,
-      ...(pool.switchSockets === undefined ? {} : { switchSockets: pool.switchSockets }),
-      socketServer: pool.socketServer ?? "guest",
-      createdAt: options.clock.now(),
-      sequence: sequence++,
-    };
+    const record = planRecord(pool, devices, { createdAt: clock.now(), sequence: sequence++ });
     await using undo = new AsyncDisposableStack();
-    // What cannot be undone now the reconciler finds; the caller is to hear why Allocate failed.
+    // What cannot be undone now the reconciler removes; the caller gets the error that Allocate failed with.
     undo.defer(() => removeAllocationDirectory(places.root, record.id).catch(() => undefined));
     await ensureAllocationDirectories(record, places, signal).finally(() => signal?.throwIfAborted());
+
     await allocations.put(record);
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));
     signal?.throwIfAborted();
-    // First, and with what is there of device-info; whatever keeps that must not keep the record.
+
+    // Undone first: device-info that cannot be removed must not keep the record.
     undo.defer(() => removeAllocation(record, allocations, places).catch(() => undefined));
     ensureDeviceInfo(record, record.devices, places);
+
     undo.move();
-    options.logger.info(allocationFields(record), "allocated");
-    return answer(record, places);
+    logger.info(allocationFields(record), "allocated");
+    return answerFor(record, places);
   };
 }
 
-function answer(record: AllocationRecord, places: AllocationPlaces): AllocationAnswer {
-  const directory = podDirectory(places.podRoot, record.pool);
+function planRecord(
+  pool: PoolConfig,
+  devices: readonly string[],
+  { createdAt, sequence }: Pick<AllocationRecord, "createdAt" | "sequence">,
+): AllocationRecord {
+  return {
+    id: newAllocationId(),
+    pool: pool.name,
+    resource: pool.resource,
+    devices: [...devices].sort(),
+    ownership: pool.directory,
+    dataplane: pool.dataplane,
+    ...(pool.switchSockets === undefined ? {} : { switchSockets: pool.switchSockets }),
+    socketServer: pool.socketServer ?? "guest",
+    createdAt,
+    sequence,
+  };
+}
+
+function answerFor(record: AllocationRecord, places: AllocationPlaces): AllocationAnswer {
+  const container_path = podDirectory(places.podRoot, record.pool);
   const prefix = `VHOSTUSER_${record.pool.toUpperCase().replaceAll("-", "_")}`;
   return {
-    envs: { [`${prefix}_DIRECTORY`]: directory, [`${prefix}_DEVICES`]: record.devices.join(",") },
-    mounts: [
-      { containerPath: directory, hostPath: allocationDirectory(places.root, record.id), readOnly: false },
-    ],
-    annotations: {},
+    envs: { [`${prefix}_DIRECTORY`]: container_path, [`${prefix}_DEVICES`]: record.devices.join(",") },
+    mounts: [{ container_path, host_path: allocationDirectory(places.root, record.id), read_only: false }],
   };
 }

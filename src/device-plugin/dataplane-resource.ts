@@ -1,13 +1,18 @@
-import type { AllocationAnswer } from "./allocation-answer.ts";
-import type { DeviceSource, PluginDevice } from "./device-source.ts";
+// The resource that gives the switch's own pod the whole root.
+import type { AllocationAnswer } from "./allocate.ts";
+import type { DeviceSource, PluginDevice } from "./pool-devices.ts";
 
-/** The one device of the dataplane's resource. */
-const DATAPLANE_DEVICE = "dataplane-00000";
+/** The one device of the dataplane's resource, healthy whatever the switch does: its own pod asks for it. */
+const DEVICE: PluginDevice = { id: "dataplane-00000", healthy: true, numaNodes: [] };
 
-/** One device, healthy whatever the switch does: it is the switch's own pod that asks for it. */
+/** The dataplane's resource has one device. */
 export function dataplaneDevices(): DeviceSource {
-  const devices: readonly PluginDevice[] = [{ id: DATAPLANE_DEVICE, healthy: true, numaNodes: [] }];
-  return { current: () => devices, subscribe: () => () => undefined };
+  const devices = [DEVICE];
+  return {
+    current: () => devices,
+    subscribe: () => () => undefined,
+    find: (id) => (id === DEVICE.id ? { numaNodes: [], lastUse: 0 } : undefined),
+  };
 }
 
 /**
@@ -17,7 +22,6 @@ export function dataplaneDevices(): DeviceSource {
 export function allocateDataplane(root: string, switchRoot: string): AllocationAnswer {
   return {
     envs: { VHOSTUSER_ROOT: switchRoot },
-    mounts: [{ containerPath: switchRoot, hostPath: root, readOnly: false }],
-    annotations: {},
+    mounts: [{ container_path: switchRoot, host_path: root, read_only: false }],
   };
 }

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { serveUnix, type UnixServer } from "../grpc/unix-server.ts";
-import type { PluginDevice } from "./device-source.ts";
 import { type DeviceStream, DeviceStreams } from "./list-and-watch.ts";
+import type { PluginDevice } from "./pool-devices.ts";
 
 let directory: string;
 let socketPath: string;
@@ -23,7 +23,7 @@ beforeEach(async () => {
   devices = [{ id: "a", healthy: true, numaNodes: [0, 1] }];
   lost = 0;
   streams = new DeviceStreams({
-    devices: { current: () => devices, subscribe: () => () => undefined },
+    devices: { current: () => devices },
     onOpened: () => undefined,
     onLost: () => lost++,
   });

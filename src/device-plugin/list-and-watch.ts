@@ -1,5 +1,5 @@
 import type { ServerWritableStream } from "@grpc/grpc-js";
-import type { DeviceSource, PluginDevice } from "./device-source.ts";
+import type { DeviceSource, PluginDevice } from "./pool-devices.ts";
 
 interface WireDevice {
   readonly ID: string;
@@ -12,7 +12,7 @@ export type DeviceStream = ServerWritableStream<object, { readonly devices: read
 
 /** What the streams tell about themselves. */
 export interface DeviceStreamsOptions {
-  readonly devices: DeviceSource;
+  readonly devices: Pick<DeviceSource, "current">;
   /** A first list was sent. */
   readonly onOpened: () => void;
   /** The last open stream ended, and not by {@link DeviceStreams.endAll}. */

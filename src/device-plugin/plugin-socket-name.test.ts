@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { pluginSocketName } from "./plugin-socket-name.ts";
+import { pluginSocketName } from "./plugin.ts";
 
 describe("a plugin's socket name", () => {
   it("shows the resource and is the same every time", () => {

@@ -11,9 +11,10 @@ import { PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { Failure } from "../failure/failure.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
-import type { Allocate } from "./allocation-answer.ts";
-import type { DeviceSource, PluginDevice } from "./device-source.ts";
+import type { Allocate } from "./allocate.ts";
 import { type DevicePlugin, startDevicePlugin } from "./plugin.ts";
+import type { DeviceSource, PluginDevice } from "./pool-devices.ts";
+import type { Candidate } from "./preferred-allocation.ts";
 
 const RESOURCE = "vhostuser/sockets";
 
@@ -28,6 +29,10 @@ class ListedDevices implements DeviceSource {
 
   current(): readonly PluginDevice[] {
     return this.#devices;
+  }
+
+  find(id: string): Candidate | undefined {
+    return this.#devices.some((device) => device.id === id) ? { numaNodes: [], lastUse: 0 } : undefined;
   }
 
   subscribe(listener: () => void): () => void {
@@ -56,7 +61,7 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-const answerNothing: Allocate = async () => ({ envs: {}, mounts: [], annotations: {} });
+const answerNothing: Allocate = async () => ({ envs: {}, mounts: [] });
 
 function start(
   devices: DeviceSource,
@@ -95,15 +100,14 @@ const pod = (name: string, count: number) => ({
 });
 
 describe("a device plugin", () => {
-  it("registers, lists its devices, and answers Allocate with environment, mounts and annotations", async () => {
+  it("registers, lists its devices, and answers Allocate with environment and mounts", async () => {
     const asked: (readonly string[])[] = [];
     const plugin = start(new ListedDevices("a-00000", "a-00001", "a-00002"), {
       allocate: async (ids) => {
         asked.push(ids);
         return {
           envs: { DEVICES: ids.join() },
-          mounts: [{ containerPath: "/var/run/vhostuser/a", hostPath: root, readOnly: false }],
-          annotations: { "example.io/pool": "a" },
+          mounts: [{ container_path: "/var/run/vhostuser/a", host_path: root, read_only: false }],
         };
       },
     });
@@ -120,7 +124,7 @@ describe("a device plugin", () => {
         deviceIds: { [RESOURCE]: ids },
         envs: { DEVICES: ids?.join() },
         mounts: [{ containerPath: "/var/run/vhostuser/a", hostPath: root, readOnly: false }],
-        annotations: { "example.io/pool": "a" },
+        annotations: {},
       },
     ]);
   });
@@ -178,7 +182,7 @@ describe("a device plugin", () => {
     await kubelet.waitForAllocatable(RESOURCE, 1);
   });
 
-  it("listens anew when only its socket was deleted", async () => {
+  it("listens again when only its socket was deleted", async () => {
     start(new ListedDevices("a-00000"));
     await kubelet.waitForAllocatable(RESOURCE, 1);
     const name = kubelet.registrations[0]?.endpoint ?? "";
@@ -189,7 +193,7 @@ describe("a device plugin", () => {
     expect(await kubelet.admitPod(pod("vm", 1))).toMatchObject({ phase: "Running" });
   });
 
-  it("registers at a kubelet.sock that was made anew, even when its own was left in place", async () => {
+  it("registers at a new kubelet.sock, even when its own socket was left in place", async () => {
     start(new ListedDevices("a-00000"));
     await kubelet.waitForAllocatable(RESOURCE, 1);
     await kubelet.replaceSocket();
@@ -256,7 +260,7 @@ describe("a device plugin", () => {
       allocate: async () => {
         asked.resolve();
         await answer.promise;
-        return { envs: { ANSWER: "late" }, mounts: [], annotations: {} };
+        return { envs: { ANSWER: "late" }, mounts: [] };
       },
       clock: {
         ...systemClock,
@@ -278,7 +282,7 @@ describe("a device plugin", () => {
     answer.resolve();
   });
 
-  it("tells an Allocate that it cuts off, and is closed when that has taken back what it made", async () => {
+  it("signals an Allocate that it cuts off, and is closed when that has removed what it made", async () => {
     const ends: string[] = [];
     const asked = Promise.withResolvers<void>();
     let patiences = 0;
@@ -287,7 +291,7 @@ describe("a device plugin", () => {
         asked.resolve();
         await once(signal, "abort");
         await delay(100);
-        ends.push("taken back");
+        ends.push("removed");
         throw signal.reason;
       },
       clock: {
@@ -300,10 +304,10 @@ describe("a device plugin", () => {
     await asked.promise;
     await plugin.close().then(() => ends.push("closed"));
     expect((await admission).phase).toBe("Failed");
-    expect(ends).toEqual(["taken back", "closed"]);
+    expect(ends).toEqual(["removed", "closed"]);
   });
 
-  it("closes while kubelet is away, and says so to who waited for it", async () => {
+  it("closes while kubelet is away, and rejects what waits for it", async () => {
     await kubelet.stop();
     const plugin = start(new ListedDevices("a-00000"));
     const closed = expect(plugin.ready).rejects.toThrow("was closed");

@@ -1,31 +1,32 @@
+// One resource's plugin: kubelet's calls, its registration, and its device list.
+import { createHash } from "node:crypto";
 import { join } from "node:path";
+import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
+import { toServiceError } from "../grpc/status.ts";
 import { serveUnix } from "../grpc/unix-server.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
-import { registerDevicePlugin } from "../kubelet/registration.ts";
+import { type DevicePluginOptions, registerDevicePlugin } from "../kubelet/registration.ts";
 import { watchRestarts } from "../kubelet/restart-watch.ts";
 import type { Logger } from "../logging/logger.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
-import type { Allocate } from "./allocation-answer.ts";
-import { DEVICE_PLUGIN_OPTIONS, devicePluginService } from "./device-plugin-service.ts";
-import type { DeviceSource } from "./device-source.ts";
-import { DeviceStreams } from "./list-and-watch.ts";
-import { pluginSocketName } from "./plugin-socket-name.ts";
+import { type Allocate, type AllocateRequest, answerAllocate } from "./allocate.ts";
+import { type DeviceStream, DeviceStreams } from "./list-and-watch.ts";
+import type { DeviceSource } from "./pool-devices.ts";
+import { preferDevices } from "./preferred-allocation.ts";
 import { RegistrationKeeper } from "./registration-keeper.ts";
 import { RunningCalls } from "./running-calls.ts";
 
-/** One resource's plugin. */
-export interface DevicePluginOptions {
+/** What a plugin is started with. */
+export interface StartDevicePluginOptions {
   /** Extended resource, for example `vhostuser/sockets`. */
   readonly resource: string;
   readonly kubelet: KubeletPaths;
   readonly devices: DeviceSource;
   readonly allocate: Allocate;
   readonly logger: Logger;
-  /** File name in the plugin directory; default made from the resource. */
-  readonly socketName?: string;
   readonly clock?: Clock;
   /** Milliseconds between looks for a restart of kubelet that no event told of; default 10 000. */
   readonly pollMs?: number;
@@ -33,19 +34,21 @@ export interface DevicePluginOptions {
 
 /** A plugin that runs until it is closed. */
 export interface DevicePlugin {
+  readonly resource: string;
   /** Resolves when kubelet has been sent the first device list; rejects when closed before. */
   readonly ready: Promise<void>;
   /** Whether kubelet has it registered, and how often it took a registration. */
   readonly registered: boolean;
   readonly registrations: number;
-  /** Compares the device list with what kubelet was sent, as after a change of the source. */
-  refresh(): void;
   /** Ends streams and calls and removes the socket. kubelet then sees no healthy device. */
   close(): Promise<void>;
 }
 
 /** Read once for all plugins. */
 const SERVICE = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
+
+/** kubelet need not ask before a container starts, but is to ask which devices we prefer. */
+const OPTIONS: DevicePluginOptions = { pre_start_required: false, get_preferred_allocation_available: true };
 
 /** Milliseconds for running calls to end. */
 const CALL_GRACE_MS = 2_000;
@@ -55,14 +58,14 @@ const CALL_GRACE_MS = 2_000;
  * directory, and while kubelet is not there at all. Nothing that kubelet does ends it.
  * @throws Failure path-too-long or directory-unsafe, when the socket's path cannot be used
  */
-export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
+export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlugin {
   const { resource, kubelet, devices, logger } = options;
   const clock = options.clock ?? systemClock;
-  const endpoint = options.socketName ?? pluginSocketName(resource);
+  const endpoint = pluginSocketName(resource);
   const ownSocket = checkUnixPath(join(kubelet.pluginDirectory, endpoint), `device plugin of ${resource}`);
 
   const ready = Promise.withResolvers<void>();
-  // Whoever does not wait for it is not interested in its end either.
+  // Nothing has to wait for it.
   ready.promise.catch(() => undefined);
   const streams = new DeviceStreams({
     devices,
@@ -70,25 +73,19 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
     onLost: () => keeper.streamLost(),
   });
   const calls = new RunningCalls();
-  const implementation = devicePluginService({
-    ...options,
-    allocate: calls.track(options.allocate),
-    streams,
-  });
+  const implementation = handlers({ ...options, allocate: calls.track(options.allocate), streams });
 
   const keeper = new RegistrationKeeper({
     resource,
     ownSocket,
     kubeletSocket: kubelet.kubeletSocket,
     listen: async () => {
-      const server = await serveUnix({
-        socketPath: ownSocket,
-        services: [{ definition: SERVICE.definition, implementation }],
-      });
+      const services = [{ definition: SERVICE.definition, implementation }];
+      const server = await serveUnix({ socketPath: ownSocket, services });
       return {
         close: async () => {
           // Without a stream there is no kubelet that waits for an answer.
-          const isQuiet = streams.open === 0 || (await calls.over(clock, CALL_GRACE_MS));
+          const isQuiet = streams.open === 0 || (await calls.ended(clock, CALL_GRACE_MS));
           streams.endAll();
           await server.close(isQuiet ? CALL_GRACE_MS : 0);
         },
@@ -96,11 +93,7 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
     },
     register: (signal) =>
       registerDevicePlugin({
-        kubeletSocket: kubelet.kubeletSocket,
-        resource,
-        endpoint,
-        options: DEVICE_PLUGIN_OPTIONS,
-        signal,
+        ...{ kubeletSocket: kubelet.kubeletSocket, resource, endpoint, options: OPTIONS, signal },
       }),
     openStreams: () => streams.open,
     clock,
@@ -116,6 +109,7 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
   const unsubscribe = devices.subscribe(() => streams.refresh());
 
   return {
+    resource,
     ready: ready.promise,
     get registered() {
       return keeper.registered;
@@ -123,16 +117,90 @@ export function startDevicePlugin(options: DevicePluginOptions): DevicePlugin {
     get registrations() {
       return keeper.registrations;
     },
-    refresh: () => streams.refresh(),
     close: async () => {
       unsubscribe();
       await watch.close();
       await keeper.close();
-      // Those that were cut off take back what they made, and whoever serves next counts on from what is left.
-      await calls.over(clock, CALL_GRACE_MS);
+      // Calls that were cut off remove what they made; the next daemon counts on from what is left.
+      await calls.ended(clock, CALL_GRACE_MS);
       ready.reject(
         new Failure({ code: "kubelet-unavailable", what: `the plugin of ${resource} was closed` }),
       );
     },
   };
+}
+
+/**
+ * The socket file of a resource's plugin: short, because the directory in front of it can be long, readable, and
+ * unlike that of any other resource (`a-b/c` and `a/b-c` differ in the hash).
+ */
+export function pluginSocketName(resource: string): string {
+  const readable = resource.replace(/^[^/]*\//, "").replace(/[^A-Za-z0-9-]/g, "-");
+  const digest = createHash("sha256").update(resource).digest("hex").slice(0, 8);
+  return `vhu-${readable.slice(0, 16)}-${digest}.sock`;
+}
+
+/** What kubelet's five calls work with. */
+interface HandlerOptions {
+  readonly resource: string;
+  readonly devices: DeviceSource;
+  readonly streams: DeviceStreams;
+  readonly allocate: Allocate;
+  readonly logger: Logger;
+}
+
+interface PreferenceRequest {
+  readonly container_requests: readonly {
+    readonly available_deviceIDs: readonly string[];
+    readonly must_include_deviceIDs: readonly string[];
+    readonly allocation_size: number;
+  }[];
+}
+
+function handlers(options: HandlerOptions): UntypedServiceImplementation {
+  return {
+    GetDevicePluginOptions: unary(options, async () => OPTIONS),
+    ListAndWatch: (stream: DeviceStream) => options.streams.serve(stream),
+    GetPreferredAllocation: unary(options, async ({ container_requests }: PreferenceRequest) => ({
+      container_responses: container_requests.map((request) => ({
+        deviceIDs: preferDevices(
+          {
+            available: request.available_deviceIDs,
+            mustInclude: request.must_include_deviceIDs,
+            size: request.allocation_size,
+          },
+          (id) => options.devices.find(id),
+        ),
+      })),
+    })),
+    Allocate: unary(options, (request: AllocateRequest, signal) => answerAllocate(request, options, signal)),
+    PreStartContainer: unary(options, async () => ({})),
+  };
+}
+
+/** A handler whose failures reach kubelet as a status with their text, and our log; its signal fires when kubelet is gone. */
+function unary<Request, Answer>(
+  { resource, logger }: HandlerOptions,
+  handle: (request: Request, signal: AbortSignal) => Promise<Answer>,
+): handleUnaryCall<Request, Answer> {
+  return (call, respond) => {
+    const gone = new AbortController();
+    call.on("cancelled", () => gone.abort(callEnded(resource)));
+    handle(call.request, gone.signal).then(
+      (answer) => respond(null, answer),
+      (error: unknown) => {
+        logger.error({ err: error, resource }, "a call of kubelet failed");
+        respond(toServiceError(error));
+      },
+    );
+  };
+}
+
+function callEnded(resource: string): Failure {
+  return new Failure({
+    code: "kubelet-unavailable",
+    what: "kubelet, or the end of its connection, ended the call before it was answered",
+    where: `resource ${resource}`,
+    fix: "nothing to do: what was made is removed, and kubelet allocates again for the next pod",
+  });
 }

@@ -1,15 +1,15 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextRound } from "node:timers/promises";
 import type { Clock } from "../sync/clock.ts";
-import type { Allocate } from "./allocation-answer.ts";
+import type { Allocate } from "./allocate.ts";
 
 /**
  * The Allocate calls that are being answered. kubelet closes its connection when the device list ends, and fails for
- * good the pod whose call that cuts off; so they have to end before the list does.
+ * good the pod whose call that cuts off; so running calls have to end before the list does.
  */
 export class RunningCalls {
   readonly #running = new Set<Promise<unknown>>();
 
-  /** The same, but known to {@link RunningCalls.over} while it runs. */
+  /** The same call, which {@link RunningCalls.ended} waits for while it runs. */
   track(allocate: Allocate): Allocate {
     return async (devices, signal) => {
       const call = allocate(devices, signal);
@@ -23,24 +23,26 @@ export class RunningCalls {
   }
 
   /**
-   * Waits until no call is running, for a time.
-   * @returns whether none is
+   * Waits until no call is running, for at most `limitMs`.
+   * @returns whether none is running
    */
-  async over(clock: Clock, limitMs: number): Promise<boolean> {
+  async ended(clock: Clock, limitMs: number): Promise<boolean> {
     if (this.#running.size === 0) return true;
-    const inTime = new AbortController();
-    const late = clock.sleep(limitMs, inTime.signal).then(
-      () => true,
-      // Rejects only because nobody waits for it any more.
-      () => false,
-    );
+    const done = new AbortController();
     let isLate = false;
+    // Rejects only because it is aborted below.
+    const late = clock.sleep(limitMs, done.signal).then(
+      () => {
+        isLate = true;
+      },
+      () => undefined,
+    );
     while (this.#running.size > 0 && !isLate) {
-      isLate = await Promise.race([late, Promise.allSettled(this.#running).then(() => false)]);
-      // The answer is written a few steps after it is there.
-      await nextTurn();
+      await Promise.race([late, Promise.allSettled(this.#running)]);
+      // gRPC writes an answer a few steps after the handler has returned it.
+      await nextRound();
     }
-    inTime.abort();
+    done.abort();
     return this.#running.size === 0;
   }
 }

@@ -39,9 +39,6 @@ export function collectNode(view: NodeView, news: PortNews, metrics: Metrics): v
   const { socketsMended, hoardsEmptied } = view.guard();
   metrics.replace("vhostuser_sockets_mended_total", [[{}, socketsMended]]);
   metrics.replace("vhostuser_hoards_emptied_total", [[{}, hoardsEmptied]]);
-  const { isOk, waiting } = view.configuration();
-  metrics.set("vhostuser_config_ok", {}, isOk ? 1 : 0);
-  metrics.set("vhostuser_config_keys_waiting", {}, waiting.length);
   const events = view.events();
   metrics.replace(
     "vhostuser_events_total",

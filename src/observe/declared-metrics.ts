@@ -198,16 +198,6 @@ export const METRICS = {
     labels: ["size"],
     help: "Hugepages that nobody has taken.",
   },
-  vhostuser_config_ok: {
-    type: "gauge",
-    labels: [],
-    help: "1 while the configuration file is what the daemon runs with, else 0: it is wrong, gone, or could not be put into effect as a whole.",
-  },
-  vhostuser_config_keys_waiting: {
-    type: "gauge",
-    labels: [],
-    help: "Keys of the configuration file whose new values need a restart of the daemon.",
-  },
   vhostuser_events_total: {
     type: "counter",
     labels: ["outcome"],

@@ -22,14 +22,6 @@ export interface GuardView {
   readonly hoardsEmptied: number;
 }
 
-/** How the configuration file stands. */
-export interface ConfigurationView {
-  /** Whether the file is what the daemon runs with, but for keys that wait. */
-  readonly isOk: boolean;
-  /** Keys whose new values need a restart. */
-  readonly waiting: readonly string[];
-}
-
 /** What became of Kubernetes events since the daemon started. */
 export interface EventsView {
   readonly posted: number;
@@ -50,7 +42,6 @@ export interface NodeView {
   readonly plugins: () => readonly PluginView[];
   /** What the guard of pods' directories has done since the daemon started. */
   readonly guard: () => GuardView;
-  readonly configuration: () => ConfigurationView;
   readonly events: () => EventsView;
   /** Directory of all allocations, whose file system they fill. */
   readonly root: string;

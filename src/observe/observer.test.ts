@@ -11,7 +11,7 @@ import { openRecords, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import { systemClock } from "../sync/clock.ts";
 import { METRICS } from "./declared-metrics.ts";
-import type { ConfigurationView, PluginView, PoolView } from "./node-view.ts";
+import type { PluginView, PoolView } from "./node-view.ts";
 import { Observer, type ObserverOptions } from "./observer.ts";
 
 const SIGNAL = new AbortController().signal;
@@ -21,7 +21,6 @@ let directory: string;
 let records: Records;
 let pools: PoolView[];
 let plugins: PluginView[];
-let configuration: ConfigurationView;
 let root: string;
 let cleanup: AsyncDisposableStack;
 
@@ -33,7 +32,6 @@ beforeEach(async () => {
   pools = [{ name: "sockets", devices: [{ healthy: true }, { healthy: true }, { healthy: false }] }];
   plugins = [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }];
   root = directory;
-  configuration = { isOk: true, waiting: [] };
 });
 afterEach(() => cleanup.disposeAsync());
 
@@ -47,7 +45,6 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       pools: () => pools,
       plugins: () => plugins,
       guard: () => ({ socketsMended: 3, hoardsEmptied: 4 }),
-      configuration: () => configuration,
       events: () => ({ posted: 1, merged: 2, dropped: 3, failed: 4 }),
       get root() {
         return root;
@@ -356,7 +353,7 @@ describe("/metrics", () => {
     expect(await down()).toEqual({});
   });
 
-  it("tells of what could not be removed, of the configuration file, and of room", async () => {
+  it("tells of what could not be removed, of events, and of hugepages", async () => {
     const pages = join(directory, "sys/kernel/mm/hugepages");
     for (const [name, total, free] of [
       ["hugepages-2048kB", 512, 3],
@@ -368,16 +365,11 @@ describe("/metrics", () => {
     }
     const observer = await startObserver({ machine: { sys: join(directory, "sys") } });
     observer.reconcile.leftover("directory", 2);
-    configuration = { isOk: false, waiting: ["root", "podRoot"] };
     expect(await series(observer, "vhostuser_unreclaimed")).toEqual({
       'vhostuser_unreclaimed{what="allocation"}': 0,
       'vhostuser_unreclaimed{what="port"}': 0,
       'vhostuser_unreclaimed{what="directory"}': 2,
     });
-    const values = await Promise.all(
-      ["vhostuser_config_ok", "vhostuser_config_keys_waiting"].map((name) => series(observer, name)),
-    );
-    expect(values.flatMap(Object.values)).toEqual([0, 2]);
     expect(await series(observer, "vhostuser_events_total")).toEqual({
       'vhostuser_events_total{outcome="posted"}': 1,
       'vhostuser_events_total{outcome="merged"}': 2,

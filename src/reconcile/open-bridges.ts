@@ -1,10 +1,9 @@
-import { distinctDataplanes } from "../attachment/node-context.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
 /** Lets the bridges of every switch forward, now that its ports are as asked. */
 export async function openBridges(pass: ReconcilePass): Promise<void> {
-  for (const dataplane of distinctDataplanes(pass.context)) {
+  for (const dataplane of pass.context.pools.dataplanes()) {
     try {
       await dataplane.enableForwarding?.(portSignal(pass));
     } catch (error) {

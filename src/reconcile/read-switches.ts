@@ -1,4 +1,3 @@
-import { distinctDataplanes } from "../attachment/node-context.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
@@ -14,7 +13,7 @@ export interface SwitchesView {
 /** Reads the ports of all switches; one that does not answer keeps nobody else. */
 export async function readSwitches(pass: ReconcilePass): Promise<SwitchesView> {
   const silent = new Set<Dataplane>();
-  const lists = distinctDataplanes(pass.context).map(async (dataplane) => {
+  const lists = pass.context.pools.dataplanes().map(async (dataplane) => {
     try {
       const ports = await dataplane.listPorts(portSignal(pass));
       return ports.map((port) => ({ dataplane, port }));

@@ -263,13 +263,12 @@ export class Reconciler {
 
   #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {
     const { records, pools } = this.#options.context;
-    const isOf = (pool: string) => {
-      const dataplane = pools.get(pool)?.dataplane;
-      return dataplane === undefined ? dataplanes.size > 0 : dataplanes.has(dataplane);
-    };
     return records.allocations
       .list()
-      .filter(({ pool }) => isOf(pool))
+      .filter((allocation) => {
+        const dataplane = pools.ofAllocation(allocation)?.dataplane;
+        return dataplane === undefined ? dataplanes.size > 0 : dataplanes.has(dataplane);
+      })
       .map(({ id }) => id);
   }
 }

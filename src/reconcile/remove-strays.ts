@@ -1,10 +1,9 @@
-import { distinctDataplanes } from "../attachment/node-context.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
 
 /** Removes from every switch what ports of ours left behind in it: somebody else removed them, or we were killed. */
 export async function removeStrays(pass: ReconcilePass): Promise<void> {
-  for (const dataplane of distinctDataplanes(pass.context)) {
+  for (const dataplane of pass.context.pools.dataplanes()) {
     try {
       const removed = await dataplane.removeStrays(portSignal(pass));
       if (removed === 0) continue;

@@ -2,9 +2,11 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { parseConfig } from "../config/load.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
+import { Pools } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
@@ -59,7 +61,16 @@ function restore(): Promise<void> {
   };
   return restoreArtefacts(
     {
-      context: { config, records, pools: new Map() },
+      context: {
+        config,
+        records,
+        pools: new Pools({
+          pools: [],
+          allocations: records.allocations,
+          open: () => new MemoryDataplane(),
+          logger: silentLogger,
+        }),
+      },
       places,
       locks: new KeyedMutex(),
       logger: silentLogger,

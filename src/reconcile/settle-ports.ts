@@ -62,7 +62,7 @@ export function ensureAttachedPorts(
 export function reconnectPorts(pass: ReconcilePass, only: ReadonlySet<string>): Promise<ReadonlySet<string>> {
   const reconnect: PortWork = async (record, signal) => {
     const allocation = pass.context.records.allocations.get(record.allocationId);
-    const dataplane = pass.context.pools.get(record.pool)?.dataplane;
+    const dataplane = pass.context.pools.ofPort(record)?.dataplane;
     if (record.state !== "attached" || allocation === undefined || dataplane === undefined) return;
     try {
       await dataplane.removePort(record.portName, signal);

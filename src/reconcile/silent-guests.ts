@@ -130,7 +130,7 @@ export class SilentGuests {
   async #stillSilent(due: readonly PortRecord[]): Promise<ReadonlySet<string>> {
     const { context, logger } = this.#pass;
     const silent = new Set<string>();
-    const ofSwitch = Map.groupBy(due, ({ pool }) => context.pools.get(pool)?.dataplane);
+    const ofSwitch = Map.groupBy(due, (record) => context.pools.ofPort(record)?.dataplane);
     for (const [dataplane, records] of ofSwitch) {
       if (dataplane === undefined) continue;
       try {

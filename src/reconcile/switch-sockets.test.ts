@@ -22,7 +22,7 @@ beforeEach(async () => {
     { state: "attaching", portName: "vhu-b" },
   ];
   const context = {
-    pools: new Map([["dpdk", { config: { switchSockets: directory } }]]),
+    pools: { all: () => [{ config: { switchSockets: directory } }] },
     records: { ports: { list: () => ports } },
   } as unknown as NodeContext;
   sockets = new SwitchSockets({

@@ -45,7 +45,7 @@ export class SwitchSockets {
 
   /** Watches the directories that the pools have by now; one that is not there yet is taken up by a later call. */
   async follow(): Promise<void> {
-    const pools = [...this.#options.context.pools.values()];
+    const pools = this.#options.context.pools.all();
     const wanted = new Set(pools.flatMap(({ config }) => config.switchSockets ?? []));
     for (const [directory, { watch, identity }] of this.#watched) {
       if (wanted.has(directory) && fileIdentity(directory) === identity) continue;

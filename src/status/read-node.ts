@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { listAllocationDirectories } from "../allocation/directory/list.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
+import type { Pool } from "../pools/pools.ts";
 import { describeInterface } from "./describe-interface.ts";
 import { lookAtAllocation } from "./look-at-places.ts";
 import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
@@ -19,21 +20,18 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
   const { records, config, pools } = context;
   const before = namesOf(source);
   const [switches, ready, counts, directories] = await Promise.all([
-    readSwitches(pools.values(), signal),
-    probePools(pools, signal),
+    readSwitches(pools.all(), signal),
+    probePools(pools.all(), signal),
     source.counts(),
     listAllocationDirectories(config.root).catch(() => []),
   ]);
-  const readingOf = (pool: string): SwitchReading | undefined => {
-    const dataplane = pools.get(pool)?.dataplane;
-    return dataplane && switches.get(dataplane);
-  };
+  const readingOf = (pool: Pool | undefined) => pool && switches.get(pool.dataplane);
   const interfaces = await inTurns(records.ports.list(), (record) =>
     describeInterface(
       config.root,
       record,
       records.allocations.get(record.allocationId),
-      readingOf(record.pool),
+      readingOf(pools.ofPort(record)),
     ),
   );
   const allocations = await inTurns(records.allocations.list(), (record) => {
@@ -99,20 +97,23 @@ async function stillUnnamed(
 
 function poolsOf(
   { context, view }: StatusSource,
-  ready: ReadonlyMap<string, Readiness>,
-  readingOf: (pool: string) => SwitchReading | undefined,
+  ready: ReadonlyMap<Pool, Readiness>,
+  readingOf: (pool: Pool) => SwitchReading | undefined,
 ): PoolStatus[] {
   const running = new Map(view.pools().map(({ name, devices }) => [name, devices]));
   const registered = new Set(view.plugins().flatMap((one) => (one.registered ? [one.resource] : [])));
-  const held = Map.groupBy(context.records.allocations.list(), ({ pool }) => pool);
-  return [...context.pools].map(([name, { config }]) => {
-    const devices = running.get(name) ?? [];
-    const { type: kind, bridge } = config.dataplane;
-    const state = ready.get(name);
-    const version = readingOf(name)?.version;
+  const { pools } = context;
+  const held = Map.groupBy(context.records.allocations.list(), (record) => pools.ofAllocation(record));
+  return pools.all().map((pool) => {
+    const { name, resource, dataplane } = pool.config;
+    const configured = pools.configured.get(name) === pool;
+    const devices = (configured ? running.get(name) : undefined) ?? [];
+    const { type: kind, bridge } = dataplane;
+    const state = ready.get(pool);
+    const version = readingOf(pool)?.version;
     return {
       name,
-      resource: config.resource,
+      resource,
       bridge,
       switch: {
         kind,
@@ -120,11 +121,11 @@ function poolsOf(
         ...(state?.ready === false ? { reason: state.reason } : {}),
         ...(version === undefined ? {} : { version }),
       },
-      configured: running.has(name),
+      configured,
       devices: devices.length,
       healthy: devices.filter(({ healthy }) => healthy).length,
-      inUse: new Set((held.get(name) ?? []).flatMap((allocation) => allocation.devices)).size,
-      registered: registered.has(config.resource),
+      inUse: new Set((held.get(pool) ?? []).flatMap((allocation) => allocation.devices)).size,
+      registered: configured && registered.has(resource),
     };
   });
 }

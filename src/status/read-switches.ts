@@ -1,7 +1,7 @@
-import type { Pool } from "../attachment/node-context.ts";
 import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import type { PortInspection } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
+import type { Pool } from "../pools/pools.ts";
 import type { InterfaceStatus } from "./shape.ts";
 
 /** What a switch told at one look. */
@@ -38,12 +38,11 @@ async function readSwitch(dataplane: Dataplane, signal: AbortSignal): Promise<Sw
 
 /** Whether the switches can take ports on the pools' bridges, by pool. */
 export async function probePools(
-  pools: ReadonlyMap<string, Pool>,
+  pools: readonly Pool[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, Readiness>> {
-  const probes = [...pools].map(
-    async ([name, { config, dataplane }]) =>
-      [name, await dataplane.probe(config.dataplane.bridge, signal)] as const,
+): Promise<ReadonlyMap<Pool, Readiness>> {
+  const probes = pools.map(
+    async (pool) => [pool, await pool.dataplane.probe(pool.config.dataplane.bridge, signal)] as const,
   );
   return new Map(await Promise.all(probes));
 }

@@ -37,16 +37,13 @@ export async function readTrace(
     name === query.pod && (query.namespace === undefined || namespace === query.namespace);
   const kubelet = await readHolders(source, isAsked);
   const attached = records.ports.list().filter((record) => isAsked(record.podNamespace, record.podName));
-  const asked = [...pools].filter(([name]) => attached.some(({ pool }) => pool === name));
-  const switches = await readSwitches(
-    asked.map(([, pool]) => pool),
-    signal,
-  );
+  const asked = new Set(attached.flatMap((record) => pools.ofPort(record) ?? []));
+  const switches = await readSwitches(asked, signal);
   const bare = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
   const interfaces = await Promise.all([
     ...attached.slice(0, MAX_INTERFACES).map(async (record): Promise<TracedInterface> => {
       const allocation = records.allocations.get(record.allocationId);
-      const pool = pools.get(record.pool);
+      const pool = pools.ofPort(record);
       const seen = describeInterface(config.root, record, allocation, pool && switches.get(pool.dataplane));
       return {
         ...seen,
@@ -119,7 +116,7 @@ async function ofSwitch(
   record: PortRecord,
   signal: AbortSignal,
 ): Promise<Pick<TracedInterface, "switch" | "differences">> {
-  const pool = context.pools.get(record.pool);
+  const pool = context.pools.ofPort(record);
   if (pool === undefined) return {};
   const { dataplane } = pool;
   const state = await dataplane.probe(record.bridge, signal);

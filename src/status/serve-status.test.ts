@@ -7,6 +7,7 @@ import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.
 import { parseConfig } from "../config/load.ts";
 import { silentLogger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";
+import { Pools } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
@@ -38,13 +39,20 @@ beforeEach(async () => {
   meanwhile = async () => undefined;
   const pool = { name: "sockets", capacity: 2, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
   const config = parseConfig(JSON.stringify({ node: "n", root, pools: [pool] }), "test");
-  const [first] = config.pools;
-  if (first === undefined) throw new Error("there is a pool");
   server = await serveStatus({
     socketPath,
     logger: silentLogger,
     source: {
-      context: { config, records, pools: new Map([["sockets", { config: first, dataplane }]]) },
+      context: {
+        config,
+        records,
+        pools: new Pools({
+          pools: config.pools,
+          allocations: records.allocations,
+          open: () => dataplane,
+          logger: silentLogger,
+        }),
+      },
       view: {
         pools: () => [{ name: "sockets", devices: [{ healthy: true }, { healthy: false }] }],
         plugins: () => [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }],

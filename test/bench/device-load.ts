@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { pluginSocketName } from "../../src/device-plugin/plugin-socket-name.ts";
+import { pluginSocketName } from "../../src/device-plugin/plugin.ts";
 import { loadService } from "../../src/grpc/load-service.ts";
 import { deviceId } from "../../src/names/device-id.ts";
 import { PluginClient } from "../stand-in/kubelet/plugin-client.ts";

@@ -150,8 +150,6 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     ],
   },
   VhostuserRecordsUnreadable: gauge("vhostuser_unreadable_records", {}, [1, 0], 5),
-  VhostuserConfigRejected: gauge("vhostuser_config_ok", {}, [0, 1], 5),
-  VhostuserConfigWaits: gauge("vhostuser_config_keys_waiting", {}, [2, 0], 60),
   VhostuserEventsLost: {
     ...counter(`vhostuser_events_total{${ON},outcome="failed"}`, { outcome: "failed" }, 2, 60),
     quiet: [{ [`vhostuser_events_total{${ON},outcome="posted"}`]: "0+9x60" }],

@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
 import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
-import { pluginSocketName } from "../../src/device-plugin/plugin-socket-name.ts";
+import { pluginSocketName } from "../../src/device-plugin/plugin.ts";
 import { systemCode } from "../../src/failure/failure.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";
 import { ClusterNode, DAEMON_PROGRAM, SOCKETS } from "../cluster/cluster-node.ts";

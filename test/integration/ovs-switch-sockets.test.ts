@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } fro
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
-import type { NodeContext, Pool } from "../../src/attachment/node-context.ts";
+import type { NodeContext } from "../../src/attachment/node-context.ts";
 import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
 import { ensureServedPort } from "../../src/attachment/serve-socket.ts";
 import { parseConfig } from "../../src/config/load.ts";
@@ -11,6 +11,7 @@ import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../../src/dataplane/port.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";
+import { Pools } from "../../src/pools/pools.ts";
 import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
 import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
@@ -66,9 +67,15 @@ describe("a socket that OVS-DPDK serves", () => {
     const switchConfig = { type: "ovs-dpdk", bridge: "br-a", database: rig.ovs.databaseSocket };
     const pool = { name: "dpdk", capacity: 1, dataplane: switchConfig, ...keys };
     const config = parseConfig(JSON.stringify({ node: "node-a", root, pools: [pool] }), "test");
-    const pools = new Map<string, Pool>();
-    for (const one of config.pools) pools.set(one.name, { config: one, dataplane });
-    return { config, pools, records: await openRecords(join(rig.run.directory, "records")) };
+    const records = await openRecords(join(rig.run.directory, "records"));
+    const { allocations } = records;
+    const pools = new Pools({
+      pools: config.pools,
+      allocations,
+      open: () => dataplane,
+      logger: silentLogger,
+    });
+    return { config, pools, records };
   }
   const request = (): PortRequest =>
     portRequest(rig, {
@@ -77,7 +84,7 @@ describe("a socket that OVS-DPDK serves", () => {
       owner: { interfaceName, allocationId: allocation.id },
     });
   const ensure = (): Promise<PortState> => {
-    const pool = context.pools.get("dpdk");
+    const pool = context.pools.configured.get("dpdk");
     if (pool === undefined) throw new Error("no pool");
     return ensureServedPort(context, pool, request(), allocation, soon());
   };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/load.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
+import { Pools } from "../../src/pools/pools.ts";
 import { ArtefactWatch } from "../../src/reconcile/artefact-watch.ts";
 import { rebuildAllocations } from "../../src/reconcile/rebuild-allocations.ts";
 import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
@@ -11,6 +12,7 @@ import { openRecords, type Records } from "../../src/records/records.ts";
 import { KeyedMutex } from "../../src/sync/keyed-mutex.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
+import { MemoryDataplane } from "../stand-in/dataplane/memory-dataplane.ts";
 
 let run: LabRun;
 beforeAll(async () => {
@@ -78,7 +80,20 @@ describe("a root without room for any of many allocations", () => {
     const config = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "test");
     return restoreArtefacts(
       {
-        ...{ context: { config, records, pools: new Map() }, places: places(), locks: new KeyedMutex() },
+        ...{
+          context: {
+            config,
+            records,
+            pools: new Pools({
+              pools: [],
+              allocations: records.allocations,
+              open: () => new MemoryDataplane(),
+              logger: silentLogger,
+            }),
+          },
+          places: places(),
+          locks: new KeyedMutex(),
+        },
         ...{ logger: silentLogger, stop: new AbortController().signal },
         observer: { ...unobserved, itemFailed: (error) => failed.push(error) },
       },

@@ -168,7 +168,7 @@ describe("the Grafana dashboard", () => {
       ...["vhostuser_root_inodes", "vhostuser_root_inodes_free", "vhostuser_pool_devices_in_use"],
       ...["vhostuser_cni_request_duration_seconds", "vhostuser_reconcile_pass_duration_seconds"],
       // For those who look closer.
-      ...["vhostuser_kubelet_registrations_total", "vhostuser_config_keys_waiting", "process_open_fds"],
+      ...["vhostuser_kubelet_registrations_total", "process_open_fds"],
       "nodejs_eventloop_lag_seconds",
     ];
     const metrics = Object.keys({ ...METRICS, ...INTERFACE_METRICS });

@@ -9,6 +9,7 @@ import { parseConfig } from "../../../src/config/load.ts";
 import type { Dataplane } from "../../../src/dataplane/dataplane.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
 import { silentLogger } from "../../../src/logging/logger.ts";
+import { Pools } from "../../../src/pools/pools.ts";
 import { unobserved } from "../../../src/reconcile/reconcile-observer.ts";
 import { ensureAttachedPorts, settleUnfinishedPorts } from "../../../src/reconcile/settle-ports.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
@@ -116,7 +117,16 @@ export class CniRig {
       },
     };
     const context: CniContext = {
-      node: { config, records, pools: new Map([[pool.name, { config: pool, dataplane }]]) },
+      node: {
+        config,
+        records,
+        pools: new Pools({
+          pools: config.pools,
+          allocations: records.allocations,
+          open: () => dataplane,
+          logger: silentLogger,
+        }),
+      },
       locks: new KeyedMutex(),
       order: new RequestOrder(),
       clock,

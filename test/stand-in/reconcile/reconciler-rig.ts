@@ -5,6 +5,7 @@ import { parseConfig } from "../../../src/config/load.ts";
 import type { DaemonConfig } from "../../../src/config/schema.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
 import { silentLogger } from "../../../src/logging/logger.ts";
+import { Pools } from "../../../src/pools/pools.ts";
 import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-observer.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
@@ -141,12 +142,13 @@ export class ReconcilerRig {
           return wishes.configNow?.() ?? config;
         },
         records,
-        pools: new Map(
-          config.pools.map((pool) => [
-            pool.name,
-            { config: pool, dataplane: switches[pool.name as "one" | "two"] },
-          ]),
-        ),
+        pools: new Pools({
+          pools: config.pools,
+          allocations: records.allocations,
+          open: (where) =>
+            switches[where.type === "ovs-dpdk" && where.database.includes("one") ? "one" : "two"],
+          logger: silentLogger,
+        }),
       },
       places: this.#places,
       locks: new KeyedMutex(),

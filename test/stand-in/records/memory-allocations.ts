@@ -1,21 +1,26 @@
-import type { AllocationSource } from "../../../src/device-plugin/device-uses.ts";
 import { newAllocationId } from "../../../src/names/allocation-id.ts";
 import { parseDeviceId } from "../../../src/names/device-id.ts";
 import type { AllocationRecord } from "../../../src/records/allocation-record.ts";
+import type { RecordStore } from "../../../src/records/record-store.ts";
 
 /** The optional part of a record. */
 export type NotedSwitch = Pick<AllocationRecord, "dataplane" | "switchSockets" | "socketServer">;
 
-type Listener = Parameters<AllocationSource["subscribe"]>[0];
+type Source = Pick<RecordStore<AllocationRecord>, "list" | "get" | "subscribe">;
+type Listener = Parameters<Source["subscribe"]>[0];
 
 /** Allocation records in memory, for tests of what only follows them. */
-export class MemoryAllocations implements AllocationSource {
+export class MemoryAllocations implements Source {
   readonly #records = new Map<string, AllocationRecord>();
   readonly #listeners = new Set<Listener>();
   #sequence = 0;
 
   list(): readonly AllocationRecord[] {
     return [...this.#records.values()];
+  }
+
+  get(id: string): AllocationRecord | undefined {
+    return this.#records.get(id);
   }
 
   subscribe(listener: Listener): () => void {

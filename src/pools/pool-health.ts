@@ -23,7 +23,7 @@ export interface PoolHealth {
   readonly ready: boolean;
   /** How many they are. */
   readonly probes: number;
-  /** When the first of them was, milliseconds since the epoch. */
+  /** When the first of them was, in milliseconds of a clock that is never set. */
   readonly sinceMs: number;
 }
 
@@ -40,8 +40,7 @@ export function judgeHealth(
   const run = {
     ready: probe.ready,
     probes: goesOn ? health.probes + 1 : 1,
-    // A clock that was set back counts from its new time.
-    sinceMs: goesOn ? Math.min(health.sinceMs, probe.atMs) : probe.atMs,
+    sinceMs: goesOn ? health.sinceMs : probe.atMs,
   };
   return { ...run, verdict: verdict(health.verdict, run, probe.atMs - run.sinceMs, rules) };
 }

@@ -1,0 +1,84 @@
+// The devices of one pool as kubelet sees them.
+import type { PoolConfig } from "../config/schema.ts";
+import { deviceId } from "../names/device-id.ts";
+import { type DeviceUses, planDevices } from "../pools/capacity.ts";
+import type { PoolState } from "../pools/pool-monitor.ts";
+import type { Candidate } from "./preferred-allocation.ts";
+
+/** A device as kubelet sees it. */
+export interface PluginDevice {
+  /** At most 63 characters, unique in the resource. */
+  readonly id: string;
+  /** An unhealthy device counts as capacity, but is given to no pod. */
+  readonly healthy: boolean;
+  /** NUMA nodes that it is near to; empty for no affinity. */
+  readonly numaNodes: readonly number[];
+}
+
+/** Where a plugin gets its devices from. */
+export interface DeviceSource {
+  /** All devices now; one that is left out is gone from the node's capacity. A list once given does not change. */
+  current(): readonly PluginDevice[];
+  /** Calls `listener` after every change of the list, until the returned function is called. */
+  subscribe(listener: () => void): () => void;
+  /** A device that may be allocated, also one that has left the list, which kubelet may not have read yet. */
+  find(id: string): Candidate | undefined;
+}
+
+/**
+ * The devices of one pool. The list changes with {@link PoolDevices.update} only, not with every release, so that
+ * a pool whose capacity was lowered by a thousand does not send a thousand lists.
+ */
+export class PoolDevices implements DeviceSource {
+  readonly #pool: PoolConfig;
+  readonly #uses: DeviceUses;
+  readonly #listeners = new Set<() => void>();
+  /** Every device that was ever listed. */
+  readonly #known = new Set<string>();
+  #state: PoolState = { healthy: false, numaNodes: [] };
+  #usesSeen = -1;
+  #indices: readonly number[] = [];
+  #list: readonly PluginDevice[] = [];
+
+  constructor(pool: PoolConfig, uses: DeviceUses) {
+    this.#pool = pool;
+    this.#uses = uses;
+    this.update(this.#state);
+  }
+
+  current(): readonly PluginDevice[] {
+    return this.#list;
+  }
+
+  find(id: string): Candidate | undefined {
+    if (!this.#known.has(id)) return undefined;
+    return { numaNodes: this.#state.numaNodes, lastUse: this.#uses.lastUse(id) };
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Lists what the switch says, and what was allocated and freed since; to be called now and then. */
+  update(state: PoolState): void {
+    const isSameState =
+      state.healthy === this.#state.healthy && state.numaNodes.join() === this.#state.numaNodes.join();
+    if (!this.#plan() && isSameState) return;
+    this.#state = state;
+    this.#list = this.#indices.map((index) => ({ id: deviceId(this.#pool.name, index), ...state }));
+    for (const { id } of this.#list) this.#known.add(id);
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** @returns whether the list has other devices than before */
+  #plan(): boolean {
+    const { name, resource, capacity } = this.#pool;
+    if (this.#usesSeen === this.#uses.changes) return false;
+    this.#usesSeen = this.#uses.changes;
+    const indices = planDevices({ capacity, resource, held: this.#uses.ofPool(name) });
+    if (indices.join() === this.#indices.join()) return false;
+    this.#indices = indices;
+    return true;
+  }
+}

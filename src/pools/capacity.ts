@@ -1,0 +1,97 @@
+// Which of a pool's numbered devices can be given out, and which were free for longest.
+import { parseDeviceId } from "../names/device-id.ts";
+import type { AllocationRecord } from "../records/allocation-record.ts";
+import type { RecordStore } from "../records/record-store.ts";
+
+/** Above every count of releases: what is in use was used later than anything that was freed. */
+const IN_USE = 2 ** 48;
+
+/**
+ * Which devices are in use, by their newest allocation's record, and in which order the others were freed. kubelet may
+ * count a device as free before its record is reclaimed; until then it is in use here.
+ */
+export class DeviceUses {
+  /** Allocations of each device that is in use, newest last. */
+  readonly #holders = new Map<string, readonly AllocationRecord[]>();
+  /** By device: how many devices had been freed when it was. */
+  readonly #freed = new Map<string, number>();
+  readonly #unsubscribe: () => void;
+  #frees = 0;
+  #changes = 0;
+
+  constructor(allocations: Pick<RecordStore<AllocationRecord>, "list" | "subscribe">) {
+    for (const record of allocations.list()) this.#change(undefined, record);
+    this.#unsubscribe = allocations.subscribe((before, after) => this.#change(before, after));
+  }
+
+  /** Grows with every change of any use. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Numbers of a pool's devices that pods hold, with the resource under which they were allocated. */
+  ofPool(pool: string): ReadonlyMap<number, string> {
+    const held = new Map<number, string>();
+    for (const [device, records] of this.#holders) {
+      const parsed = parseDeviceId(device);
+      const newest = records.at(-1);
+      if (parsed?.pool === pool && newest !== undefined) held.set(parsed.index, newest.resource);
+    }
+    return held;
+  }
+
+  /**
+   * Orders devices by the end of their last use: 0 where no use is known, greatest where they are in use. What was
+   * freed before this process began counts as never used.
+   */
+  lastUse(device: string): number {
+    const newest = this.#holders.get(device)?.at(-1);
+    return newest === undefined ? (this.#freed.get(device) ?? 0) : IN_USE + newest.sequence;
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  #change(before: AllocationRecord | undefined, after: AllocationRecord | undefined): void {
+    this.#changes += 1;
+    for (const device of before?.devices ?? []) {
+      const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== before?.id);
+      if (others.length > 0) this.#holders.set(device, others);
+      else {
+        this.#holders.delete(device);
+        if (after === undefined) this.#freed.set(device, ++this.#frees);
+      }
+    }
+    for (const device of after?.devices ?? []) {
+      const records = [...(this.#holders.get(device) ?? []), ...(after === undefined ? [] : [after])];
+      this.#holders.set(
+        device,
+        records.sort((one, other) => one.sequence - other.sequence),
+      );
+    }
+  }
+}
+
+/** What a pool's list of devices is decided from. */
+export interface DevicePlanInput {
+  /** How many devices there shall be. */
+  readonly capacity: number;
+  readonly resource: string;
+  /** {@link DeviceUses.ofPool} */
+  readonly held: ReadonlyMap<number, string>;
+}
+
+/**
+ * The devices that a resource offers: all that pods hold under it, whatever the capacity is by now, and free ones with
+ * a number below the capacity until there are as many as the capacity says. A device that a pod still holds under a
+ * former name of the resource is left out, for a second pod would get the first one's socket.
+ * @returns numbers, ascending
+ */
+export function planDevices({ capacity, resource, held }: DevicePlanInput): readonly number[] {
+  const offered = [...held].flatMap(([index, under]) => (under === resource ? [index] : []));
+  for (let index = 0; index < capacity && offered.length < capacity; index++) {
+    if (!held.has(index)) offered.push(index);
+  }
+  return offered.sort((one, other) => one - other);
+}
