@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { createOvsdbClient, type OvsdbClient } from "../../src/protocols/ovsdb/client.ts";
-import { connectOvsdb } from "../../src/protocols/ovsdb/connection.ts";
+import { silentLogger } from "../../src/logging/logger.ts";
+import { connectOvsdb, createOvsdbClient, type OvsdbClient } from "../../src/protocols/ovsdb/connection.ts";
 import { isLockHeld } from "../../src/protocols/ovsdb/lock.ts";
 import { monitorTables, type RowChange } from "../../src/protocols/ovsdb/monitor.ts";
 import { guard, lostRace, type Operation, requireCommitted } from "../../src/protocols/ovsdb/transaction.ts";
@@ -45,7 +45,11 @@ describe("a real ovsdb-server", () => {
   beforeAll(async () => {
     run = await openLabRun();
     server = await startOvsdbServer(run, { directory: join(run.directory, "ovs") });
-    client = createOvsdbClient({ path: server.databaseSocket, database: "Open_vSwitch" });
+    client = createOvsdbClient({
+      path: server.databaseSocket,
+      database: "Open_vSwitch",
+      logger: silentLogger,
+    });
   });
   afterEach(async () => {
     await server.vsctl("clear", "Open_vSwitch", ".", "bridges");
@@ -95,7 +99,7 @@ describe("a real ovsdb-server", () => {
   });
 
   it("refuses a database that it does not have", async () => {
-    const other = createOvsdbClient({ path: server.databaseSocket, database: "Nope" });
+    const other = createOvsdbClient({ path: server.databaseSocket, database: "Nope", logger: silentLogger });
     try {
       const failure = await failureOf(other.transact([], soon()));
       expect(failure.code).toBe("dataplane-protocol");

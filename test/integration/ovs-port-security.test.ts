@@ -2,10 +2,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { PortSecurity } from "../../src/dataplane/ovs/port-security/port-security.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
-import { output, PORT } from "../../src/protocols/openflow/action.ts";
-import { bridgeSocket, defaultRunDirectory } from "../../src/protocols/openflow/bridge-socket.ts";
-import { connectOpenflow } from "../../src/protocols/openflow/connection.ts";
-import { packetOut } from "../../src/protocols/openflow/packet-out.ts";
+import { output, PORT, packetOut } from "../../src/protocols/openflow/action.ts";
+import {
+  bridgeSocket,
+  connectOpenflow,
+  defaultRunDirectory,
+} from "../../src/protocols/openflow/connection.ts";
 import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { joinBridges } from "../lab/ovs-dpdk.ts";
 import { startPod } from "../lab/pod.ts";

@@ -1,5 +1,5 @@
 import type { Logger } from "../../logging/logger.ts";
-import type { OvsdbClient } from "../../protocols/ovsdb/client.ts";
+import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import type { PortSecurity } from "./port-security/port-security.ts";
 
 /** What every verb works with. */

@@ -1,16 +1,21 @@
-import { output, PORT } from "../../protocols/openflow/action.ts";
-import { bridgeSocket } from "../../protocols/openflow/bridge-socket.ts";
-import { createOpenflowClient, type OpenflowClient } from "../../protocols/openflow/client.ts";
-import { packetOut } from "../../protocols/openflow/packet-out.ts";
+import type { Logger } from "../../logging/logger.ts";
+import { output, PORT, packetOut } from "../../protocols/openflow/action.ts";
+import {
+  bridgeSocket,
+  createOpenflowClient,
+  type OpenflowClient,
+} from "../../protocols/openflow/connection.ts";
 
 /** Connections to bridges over which frames are handed to them. */
 export class FrameSender {
   readonly #runDirectory: string;
+  readonly #logger: Logger;
   readonly #bridges = new Map<string, OpenflowClient>();
 
   /** @param runDirectory of the bridges' OpenFlow sockets */
-  constructor(runDirectory: string) {
+  constructor(runDirectory: string, logger: Logger) {
     this.#runDirectory = runDirectory;
+    this.#logger = logger;
   }
 
   /**
@@ -57,7 +62,10 @@ export class FrameSender {
   #client(bridge: string): OpenflowClient {
     const known = this.#bridges.get(bridge);
     if (known !== undefined) return known;
-    const client = createOpenflowClient({ path: bridgeSocket(this.#runDirectory, bridge) });
+    const client = createOpenflowClient({
+      path: bridgeSocket(this.#runDirectory, bridge),
+      logger: this.#logger,
+    });
     this.#bridges.set(bridge, client);
     return client;
   }

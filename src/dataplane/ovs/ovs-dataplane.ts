@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
-import { defaultRunDirectory } from "../../protocols/openflow/bridge-socket.ts";
-import { createOvsdbClient } from "../../protocols/ovsdb/client.ts";
+import { defaultRunDirectory } from "../../protocols/openflow/connection.ts";
+import { createOvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
@@ -49,11 +49,12 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   const client = createOvsdbClient({
     path: databaseSocket,
     database: "Open_vSwitch",
+    logger,
     onConnected: options.onConnected,
   });
   const runDirectory = options.runDirectory ?? defaultRunDirectory(databaseSocket);
   const security = new PortSecurity({ runDirectory, logger });
-  const sender = new FrameSender(runDirectory);
+  const sender = new FrameSender(runDirectory, logger);
   const links = new LinkStates(node);
   const closing = new AbortController();
   const moves = new MoveWatch({

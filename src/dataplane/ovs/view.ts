@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import type { OvsdbClient } from "../../protocols/ovsdb/client.ts";
+import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import { mapValue } from "../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../port.ts";

@@ -64,7 +64,7 @@ describe("a watch over ports", () => {
     stop = new AbortController();
     calls = new KeyedMutex();
     server = createServer((socket) => {
-      const stream = new JsonStream(100_000);
+      const stream = new JsonStream();
       socket.on("error", () => undefined);
       socket.on("data", (chunk) => {
         for (const value of stream.push(chunk)) {

@@ -1,5 +1,5 @@
 import type { Logger } from "../../logging/logger.ts";
-import type { VppClient } from "../../protocols/vpp-api/client.ts";
+import type { VppClient } from "../../protocols/vpp-api/connection.ts";
 import type { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { PortOwner } from "../port.ts";
 import type { SharedViews } from "./shared-views.ts";

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
 import { silentLogger } from "../../logging/logger.ts";
-import { createVppClient } from "../../protocols/vpp-api/client.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { createVppClient } from "../../protocols/vpp-api/connection.ts";
 import { createVhostUser, deleteVhostUser } from "../../protocols/vpp-api/messages.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { VppContext } from "./context.ts";
@@ -35,7 +35,7 @@ beforeEach(async () => {
   vpp = new VppStandIn({ path });
   await vpp.start();
   context = {
-    client: createVppClient({ path }),
+    client: createVppClient({ path, logger: silentLogger }),
     views: new SharedViews(),
     node: "node-a",
     ownersOf: () => [],

@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
-import { createVppClient } from "../../protocols/vpp-api/client.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { createVppClient } from "../../protocols/vpp-api/connection.ts";
 import { showVersion } from "../../protocols/vpp-api/messages.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { within } from "../../sync/deadlines.ts";
@@ -48,7 +48,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     void logVersion(connection, logger);
     options.onConnected?.();
   };
-  const client = createVppClient({ path: apiSocket, onConnected });
+  const client = createVppClient({ path: apiSocket, logger, onConnected });
   const views = new SharedViews();
   const context: VppContext = {
     client,

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Failure } from "../../failure/failure.ts";
+import { silentLogger } from "../../logging/logger.ts";
 import { commitBundle } from "./bundle.ts";
-import { createOpenflowClient } from "./client.ts";
-import { connectOpenflow } from "./connection.ts";
+import { bridgeSocket, connectOpenflow, createOpenflowClient, defaultRunDirectory } from "./connection.ts";
 import {
   encodeMessage,
   MESSAGE,
@@ -206,7 +206,7 @@ describe("a connection to a bridge", () => {
   });
 
   it("is shared by a client's callers, and made anew once it is lost", async () => {
-    const client = createOpenflowClient({ path });
+    const client = createOpenflowClient({ path, logger: silentLogger });
     const [one, other] = await Promise.all([client.connection(soon()), client.connection(soon())]);
     expect(one).toBe(other);
     const lost = once(one.lost, "abort");
@@ -223,7 +223,7 @@ describe("a connection to a bridge", () => {
   it("is made anew also where what came behind the greeting was unsound", async () => {
     const sound = greeting;
     greeting = Buffer.concat([sound, encodeMessage(VERSION_1_3, MESSAGE.barrierReply, 1, Buffer.alloc(0))]);
-    const client = createOpenflowClient({ path });
+    const client = createOpenflowClient({ path, logger: silentLogger });
     const first = await client.connection(soon());
     expect(first.lost.aborted).toBe(true);
     greeting = sound;
@@ -234,7 +234,7 @@ describe("a connection to a bridge", () => {
 
   it("does not let one caller's deadline end the attempt of the others", async () => {
     greeting = Buffer.alloc(0);
-    const client = createOpenflowClient({ path });
+    const client = createOpenflowClient({ path, logger: silentLogger });
     const accepted = once(server, "connection");
     const early = failureOf(client.connection(AbortSignal.timeout(10)));
     const patient = client.connection(soon());
@@ -249,3 +249,13 @@ describe("a connection to a bridge", () => {
 function disposable<Closable extends { close(): void }>(closable: Closable): Closable & AsyncDisposable {
   return Object.assign(closable, { [Symbol.asyncDispose]: async () => closable.close() });
 }
+
+describe("the socket of a bridge", () => {
+  it("lies beside the database's, and stays there whatever the bridge is called", () => {
+    const directory = defaultRunDirectory("/run/openvswitch/db.sock");
+    expect(bridgeSocket(directory, "br-a")).toBe("/run/openvswitch/br-a.mgmt");
+    expect(() => bridgeSocket(directory, "../tmp/x")).toThrow("is not the name of a bridge");
+    expect(() => bridgeSocket(directory, "")).toThrow("is not the name of a bridge");
+    expect(() => bridgeSocket(`/${"r".repeat(100)}`, "br-a")).toThrow("107 are allowed");
+  });
+});

@@ -1,26 +1,52 @@
-import { connect, type Socket } from "node:net";
-import { Failure, systemCode } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/deadlines.ts";
-import { protocolFailure } from "./byte-reader.ts";
-import { readError } from "./error.ts";
+import { dirname, join } from "node:path";
+import { Failure } from "../../failure/failure.ts";
+import type { Logger } from "../../logging/logger.ts";
+import { checkUnixPath } from "../../names/unix-path.ts";
+import { type Peer, Session } from "../session.ts";
+import { type SharedConnection, shareConnection } from "../shared-connection.ts";
 import { encodeHello, negotiate } from "./hello.ts";
 import {
   encodeMessage,
   MESSAGE,
   type Message,
   MessageStream,
+  protocolFailure,
   type Request,
+  readError,
   request,
   type Version,
 } from "./message.ts";
 import { type BridgePort, readPortStatus, subscribeToPorts } from "./port.ts";
 
-/** Most that the replies to one exchange may have; ten thousand flows of ours have about 2 MiB. */
-const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+/** Most that the replies to requests may have; ten thousand flows of ours have about 2 MiB. */
+const MAX_REPLY_BYTES = 6 * 1024 * 1024;
+
+/**
+ * Open vSwitch's run directory by its database's socket: the same directory, unless the switch was started with
+ * other options.
+ */
+export function defaultRunDirectory(databaseSocket: string): string {
+  return dirname(databaseSocket);
+}
+
+/**
+ * The management socket of a bridge, which ovs-vswitchd makes for every bridge (ovs-vswitchd.conf.db(5), Controller).
+ * @throws Failure invalid-request for a name that no bridge has, path-too-long
+ */
+export function bridgeSocket(runDirectory: string, bridge: string): string {
+  if (bridge === "" || bridge.includes("/")) {
+    throw new Failure({
+      code: "invalid-request",
+      what: `${JSON.stringify(bridge)} is not the name of a bridge`,
+      fix: "Open vSwitch takes no slash in the name of a bridge",
+    });
+  }
+  return checkUnixPath(join(runDirectory, `${bridge}.mgmt`), `OpenFlow socket of bridge ${bridge}`);
+}
 
 /** Where the bridge listens and who wants to hear of it. */
 export interface OpenflowConnectionOptions {
-  /** The bridge's management socket, `<bridge>.mgmt` in Open vSwitch's run directory. */
+  /** The bridge's management socket: {@link bridgeSocket}. */
   readonly path: string;
   /** Hears of ports that came or went. */
   readonly onPort?: ((port: BridgePort) => void) | undefined;
@@ -30,8 +56,7 @@ export interface OpenflowConnectionOptions {
 export interface OpenflowConnection {
   /**
    * Sends requests, waits until the switch has done them all, and gives the replies to each.
-   * @throws Failure the first one's that the switch refused (the others were done); dataplane-unavailable and
-   *   dataplane-timeout (what was done is unknown then); dataplane-protocol
+   * @throws Failure the first one's that the switch refused (the others were done), else as {@link Session.request}
    */
   exchange(requests: readonly Request[], signal: AbortSignal): Promise<readonly (readonly Message[])[]>;
   /** A number for a bundle that this connection has not used. */
@@ -41,161 +66,111 @@ export interface OpenflowConnection {
   close(): void;
 }
 
+/** One bridge, reached over one connection that is made when needed. */
+export type OpenflowClient = SharedConnection<OpenflowConnection>;
+
+/** Opens nothing yet: the first caller connects. */
+export function createOpenflowClient(
+  options: OpenflowConnectionOptions & { readonly logger: Logger },
+): OpenflowClient {
+  const connect = (signal: AbortSignal) => connectOpenflow(options, signal);
+  return shareConnection({ peer: peerOf(options.path), connect, logger: options.logger });
+}
+
 /**
  * Connects to a bridge and agrees on a version.
- * @throws Failure dataplane-unavailable where nobody answers, dataplane-misconfigured where there is no common version,
+ * @throws Failure dataplane-unavailable where nothing answers, dataplane-misconfigured where there is no common version,
  *   dataplane-timeout when the signal fires, dataplane-protocol
  */
 export async function connectOpenflow(
-  options: OpenflowConnectionOptions,
+  { path, onPort }: OpenflowConnectionOptions,
   signal: AbortSignal,
 ): Promise<OpenflowConnection> {
-  const connection = new Connection(connect({ path: options.path }), options);
+  const greeted = Promise.withResolvers<Version>();
+  let version: Version | undefined;
+  const session: Session<Message> = new Session<Message>({
+    peer: peerOf(path),
+    stream: new MessageStream(),
+    maxHeldBytes: MAX_REPLY_BYTES,
+    onMessage: (message) => {
+      if (message.type === MESSAGE.echoRequest) {
+        session.send(encodeMessage(message.version, MESSAGE.echoReply, message.xid, message.body));
+      } else if (version === undefined) {
+        version = negotiate(message);
+        greeted.resolve(version);
+      } else if (message.version !== version) {
+        throw message.type === MESSAGE.error
+          ? readError(message.body)
+          : protocolFailure(`it changed its version from ${version} to ${message.version}`);
+      } else if (message.type === MESSAGE.portStatus) {
+        onPort?.(readPortStatus(message));
+      } else {
+        session.reply(message.xid, message, message.body.length);
+      }
+    },
+  });
+  session.send(encodeHello());
+  const agreed = await session.start(greeted.promise, "hello", signal);
+  let bundles = 0;
+  const connection: OpenflowConnection = {
+    lost: session.lost,
+    close: () => session.close(),
+    nextBundle: () => {
+      bundles += 1;
+      return bundles;
+    },
+    exchange: (requests, exchangeSignal) => exchange(session, agreed, requests, exchangeSignal),
+  };
   try {
-    await orAborted(connection.ready, signal, () => noAnswer(options.path, signal));
-    if (options.onPort !== undefined) await connection.exchange(subscribeToPorts, signal);
+    if (onPort !== undefined) await connection.exchange(subscribeToPorts, signal);
     return connection;
   } catch (failure) {
-    connection.close();
+    session.close();
     throw failure;
   }
 }
 
-interface Pending {
-  /** By number of request, with the replies so far. */
-  readonly replies: ReadonlyMap<number, Message[]>;
-  readonly done: PromiseWithResolvers<void>;
-  bytes: number;
-  refused?: Failure;
-}
-
-class Connection implements OpenflowConnection {
-  readonly #socket: Socket;
-  readonly #options: OpenflowConnectionOptions;
-  readonly #lost = new AbortController();
-  readonly #ready = Promise.withResolvers<Version>();
-  /** By the number of each request, and of the barrier that ends its exchange. */
-  readonly #pending = new Map<number, Pending>();
-  #version: Version | undefined;
-  #requests = 0;
-  #bundles = 0;
-
-  constructor(socket: Socket, options: OpenflowConnectionOptions) {
-    this.#socket = socket;
-    this.#options = options;
-    this.#ready.promise.catch(() => undefined); // nobody may be waiting any more
-    const stream = new MessageStream();
-    socket.on("connect", () => socket.write(encodeHello()));
-    socket.on("data", (chunk) => {
-      try {
-        for (const message of stream.push(chunk)) if (!this.#lost.signal.aborted) this.#take(message);
-      } catch (thrown) {
-        this.#lose(thrown instanceof Failure ? thrown : unreachable(options.path, thrown));
-      }
+/** The answer to a barrier behind the requests is the last: the switch has done them all then. */
+async function exchange(
+  session: Session<Message>,
+  version: Version,
+  requests: readonly Request[],
+  signal: AbortSignal,
+): Promise<readonly (readonly Message[])[]> {
+  const replies = new Map<number, Message[]>();
+  let refused: Failure | undefined;
+  const encode = (nextId: () => number): Buffer => {
+    const parts = requests.map((each) => {
+      const xid = nextId();
+      replies.set(xid, []);
+      return each(version, xid);
     });
-    socket.on("error", (cause) => this.#lose(unreachable(options.path, cause)));
-    socket.on("close", () => this.#lose(unreachable(options.path, "the switch closed the connection")));
-  }
-
-  /** Resolves once both sides have agreed on a version. */
-  get ready(): Promise<Version> {
-    return this.#ready.promise;
-  }
-
-  get lost(): AbortSignal {
-    return this.#lost.signal;
-  }
-
-  nextBundle(): number {
-    this.#bundles += 1;
-    return this.#bundles;
-  }
-
-  async exchange(
-    requests: readonly Request[],
-    signal: AbortSignal,
-  ): Promise<readonly (readonly Message[])[]> {
-    const version = await this.#ready.promise;
-    if (this.#lost.signal.aborted) throw this.#lost.signal.reason;
-    if (signal.aborted) throw noAnswer(this.#options.path, signal);
-    const sent = [...requests, request(MESSAGE.barrierRequest)].map((each) => {
-      this.#requests = (this.#requests % 0xffffffff) + 1;
-      return { xid: this.#requests, bytes: each(version, this.#requests) };
-    });
-    const replies = new Map(sent.slice(0, -1).map(({ xid }) => [xid, []]));
-    const pending: Pending = { replies, done: Promise.withResolvers(), bytes: 0 };
-    for (const { xid } of sent) this.#pending.set(xid, pending);
-    try {
-      this.#socket.write(Buffer.concat(sent.map(({ bytes }) => bytes)));
-      await orAborted(pending.done.promise, signal, () => noAnswer(this.#options.path, signal));
-    } finally {
-      for (const { xid } of sent) this.#pending.delete(xid);
-    }
-    if (pending.refused !== undefined) throw pending.refused;
-    return [...replies.values()];
-  }
-
-  close(): void {
-    this.#lose(unreachable(this.#options.path, "we closed the connection"));
-  }
-
-  #take(message: Message): void {
-    if (message.type === MESSAGE.echoRequest) {
-      this.#socket.write(encodeMessage(message.version, MESSAGE.echoReply, message.xid, message.body));
-    } else if (this.#version === undefined) {
-      this.#version = negotiate(message);
-      this.#ready.resolve(this.#version);
-    } else if (message.version !== this.#version) {
-      throw message.type === MESSAGE.error
-        ? readError(message.body)
-        : protocolFailure(`it changed its version from ${this.#version} to ${message.version}`);
-    } else if (message.type === MESSAGE.portStatus) this.#options.onPort?.(readPortStatus(message));
-    else this.#answer(message);
-  }
-
-  #answer(message: Message): void {
-    const pending = this.#pending.get(message.xid);
-    if (pending === undefined) return; // to a request that was given up, or nothing that we asked for
-    const replies = pending.replies.get(message.xid);
-    if (message.type === MESSAGE.error) pending.refused ??= readError(message.body);
-    else if (replies !== undefined) {
-      replies.push(message);
-      pending.bytes += message.body.length;
-      if (pending.bytes > MAX_REPLY_BYTES) throw protocolFailure("its answer does not end");
-      return;
-    }
-    // The barrier's own answer, be it an error, is the last.
-    if (replies === undefined) pending.done.resolve();
-  }
-
-  #lose(why: Failure): void {
-    if (this.#lost.signal.aborted) return;
-    this.#lost.abort(why);
-    this.#socket.destroy();
-    this.#ready.reject(why);
-    for (const pending of this.#pending.values()) pending.done.reject(why);
-    this.#pending.clear();
-  }
+    return Buffer.concat([...parts, request(MESSAGE.barrierRequest)(version, nextId())]);
+  };
+  const onReply = (xid: number, message: Message, done: (value: undefined) => void) => {
+    const known = replies.get(xid);
+    if (message.type === MESSAGE.error) refused ??= readError(message.body);
+    else known?.push({ ...message, body: ownCopy(message.body) });
+    if (known === undefined) done(undefined);
+  };
+  await session.request({ what: "OpenFlow requests", encode, onReply }, signal);
+  if (refused !== undefined) throw refused;
+  return [...replies.values()];
 }
 
-function unreachable(path: string, cause: unknown): Failure {
-  const reason = systemCode(cause) ?? (cause instanceof Error ? cause.message : String(cause));
-  return new Failure({
-    code: "dataplane-unavailable",
-    what: `the bridge cannot be reached by OpenFlow: ${reason}`,
-    where: path,
-    fix: "check that ovs-vswitchd runs, that the bridge exists and that its run directory is mounted into this pod",
-    cause,
-  });
+/** A view would keep the whole chunk that it came in, and a copy in Node's pool what lies beside it there. */
+function ownCopy(view: Buffer): Buffer {
+  const copy = Buffer.alloc(view.length);
+  view.copy(copy);
+  return copy;
 }
 
-function noAnswer(path: string, signal: AbortSignal): Failure {
-  if (signal.reason instanceof Failure) return signal.reason;
-  return new Failure({
-    code: "dataplane-timeout",
-    what: "the bridge did not answer by OpenFlow in time",
-    where: path,
-    fix: "check that ovs-vswitchd is not overloaded or stopped",
-    cause: signal.reason,
-  });
+function peerOf(path: string): Peer {
+  return {
+    path,
+    name: "the bridge",
+    whenUnreachable:
+      "check that ovs-vswitchd runs, that the bridge exists and that its run directory is mounted into this pod",
+    whenSilent: "check that ovs-vswitchd is not overloaded or stopped",
+  };
 }

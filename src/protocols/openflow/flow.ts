@@ -1,8 +1,15 @@
 import { PORT } from "./action.ts";
-import { ByteReader } from "./byte-reader.ts";
 import { encodeMatch, type MatchField, readMatch } from "./match.ts";
-import { MESSAGE, type Message, type Request, request } from "./message.ts";
-import { MULTIPART, multipartBody, multipartRequest } from "./multipart.ts";
+import {
+  MESSAGE,
+  type Message,
+  MULTIPART,
+  multipartBody,
+  multipartRequest,
+  type Request,
+  readerOf,
+  request,
+} from "./message.ts";
 
 /** One flow of a bridge; table, priority and match make it the same flow. */
 export interface Flow {
@@ -73,11 +80,11 @@ export function listFlows({ cookie, cookieMask, match = [] }: FlowFilter): Reque
  * @throws Failure dataplane-protocol
  */
 export function readFlows(replies: readonly Message[]): Flow[] {
-  const reader = new ByteReader(multipartBody(MULTIPART.flow, replies), "list of flows");
+  const reader = readerOf(multipartBody(MULTIPART.flow, replies), "list of flows");
   const flows: Flow[] = [];
   while (reader.left > 0) {
     const length = reader.u16();
-    const entry = new ByteReader(reader.take(length - 2), "flow");
+    const entry = readerOf(reader.take(length - 2), "flow");
     const table = entry.u8();
     entry.skip(9); // padding and age
     const priority = entry.u16();

@@ -1,6 +1,14 @@
 import { Failure } from "../../failure/failure.ts";
-import { ByteReader, protocolFailure } from "./byte-reader.ts";
-import { encodeMessage, MESSAGE, type Message, VERSION_1_3, VERSION_1_4, type Version } from "./message.ts";
+import {
+  encodeMessage,
+  MESSAGE,
+  type Message,
+  protocolFailure,
+  readerOf,
+  VERSION_1_3,
+  VERSION_1_4,
+  type Version,
+} from "./message.ts";
 
 const SPOKEN: readonly Version[] = [VERSION_1_4, VERSION_1_3];
 /** `OFPHET_VERSIONBITMAP`, the one element of a hello (OpenFlow 1.4 section 7.5.1). */
@@ -44,11 +52,11 @@ export function negotiate(hello: Message): Version {
 }
 
 function offeredVersions({ version, body }: Message): number[] {
-  const reader = new ByteReader(body, "hello");
+  const reader = readerOf(body, "hello");
   while (reader.left >= 4) {
     const type = reader.u16();
     const length = reader.u16();
-    if (length < 4) throw reader.broken(`an element says that it has ${length} bytes`);
+    if (length < 4) throw reader.malformed(`an element says that it has ${length} bytes`);
     const element = reader.take(length - 4);
     if (type === VERSION_BITMAP && element.length >= 4) return setBits(element.readUInt32BE());
     reader.skip(Math.min((8 - (length % 8)) % 8, reader.left));

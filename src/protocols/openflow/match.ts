@@ -1,4 +1,5 @@
-import { ByteReader } from "./byte-reader.ts";
+import type { ByteReader } from "../byte-reader.ts";
+import { readerOf } from "./message.ts";
 
 /** Where a field stands: OXM class and number, and its size in bytes (OpenFlow 1.4 section 7.2.3.7). */
 const FIELDS = {
@@ -82,8 +83,8 @@ export function encodeMatch(match: readonly MatchField[]): Buffer {
 export function readMatch(reader: ByteReader): MatchField[] {
   const type = reader.u16();
   const length = reader.u16();
-  if (type !== 1 || length < 4) throw reader.broken(`a match of type ${type} with ${length} bytes`);
-  const fields = new ByteReader(reader.take(length - 4), "match");
+  if (type !== 1 || length < 4) throw reader.malformed(`a match of type ${type} with ${length} bytes`);
+  const fields = readerOf(reader.take(length - 4), "match");
   reader.skip(padding(length));
   const match: MatchField[] = [];
   while (fields.left > 0) {

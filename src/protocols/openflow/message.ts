@@ -1,4 +1,6 @@
-import { ByteReader, protocolFailure } from "./byte-reader.ts";
+import { Failure } from "../../failure/failure.ts";
+import { ByteReader } from "../byte-reader.ts";
+import { FrameStream } from "../frame-stream.ts";
 
 /** OpenFlow versions that we speak, by their number on the wire: 1.3 and 1.4, which say what we need alike. */
 export const VERSION_1_3 = 4;
@@ -41,12 +43,13 @@ const HEADER_BYTES = 8;
 
 /** A message as it goes over the wire. */
 export function encodeMessage(version: number, type: number, xid: number, body: Buffer): Buffer {
-  const header = Buffer.alloc(HEADER_BYTES);
-  header.writeUInt8(version, 0);
-  header.writeUInt8(type, 1);
-  header.writeUInt16BE(HEADER_BYTES + body.length, 2);
-  header.writeUInt32BE(xid, 4);
-  return Buffer.concat([header, body]);
+  const message = Buffer.allocUnsafe(HEADER_BYTES + body.length);
+  message.writeUInt8(version, 0);
+  message.writeUInt8(type, 1);
+  message.writeUInt16BE(message.length, 2);
+  message.writeUInt32BE(xid, 4);
+  body.copy(message, HEADER_BYTES);
+  return message;
 }
 
 /** A request whose body is the same in both versions. */
@@ -54,26 +57,114 @@ export function request(type: number, body: Buffer = Buffer.alloc(0)): Request {
   return (version, xid) => encodeMessage(version, type, xid, body);
 }
 
-/** Cuts a stream of bytes into messages, however the chunks fall; it holds back less than one message (64 KiB). */
+/** Cuts a stream of bytes into messages of at most 64 KiB, however the chunks fall. */
 export class MessageStream {
-  #held: Buffer = Buffer.alloc(0);
+  readonly #frames = new FrameStream({
+    headerBytes: HEADER_BYTES,
+    lengthOf: (header) => {
+      const length = header.readUInt16BE(2);
+      if (length < HEADER_BYTES) throw protocolFailure(`a message says that it has ${length} bytes`);
+      return length;
+    },
+  });
 
   /**
-   * The messages that this chunk completes, in order. After it has thrown, the stream has no meaning any more.
+   * The messages that this chunk completes, in order; their bodies are views of what came.
    * @throws Failure dataplane-protocol for a length that cannot be
    */
   *push(chunk: Buffer): Generator<Message, void, undefined> {
-    this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
-    while (this.#held.length >= HEADER_BYTES) {
-      const length = this.#held.readUInt16BE(2);
-      if (length < HEADER_BYTES) throw protocolFailure(`a message says that it has ${length} bytes`);
-      if (this.#held.length < length) return;
-      const reader = new ByteReader(this.#held.subarray(0, length), "message");
-      this.#held = this.#held.subarray(length);
-      const version = reader.u8();
-      const type = reader.u8();
-      reader.skip(2);
-      yield { version, type, xid: reader.u32(), body: reader.take(reader.left) };
+    for (const frame of this.#frames.push(chunk)) {
+      yield {
+        version: frame.readUInt8(0),
+        type: frame.readUInt8(1),
+        xid: frame.readUInt32BE(4),
+        body: frame.subarray(HEADER_BYTES),
+      };
     }
   }
+}
+
+/** Kinds of multipart requests (`ofp_multipart_type`). */
+export const MULTIPART = { flow: 1, portDescription: 13 } as const;
+const MORE = 1;
+
+/** Asks for a list that may come in several messages. */
+export function multipartRequest(kind: number, body: Buffer): Request {
+  const head = Buffer.alloc(8);
+  head.writeUInt16BE(kind, 0);
+  return request(MESSAGE.multipartRequest, Buffer.concat([head, body]));
+}
+
+/**
+ * The bodies of all replies to a multipart request of this kind, joined: entries never span messages.
+ * @throws Failure dataplane-protocol where one is of another kind, or the last is missing
+ */
+export function multipartBody(kind: number, replies: readonly Message[]): Buffer {
+  let complete = false;
+  const bodies = replies.map(({ type, body }) => {
+    const reader = readerOf(body, "multipart reply");
+    if (type !== MESSAGE.multipartReply || reader.u16() !== kind) {
+      throw protocolFailure("it answered a multipart request with something else");
+    }
+    complete = (reader.u16() & MORE) === 0;
+    reader.skip(4);
+    return reader.take(reader.left);
+  });
+  if (!complete) throw protocolFailure("it did not finish a multipart reply");
+  return Buffer.concat(bodies);
+}
+
+/** Reads what the switch sent. @param what what the bytes are, for the failure: "port description" */
+export function readerOf(bytes: Buffer, what: string): ByteReader {
+  return new ByteReader(bytes, (why) => protocolFailure(`its ${what} is malformed: ${why}`));
+}
+
+/** The failure of a switch that does not keep to OpenFlow. */
+export function protocolFailure(what: string): Failure {
+  return new Failure({
+    code: "dataplane-protocol",
+    what: `the switch broke the OpenFlow protocol: ${what}`,
+    fix: "check that the bridge's socket is Open vSwitch's, and report its version",
+  });
+}
+
+/** `ofp_error_type` (OpenFlow 1.4 section 7.5.4), as far as our requests can meet it. */
+const ERROR_TYPES: Readonly<Record<number, string>> = {
+  0: "hello failed",
+  1: "bad request",
+  2: "bad action",
+  3: "bad instruction",
+  4: "bad match",
+  5: "flow modification failed",
+  7: "port modification failed",
+  11: "role request failed",
+  13: "multipart request failed",
+  17: "bundle failed",
+};
+const HELLO_FAILED = 0;
+const FLOW_MOD_FAILED = 5;
+const TABLE_FULL = 1;
+
+/**
+ * An error message of the switch as a failure: dataplane-misconfigured for what an admin can change, else dataplane-protocol.
+ */
+export function readError(body: Buffer): Failure {
+  const reader = readerOf(body, "error");
+  const type = reader.u16();
+  const code = reader.u16();
+  if (type === FLOW_MOD_FAILED && code === TABLE_FULL) {
+    return new Failure({
+      code: "dataplane-misconfigured",
+      what: "the bridge's flow table is full",
+      where: "table 0",
+      fix: "raise or remove flow_limit of the bridge's Flow_Table",
+    });
+  }
+  const words =
+    type === HELLO_FAILED ? `: ${JSON.stringify(reader.take(reader.left).toString("latin1"))}` : "";
+  return new Failure({
+    code: type === HELLO_FAILED ? "dataplane-misconfigured" : "dataplane-protocol",
+    what: `the switch refused an OpenFlow request: ${ERROR_TYPES[type] ?? `error type ${type}`}, code ${code}${words}`,
+    fix: "read the log of ovs-vswitchd",
+  });
 }

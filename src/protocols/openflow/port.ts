@@ -1,7 +1,16 @@
 import { Failure } from "../../failure/failure.ts";
-import { ByteReader } from "./byte-reader.ts";
-import { MESSAGE, type Message, type Request, request, VERSION_1_3 } from "./message.ts";
-import { MULTIPART, multipartBody, multipartRequest } from "./multipart.ts";
+import type { ByteReader } from "../byte-reader.ts";
+import {
+  MESSAGE,
+  type Message,
+  MULTIPART,
+  multipartBody,
+  multipartRequest,
+  type Request,
+  readerOf,
+  request,
+  VERSION_1_3,
+} from "./message.ts";
 
 /** A port of a bridge as OpenFlow numbers it. */
 export interface BridgePort {
@@ -18,7 +27,7 @@ export const listPorts: Request = multipartRequest(MULTIPART.portDescription, Bu
  * @throws Failure dataplane-protocol
  */
 export function readPorts(replies: readonly Message[]): BridgePort[] {
-  const reader = new ByteReader(multipartBody(MULTIPART.portDescription, replies), "list of ports");
+  const reader = readerOf(multipartBody(MULTIPART.portDescription, replies), "list of ports");
   const ports: BridgePort[] = [];
   while (reader.left > 0) ports.push(readPort(reader, replies[0]?.version));
   return ports;
@@ -40,7 +49,7 @@ export function portNumber(ports: readonly BridgePort[], name: string): number {
 
 /** The port that a port-status message is about. */
 export function readPortStatus({ body, version }: Message): BridgePort {
-  const reader = new ByteReader(body, "port status");
+  const reader = readerOf(body, "port status");
   reader.skip(8);
   return readPort(reader, version);
 }
@@ -49,7 +58,7 @@ export function readPortStatus({ body, version }: Message): BridgePort {
 function readPort(reader: ByteReader, version: number | undefined): BridgePort {
   const number = reader.u32();
   const length = reader.u16();
-  const rest = new ByteReader(reader.take((version === VERSION_1_3 ? 64 : length) - 6), "port");
+  const rest = readerOf(reader.take((version === VERSION_1_3 ? 64 : length) - 6), "port");
   rest.skip(10); // padding, MAC address, padding
   const name = rest.take(16).toString("latin1").replace(/\0.*$/s, "");
   return { number, name };

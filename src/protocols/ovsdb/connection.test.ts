@@ -49,14 +49,14 @@ describe("a connection to an OVSDB server", () => {
     const onNotification = (method: string, params: readonly unknown[]) => {
       heard.push([method, params]);
     };
-    connection = await connectOvsdb({ path, onNotification, maxMessageBytes: 10_000 }, soon());
+    connection = await connectOvsdb({ path, onNotification }, soon());
     [peer] = await accepted;
     peer.on("error", () => undefined);
   }
 
   /** The next messages that the peer gets, as many as asked for. */
   async function received(count: number): Promise<Record<string, unknown>[]> {
-    const stream = new JsonStream(10_000);
+    const stream = new JsonStream();
     const messages: Record<string, unknown>[] = [];
     while (messages.length < count) {
       const [chunk] = (await once(peer, "data", { signal: soon() })) as [Buffer];
@@ -107,7 +107,7 @@ describe("a connection to an OVSDB server", () => {
     expect((await failureOf(connection.request("echo", [], soon()))).code).toBe("dataplane-unavailable");
   });
 
-  it.each(["SSH-2.0-OpenSSH_9.2\r\n", "[1,2,3]", '{"id":1}', `{"x":"${"y".repeat(20_000)}"}`])(
+  it.each(["SSH-2.0-OpenSSH_9.2\r\n", "[1,2,3]", '{"id":1}', `{"x":"${"y".repeat(7 * 1024 * 1024)}"}`])(
     "ends the connection when the peer does not speak the protocol (%#)",
     async (words) => {
       const call = failureOf(connection.request("echo", [], soon()));

@@ -1,7 +1,21 @@
 import { describeThrown, Failure } from "../../failure/failure.ts";
+import { ChunkBuffer } from "../frame-stream.ts";
+
+/** Bounds of one message. */
+export interface JsonBounds {
+  readonly bytes: number;
+  /** Objects and arrays inside each other; what OVSDB sends has some ten. */
+  readonly depth: number;
+  /** Elements, members and what they consist of: each costs far more in memory than its bytes. */
+  readonly values: number;
+}
+
+/** A thousand ports with all counters have some 3 MiB and 250,000 values. */
+const OVSDB_BOUNDS: JsonBounds = { bytes: 6 * 1024 * 1024, depth: 32, values: 500_000 };
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
 const isOpening = (byte: number) => byte === 0x7b || byte === 0x5b;
 const isClosing = (byte: number) => byte === 0x7d || byte === 0x5d;
 const isBlank = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
@@ -12,22 +26,22 @@ const isBlank = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d
  * character is above 0x7f and so never looks like a bracket or a quote, wherever the chunks are cut.
  */
 export class JsonStream {
-  readonly #maxBytes: number;
+  readonly #bounds: JsonBounds;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
-  #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #held = new ChunkBuffer();
   #depth = 0;
+  #values = 0;
   #inString = false;
   #escaped = false;
 
-  /** @param maxBytes longest value that is accepted, in bytes */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+  /** @param bounds where others than {@link OVSDB_BOUNDS} */
+  constructor(bounds: Partial<JsonBounds> = {}) {
+    this.#bounds = { ...OVSDB_BOUNDS, ...bounds };
   }
 
   /**
    * The values that this chunk completes, in order. After it has thrown, the stream has no meaning any more.
-   * @throws Failure dataplane-protocol for anything but JSON objects and arrays, and for one that is too long
+   * @throws Failure dataplane-protocol for anything but JSON objects and arrays, and for one beyond the bounds
    */
   *push(chunk: Buffer): Generator<unknown, void, undefined> {
     let start = 0;
@@ -40,13 +54,13 @@ export class JsonStream {
         this.#depth = 1;
       } else if (this.#closes(byte)) {
         this.#keep(chunk.subarray(start, at + 1));
-        yield this.#take();
+        yield this.#parse();
       }
     }
     if (this.#depth > 0) this.#keep(chunk.subarray(start));
   }
 
-  /** Takes one byte inside a value; true when the value ends with it. */
+  /** Goes over one byte inside a value; true when the value ends with it. */
   #closes(byte: number): boolean {
     if (this.#inString) {
       if (this.#escaped) this.#escaped = false;
@@ -55,23 +69,30 @@ export class JsonStream {
       return false;
     }
     if (byte === QUOTE) this.#inString = true;
-    else if (isOpening(byte)) this.#depth += 1;
-    else if (isClosing(byte)) this.#depth -= 1;
+    else if (byte === COMMA) this.#values += 1;
+    else if (isOpening(byte)) {
+      this.#depth += 1;
+      this.#values += 1;
+      if (this.#depth > this.#bounds.depth)
+        throw broken(`a message nested deeper than ${this.#bounds.depth}`);
+    } else if (isClosing(byte)) this.#depth -= 1;
+    if (this.#values > this.#bounds.values) {
+      throw broken(`a message of more than ${this.#bounds.values} values`);
+    }
     return this.#depth === 0;
   }
 
   #keep(part: Buffer): void {
-    this.#size += part.length;
-    if (this.#size > this.#maxBytes) throw broken(`a message of more than ${this.#maxBytes} bytes`);
-    this.#chunks.push(part);
+    if (this.#held.size + part.length > this.#bounds.bytes) {
+      throw broken(`a message of more than ${this.#bounds.bytes} bytes`);
+    }
+    this.#held.add(part);
   }
 
-  #take(): unknown {
-    const bytes = Buffer.concat(this.#chunks);
-    this.#chunks = [];
-    this.#size = 0;
+  #parse(): unknown {
+    this.#values = 0;
     try {
-      return JSON.parse(this.#decoder.decode(bytes));
+      return JSON.parse(this.#decoder.decode(this.#held.take()));
     } catch (cause) {
       throw broken(`text that is not JSON (${describeThrown(cause)})`, cause);
     }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
 import { connectOvsdb } from "./connection.ts";
-import { excerpt } from "./excerpt.ts";
+import { excerpt } from "./message.ts";
 
 const lockedShape = z.object({ locked: z.boolean() });
 

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
-import { excerpt } from "./excerpt.ts";
 
 /** A message of JSON-RPC 1.0, told apart by what it is to us. */
-export type Message =
+export type RpcMessage =
   | { readonly kind: "reply"; readonly id: unknown; readonly result: unknown; readonly error: unknown }
   | {
       readonly kind: "call";
@@ -13,6 +12,11 @@ export type Message =
       readonly id: unknown;
     };
 
+/** The beginning of a value that came from outside, for an error text. */
+export function excerpt(value: unknown): string {
+  return String(JSON.stringify(value)).slice(0, 200);
+}
+
 const callShape = z.object({ method: z.string(), params: z.array(z.unknown()), id: z.unknown() });
 const replyShape = z.object({ result: z.unknown(), error: z.unknown(), id: z.unknown() });
 
@@ -20,7 +24,7 @@ const replyShape = z.object({ result: z.unknown(), error: z.unknown(), id: z.unk
  * Reads one message.
  * @throws Failure dataplane-protocol where it is neither a call nor a reply
  */
-export function readMessage(value: unknown): Message {
+export function readMessage(value: unknown): RpcMessage {
   const call = callShape.safeParse(value);
   if (call.success) {
     return { kind: "call", method: call.data.method, params: call.data.params, id: call.data.id ?? null };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
 import { connectOvsdb } from "./connection.ts";
-import { excerpt } from "./excerpt.ts";
+import { excerpt } from "./message.ts";
 
 /** What changed in one row. `old` holds the changed columns only, and is absent for rows that are new to us. */
 export interface RowChange {

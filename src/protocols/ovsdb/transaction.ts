@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
-import { excerpt } from "./excerpt.ts";
+import { excerpt } from "./message.ts";
 import type { OvsdbValue } from "./values.ts";
 
 /** A clause of `where`: column, function, value. */

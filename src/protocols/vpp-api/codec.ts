@@ -1,5 +1,3 @@
-import { broken } from "./broken.ts";
-import { ByteReader } from "./byte-reader.ts";
 import type { Shape } from "./call.ts";
 import {
   counted,
@@ -13,6 +11,7 @@ import {
   type ValuesOf,
   writeFields,
 } from "./fields.ts";
+import { broken, readerOf } from "./frame.ts";
 
 /** The two messages whose numbers are fixed, because they come before the table of numbers. */
 const HELLO_ID = 15;
@@ -39,7 +38,7 @@ export function encodeHello(name: string, context: number): Buffer {
  * @throws Failure dataplane-protocol where it is something else
  */
 export function decodeWelcome(message: Buffer): ValuesOf<typeof welcome> {
-  const from = new ByteReader(message, "sockclnt_create_reply");
+  const from = readerOf(message, "sockclnt_create_reply");
   const id = u16.read(from);
   if (id !== WELCOME_ID) throw broken(`message ${id} where sockclnt_create_reply was to come`);
   return readFields(welcome, from);
@@ -62,7 +61,7 @@ export function encodeRequest<Of extends Layout>(
  * @throws Failure dataplane-protocol
  */
 export function decodeHeader(message: Buffer): { readonly id: number; readonly context: number } {
-  return answerHeader.read(new ByteReader(message, "a message's header"));
+  return answerHeader.read(readerOf(message, "a message's header"));
 }
 
 /**
@@ -71,7 +70,7 @@ export function decodeHeader(message: Buffer): { readonly id: number; readonly c
  * @throws Failure dataplane-protocol
  */
 export function decodeAnswer<Of extends Layout>(shape: Shape<Of>, message: Buffer): ValuesOf<Of> {
-  const from = new ByteReader(message, shape.name);
+  const from = readerOf(message, shape.name);
   answerHeader.read(from);
   return readFields(shape.layout, from);
 }

@@ -8,8 +8,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn, type VppStandInOptions } from "../../../test/stand-in/vpp/vpp.ts";
 import { Failure } from "../../failure/failure.ts";
-import { createVppClient, type VppClient } from "./client.ts";
-import { connectVpp, type VppConnection } from "./connection.ts";
+import { silentLogger } from "../../logging/logger.ts";
+import { connectVpp, createVppClient, type VppClient, type VppConnection } from "./connection.ts";
 import { frame } from "./frame.ts";
 import {
   ANY_INDEX,
@@ -201,6 +201,7 @@ describe("a client of VPP", () => {
     await vpp.start();
     client = createVppClient({
       path,
+      logger: silentLogger,
       onConnected: () => {
         connected += 1;
       },
@@ -281,7 +282,7 @@ describe("a peer that is not VPP, or not a sound one", () => {
   it("is dialled again where it was lost with its greeting", async () => {
     const welcome = frame(Buffer.from("00100000000000000001000000000000000a0000", "hex"));
     greeting = [Buffer.concat([welcome, frame(Buffer.of(0))])];
-    const client = createVppClient({ path });
+    const client = createVppClient({ path, logger: silentLogger });
     try {
       await client.connection(soon()).catch(() => undefined);
       greeting = [welcome];

@@ -1,37 +1,32 @@
-import { connect, type Socket } from "node:net";
-import { Failure, systemCode } from "../../failure/failure.ts";
-import { orAborted } from "../../sync/deadlines.ts";
-import { broken } from "./broken.ts";
+import type { Logger } from "../../logging/logger.ts";
+import type { Clock } from "../../sync/clock.ts";
+import { type Peer, Session } from "../session.ts";
+import { type SharedConnection, shareConnection } from "../shared-connection.ts";
 import type { Call, Dump, Event } from "./call.ts";
 import { decodeAnswer, decodeHeader, decodeWelcome, encodeHello, encodeRequest } from "./codec.ts";
 import type { Layout, ValuesOf } from "./fields.ts";
-import { FrameStream, frame } from "./frame.ts";
+import { broken, frame, unframe, vppFrames } from "./frame.ts";
 import { MessageTable } from "./message-table.ts";
 import { controlPing } from "./messages.ts";
 
 /** Longest message that is accepted; the table of all plugins' messages is about 400 KiB. */
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
+/** Most memory for the details of unfinished dumps: some 14,000 interfaces. */
+const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
+/** A detail takes so many times its bytes once it is decoded (measured; lists of small groups take most). */
+const DECODED_FACTOR = 7;
 const CLIENT_NAME = "kube-vhostuser";
-
-/** Where VPP listens. */
-export interface VppConnectionOptions {
-  /** Path of VPP's API socket. */
-  readonly path: string;
-  /** Longest message to accept, in bytes. */
-  readonly maxMessageBytes?: number;
-}
 
 /**
  * One connection to VPP. Once it is lost it stays lost, and nothing that was learnt over it (interface indices,
- * message numbers) has a meaning any more. Requests of one turn of the event loop go out in one write, and VPP
+ * message numbers) has a meaning any more. Requests of one round of the event loop go out in one write, and VPP
  * handles them in their order: it either gets all of them or, where it dies before, forgets everything anyway.
  */
 export interface VppConnection {
   /**
    * Asks for one thing. A negative `retval` is an answer, not an error.
-   * @throws Failure dataplane-unavailable when the connection is lost before the answer (what the request did is
-   *   unknown then), dataplane-timeout when the signal fires, dataplane-misconfigured where this VPP lacks the message,
-   *   invalid-request for a value that does not fit, dataplane-protocol
+   * @throws Failure as {@link Session.request}; dataplane-misconfigured where this VPP lacks the message, invalid-request for
+   *   a value that does not fit
    */
   request<Ask extends Layout, Answer extends Layout>(
     call: Call<Ask, Answer>,
@@ -54,71 +49,83 @@ export interface VppConnection {
 }
 
 /**
+ * VPP, reached over one connection that is made with the first call and kept from then on: VPP has forgotten everything
+ * when it comes back, and `onConnected` has to hear. A piece of work keeps to one connection, for with the next one VPP
+ * may have restarted.
+ */
+export type VppClient = SharedConnection<VppConnection>;
+
+/** Opens nothing yet: the first call connects. */
+export function createVppClient(options: {
+  /** Path of VPP's API socket, `/run/vpp/api.sock` in the usual packages. */
+  readonly path: string;
+  readonly logger: Logger;
+  /** Hears of every connection that is made. */
+  readonly onConnected?: ((connection: VppConnection) => void) | undefined;
+  readonly clock?: Clock;
+}): VppClient {
+  const { path, logger, onConnected, clock } = options;
+  const connect = (signal: AbortSignal) => connectVpp({ path }, signal);
+  return shareConnection({ peer: peerOf(path), connect, logger, onConnected, clock, isKept: true });
+}
+
+/**
  * Connects to VPP and learns its messages.
- * @throws Failure dataplane-unavailable where nobody answers, dataplane-timeout when the signal fires,
+ * @throws Failure dataplane-unavailable where nothing answers, dataplane-timeout when the signal fires,
  *   dataplane-protocol where it is not VPP that answers
  */
-export async function connectVpp(options: VppConnectionOptions, signal: AbortSignal): Promise<VppConnection> {
-  const connection = new Connection(connect({ path: options.path }), options);
-  try {
-    await orAborted(connection.ready, signal, () => noAnswer(options.path, "sockclnt_create", signal));
-    return connection;
-  } catch (failure) {
-    connection.close();
-    throw failure;
-  }
+export async function connectVpp(
+  { path }: { readonly path: string },
+  signal: AbortSignal,
+): Promise<VppConnection> {
+  const greeted = Promise.withResolvers<Greeting>();
+  const listeners = new Map<number, (message: Buffer) => void>();
+  let greeting: Greeting | undefined;
+  const session: Session<Buffer> = new Session<Buffer>({
+    peer: peerOf(path),
+    stream: vppFrames(MAX_MESSAGE_BYTES),
+    maxHeldBytes: MAX_DETAIL_BYTES,
+    onMessage: (framed) => {
+      const message = unframe(framed);
+      if (greeting === undefined) {
+        greeting = readWelcome(message);
+        greeted.resolve(greeting);
+        return;
+      }
+      const { id, context } = decodeHeader(message);
+      const listener = listeners.get(id);
+      if (listener !== undefined) listener(message);
+      else session.reply(context, message, DECODED_FACTOR * message.length);
+    },
+  });
+  session.send(frame(encodeHello(CLIENT_NAME, 0)));
+  return new Connection(session, await session.start(greeted.promise, "sockclnt_create", signal), listeners);
 }
 
-interface Pending {
-  /** Takes a message of this context; true when it was the last. */
-  readonly take: (id: number, message: Buffer) => boolean;
-  readonly reject: (failure: Failure) => void;
-}
-
-interface Session {
+interface Greeting {
   readonly clientIndex: number;
   readonly table: MessageTable;
 }
 
 class Connection implements VppConnection {
-  readonly ready: Promise<void>;
-  readonly #options: VppConnectionOptions;
-  readonly #socket: Socket;
-  readonly #pending = new Map<number, Pending>();
-  readonly #listeners = new Map<number, (message: Buffer) => void>();
-  readonly #lost = new AbortController();
-  #outbox: Buffer[] = [];
-  #session: Session | undefined;
-  #contexts = 0;
+  readonly #session: Session<Buffer>;
+  readonly #clientIndex: number;
+  readonly #table: MessageTable;
+  readonly #listeners: Map<number, (message: Buffer) => void>;
 
-  constructor(socket: Socket, options: VppConnectionOptions) {
-    this.#socket = socket;
-    this.#options = options;
-    const stream = new FrameStream(options.maxMessageBytes ?? MAX_MESSAGE_BYTES);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.ready = promise;
-    this.lost.addEventListener("abort", () => reject(this.lost.reason), { once: true });
-    promise.catch(() => undefined);
-    socket.on("data", (chunk) => {
-      try {
-        for (const message of stream.push(chunk)) {
-          if (this.#session !== undefined) this.#take(message);
-          else {
-            this.#session = readWelcome(message);
-            resolve();
-          }
-        }
-      } catch (thrown) {
-        this.#lose(thrown instanceof Failure ? thrown : unreachable(options.path, thrown));
-      }
-    });
-    socket.on("error", (cause) => this.#lose(unreachable(options.path, cause)));
-    socket.on("close", () => this.#lose(unreachable(options.path, "VPP closed the connection")));
-    socket.write(frame(encodeHello(CLIENT_NAME, this.#nextContext())));
+  constructor(
+    session: Session<Buffer>,
+    greeting: Greeting,
+    listeners: Map<number, (message: Buffer) => void>,
+  ) {
+    this.#session = session;
+    this.#clientIndex = greeting.clientIndex;
+    this.#table = greeting.table;
+    this.#listeners = listeners;
   }
 
   get lost(): AbortSignal {
-    return this.#lost.signal;
+    return this.#session.lost;
   }
 
   async request<Ask extends Layout, Answer extends Layout>(
@@ -126,17 +133,16 @@ class Connection implements VppConnection {
     values: ValuesOf<Ask>,
     signal: AbortSignal,
   ): Promise<ValuesOf<Answer>> {
-    const { promise, resolve, reject } = Promise.withResolvers<ValuesOf<Answer>>();
-    const [{ answer }] = call.variants;
-    const context = this.#ask(call, values, signal, (answerId) => ({
-      reject,
-      take(id, message) {
-        if (id !== answerId) throw broken(`message ${id} where ${answer.name} was to come`);
-        resolve(decodeAnswer(answer, message));
-        return true;
+    const [{ ask, answer }] = call.variants;
+    const exchange = {
+      what: ask.name,
+      encode: (nextId: () => number) => this.#encode(call, values, nextId()),
+      onReply: (_: number, message: Buffer, done: (value: ValuesOf<Answer>) => void) => {
+        this.#requireAnswer(message, call);
+        done(decodeAnswer(answer, message));
       },
-    }));
-    return this.#answered(promise, [context], call.variants[0].ask.name, signal);
+    };
+    return this.#session.request(exchange, signal);
   }
 
   async dump<Ask extends Layout, Answer extends Layout>(
@@ -144,132 +150,62 @@ class Connection implements VppConnection {
     values: ValuesOf<Ask>,
     signal: AbortSignal,
   ): Promise<readonly ValuesOf<Answer>[]> {
-    const { promise, resolve, reject } = Promise.withResolvers<readonly ValuesOf<Answer>[]>();
-    const [{ answer }] = dump.variants;
+    const [{ ask, answer }] = dump.variants;
     const found: ValuesOf<Answer>[] = [];
-    const asked = this.#ask(dump, values, signal, (answerId) => ({
-      reject,
-      take(id, message) {
-        if (id !== answerId) throw broken(`message ${id} where ${answer.name} was to come`);
-        found.push(decodeAnswer(answer, message));
-        return false;
+    let details = 0;
+    const exchange = {
+      what: ask.name,
+      // VPP works in order, so what comes after the answer to this ping is not of the dump.
+      encode: (nextId: () => number) => {
+        details = nextId();
+        return Buffer.concat([this.#encode(dump, values, details), this.#encode(controlPing, {}, nextId())]);
       },
-    }));
-    // VPP works in order, so what comes after the answer to this ping is not of the dump.
-    const end = this.#ask(controlPing, {}, signal, (answerId) => ({
-      reject,
-      take: (id) => {
-        if (id !== answerId) throw broken(`message ${id} where control_ping_reply was to come`);
-        this.#pending.delete(asked);
-        resolve(found);
-        return true;
+      onReply: (context: number, message: Buffer, done: (value: typeof found) => void) => {
+        this.#requireAnswer(message, context === details ? dump : controlPing);
+        if (context === details) found.push(decodeAnswer(answer, message));
+        else done(found);
       },
-    }));
-    return this.#answered(promise, [asked, end], dump.variants[0].ask.name, signal);
+    };
+    return this.#session.request(exchange, signal);
   }
 
   knows(call: Call<Layout, Layout>): boolean {
-    return this.#session?.table.find(call) !== undefined;
+    return this.#table.find(call) !== undefined;
   }
 
   on<Of extends Layout>(event: Event<Of>, listener: (values: ValuesOf<Of>) => void): void {
-    const id = this.#session?.table.eventId(event);
+    const id = this.#table.eventId(event);
     if (id !== undefined) this.#listeners.set(id, (message) => listener(decodeAnswer(event, message)));
   }
 
   close(): void {
-    this.#lose(unreachable(this.#options.path, "we closed the connection"));
+    this.#session.close();
   }
 
-  /** Sends a request; the context that it went out under. */
-  #ask<Ask extends Layout>(
-    call: Call<Ask, Layout>,
-    values: ValuesOf<Ask>,
-    signal: AbortSignal,
-    pending: (answerId: number) => Pending,
-  ): number {
-    if (this.lost.aborted) throw this.lost.reason;
-    if (signal.aborted) throw noAnswer(this.#options.path, call.variants[0].ask.name, signal);
-    if (this.#session === undefined) throw new TypeError("connectVpp waits for the session");
-    const { variant, askId, answerId } = this.#session.table.resolve(call);
-    const context = this.#nextContext();
-    const header = { id: askId, client_index: this.#session.clientIndex, context };
-    this.#send(encodeRequest(variant.ask, header, values));
-    this.#pending.set(context, pending(answerId));
-    return context;
+  #encode<Ask extends Layout>(call: Call<Ask, Layout>, values: ValuesOf<Ask>, context: number): Buffer {
+    const { variant, askId } = this.#table.resolve(call);
+    const header = { id: askId, client_index: this.#clientIndex, context };
+    return frame(encodeRequest(variant.ask, header, values));
   }
 
-  #answered<Value>(
-    promise: Promise<Value>,
-    contexts: readonly number[],
-    name: string,
-    signal: AbortSignal,
-  ): Promise<Value> {
-    return orAborted(promise, signal, () => {
-      for (const context of contexts) this.#pending.delete(context);
-      return noAnswer(this.#options.path, name, signal);
-    });
-  }
-
-  #send(message: Buffer): void {
-    if (this.#outbox.length === 0) {
-      setImmediate(() => {
-        this.#socket.write(Buffer.concat(this.#outbox));
-        this.#outbox = [];
-      });
-    }
-    this.#outbox.push(frame(message));
-  }
-
-  #take(message: Buffer): void {
-    const { id, context } = decodeHeader(message);
-    const listener = this.#listeners.get(id);
-    if (listener !== undefined) {
-      listener(message);
-      return;
-    }
-    // Without a pending request it is the answer to one that was given up, or an event that nobody wants.
-    if (this.#pending.get(context)?.take(id, message) === true) this.#pending.delete(context);
-  }
-
-  #nextContext(): number {
-    this.#contexts = (this.#contexts % 0xffff_ffff) + 1;
-    return this.#contexts;
-  }
-
-  #lose(why: Failure): void {
-    if (this.lost.aborted) return;
-    this.#lost.abort(why);
-    this.#socket.destroy();
-    for (const pending of this.#pending.values()) pending.reject(why);
-    this.#pending.clear();
+  #requireAnswer(message: Buffer, call: Call<Layout, Layout>): void {
+    const { id } = decodeHeader(message);
+    const { answerId } = this.#table.resolve(call);
+    if (id !== answerId) throw broken(`message ${id} where ${call.variants[0].answer.name} was to come`);
   }
 }
 
-function readWelcome(message: Buffer): Session {
+function readWelcome(message: Buffer): Greeting {
   const { response, index, message_table } = decodeWelcome(message);
   if (response < 0) throw broken(`refusal ${response} of our connection`);
   return { clientIndex: index, table: new MessageTable(message_table) };
 }
 
-function unreachable(path: string, cause: unknown): Failure {
-  const reason = systemCode(cause) ?? (cause instanceof Error ? cause.message : String(cause));
-  return new Failure({
-    code: "dataplane-unavailable",
-    what: `VPP cannot be reached: ${reason}`,
-    where: path,
-    fix: "check that VPP runs and that its API socket is mounted into this pod",
-    cause,
-  });
-}
-
-function noAnswer(path: string, name: string, signal: AbortSignal): Failure {
-  if (signal.reason instanceof Failure) return signal.reason;
-  return new Failure({
-    code: "dataplane-timeout",
-    what: `VPP did not answer ${name} in time`,
-    where: path,
-    fix: "check that VPP's main thread is not stuck",
-    cause: signal.reason,
-  });
+function peerOf(path: string): Peer {
+  return {
+    path,
+    name: "VPP",
+    whenUnreachable: "check that VPP runs and that its API socket is mounted into this pod",
+    whenSilent: "check that VPP's main thread is not stuck",
+  };
 }

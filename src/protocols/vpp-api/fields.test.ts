@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Failure } from "../../failure/failure.ts";
-import { ByteReader } from "./byte-reader.ts";
 import {
   array,
   bool,
@@ -17,9 +16,10 @@ import {
   u32,
   u64,
 } from "./fields.ts";
+import { readerOf } from "./frame.ts";
 
 const read = <Value>(field: Field<Value>, bytes: Uint8Array) =>
-  field.read(new ByteReader(Buffer.from(bytes), "a_message"));
+  field.read(readerOf(Buffer.from(bytes), "a_message"));
 
 /** Text without NULs that takes at most 15 bytes. */
 const shortText = fc
@@ -97,7 +97,7 @@ describe("fields of VPP's messages", () => {
 
   it("do not make room for a list that the message cannot hold", () => {
     expect(() => read(list, Buffer.from("ffffffff0000", "hex"))).toThrow("a list of 4294967295");
-    expect(() => read(longText, Buffer.from("ffffffff41", "hex"))).toThrow("ends too early");
+    expect(() => read(longText, Buffer.from("ffffffff41", "hex"))).toThrow("4294967295 bytes wanted");
   });
 
   it("take text that fills its field to the last byte, as some of VPP's own does", () => {

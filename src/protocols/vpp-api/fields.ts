@@ -1,6 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import { broken } from "./broken.ts";
-import type { ByteReader } from "./byte-reader.ts";
+import type { ByteReader } from "../byte-reader.ts";
 
 /** How VPP lays out one field of a message. */
 export interface Field<Value> {
@@ -136,7 +135,7 @@ export function counted<const Of extends Layout>(
       Buffer.concat([count.write(values.length), ...values.map((value) => one.write(value))]),
     read(from) {
       const length = count.read(from);
-      if (length * one.size > from.left) throw broken(`a list of ${length} that is cut off`);
+      if (length * one.size > from.left) throw from.malformed(`a list of ${length} that is cut off`);
       return Array.from({ length }, () => one.read(from));
     },
   };
@@ -149,8 +148,9 @@ export function writeFields<Of extends Layout>(layout: Of, values: ValuesOf<Of>)
 
 /** The values of all fields of a layout. */
 export function readFields<Of extends Layout>(layout: Of, from: ByteReader): ValuesOf<Of> {
-  const entries = Object.entries(layout).map(([name, field]) => [name, field.read(from)] as const);
-  return Object.fromEntries(entries) as ValuesOf<Of>;
+  const values: Record<string, unknown> = {};
+  for (const name in layout) values[name] = layout[name]?.read(from);
+  return values as ValuesOf<Of>;
 }
 
 function integer(wire: string, size: number, least: number, most: number): Field<number> {

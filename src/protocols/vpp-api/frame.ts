@@ -1,10 +1,27 @@
-import { broken } from "./broken.ts";
+import { Failure } from "../../failure/failure.ts";
+import { ByteReader } from "../byte-reader.ts";
+import { FrameStream } from "../frame-stream.ts";
 
-/** Before every message: 8 bytes that nobody reads, its length, 4 bytes that nobody reads. */
+/** Before every message: 8 bytes without a meaning, its length, 4 bytes without a meaning. */
 const HEADER_BYTES = 16;
 const LENGTH_AT = 8;
 /** Every message begins with its number. */
 const ID_BYTES = 2;
+
+/** The Failure for bytes that VPP's binary API does not allow. */
+export function broken(what: string, where?: string): Failure {
+  return new Failure({
+    code: "dataplane-protocol",
+    what: `VPP sent ${what}`,
+    fix: "check that the configured socket is VPP's API socket (socksvr in its startup.conf)",
+    ...(where === undefined ? {} : { where }),
+  });
+}
+
+/** Reads a message of VPP. @param name of the message, for failures */
+export function readerOf(message: Buffer, name: string): ByteReader {
+  return new ByteReader(message, (why) => broken(`a message that is malformed: ${why}`, name));
+}
 
 /** A message with its frame header. */
 export function frame(message: Buffer): Buffer {
@@ -14,41 +31,19 @@ export function frame(message: Buffer): Buffer {
   return bytes;
 }
 
-/** Cuts what comes out of VPP's socket, in whatever pieces it comes, into messages. */
-export class FrameStream {
-  readonly #maxBytes: number;
-  #chunks: Buffer[] = [];
-  #size = 0;
-  /** Bytes without which nothing can be told. */
-  #needed = HEADER_BYTES;
+/** Cuts what comes out of VPP's socket into messages, with their frame headers. @param maxBytes of one message */
+export function vppFrames(maxBytes: number): FrameStream {
+  return new FrameStream({
+    headerBytes: HEADER_BYTES,
+    lengthOf: (header) => {
+      const length = header.readUInt32BE(LENGTH_AT);
+      if (length < ID_BYTES || length > maxBytes) throw broken(`a frame of ${length} bytes`);
+      return HEADER_BYTES + length;
+    },
+  });
+}
 
-  /** @param maxBytes longest message that is accepted, without its header */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /**
-   * The messages that this chunk completes, in order. After it has thrown, the stream has no meaning any more.
-   * @throws Failure dataplane-protocol for a length that no message has
-   */
-  *push(chunk: Buffer): Generator<Buffer, void, undefined> {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
-    while (this.#size >= this.#needed) {
-      const [only, ...more] = this.#chunks;
-      const bytes = only === undefined || more.length > 0 ? Buffer.concat(this.#chunks) : only;
-      const length = bytes.readUInt32BE(LENGTH_AT);
-      if (length < ID_BYTES || length > this.#maxBytes) throw broken(`a frame of ${length} bytes`);
-      const end = HEADER_BYTES + length;
-      const whole = bytes.length >= end;
-      this.#keep(whole ? bytes.subarray(end) : bytes);
-      this.#needed = whole ? HEADER_BYTES : end;
-      if (whole) yield bytes.subarray(HEADER_BYTES, end);
-    }
-  }
-
-  #keep(rest: Buffer): void {
-    this.#chunks = rest.length === 0 ? [] : [rest];
-    this.#size = rest.length;
-  }
+/** The message in a frame. */
+export function unframe(bytes: Buffer): Buffer {
+  return bytes.subarray(HEADER_BYTES);
 }

@@ -1,9 +1,9 @@
-import { call, dump, shape, without } from "./call.ts";
+import { call, done, dump, index, made, shape, without } from "./call.ts";
 import { array, bool, counted, group, i32, longText, octets, text, u8, u16, u32, u64 } from "./fields.ts";
-import { done, index, made } from "./message-parts.ts";
 
-// The messages that we use, those about IP in routing-messages.ts, field by field in VPP's own names (its *.api files). The checksums are the same in all
-// releases from 22.06 to 26.06; a test compares all of it with the descriptions of a build where one is at hand.
+// The messages that we use, field by field in VPP's own names (its *.api files); those about IP are in
+// routing-messages.ts. The checksums are the same in all releases from 22.06 to 26.06; a test compares all of it with
+// the descriptions of a build where one is at hand.
 
 const action = group({ type: u8, dscp: u8 });
 

@@ -1,6 +1,5 @@
-import { call, dump, shape } from "./call.ts";
+import { call, done, dump, index, made, shape } from "./call.ts";
 import { array, bool, counted, f64, group, i32, octets, text, u8, u32 } from "./fields.ts";
-import { done, index, made } from "./message-parts.ts";
 
 // Messages about tables, addresses, neighbours and routes; as messages.ts has the others.
 

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { interfaceTable, VHOST_CLIENT } from "../../../src/dataplane/ovs/rows.ts";
-import { createOvsdbClient } from "../../../src/protocols/ovsdb/client.ts";
+import { silentLogger } from "../../../src/logging/logger.ts";
+import { createOvsdbClient } from "../../../src/protocols/ovsdb/connection.ts";
 import { requireCommitted } from "../../../src/protocols/ovsdb/transaction.ts";
 import { BRIDGES } from "../../cluster/switch.ts";
 import { addNetworkNamespace } from "../../lab/network-namespace.ts";
@@ -187,7 +188,7 @@ async function untilInDatabase(ovs: OvsDpdk, ports: number): Promise<void> {
 }
 
 async function portNames({ databaseSocket }: OvsDpdk): Promise<readonly string[]> {
-  const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch" });
+  const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch", logger: silentLogger });
   try {
     const select = interfaceTable.select([["type", "==", VHOST_CLIENT]]);
     const outcome = await client.transact([select], AbortSignal.timeout(LIMIT_MS));

@@ -1,8 +1,7 @@
 import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
-import { bridgeSocket } from "../../../protocols/openflow/bridge-socket.ts";
-import { createOpenflowClient } from "../../../protocols/openflow/client.ts";
 import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import { bridgeSocket, createOpenflowClient } from "../../../protocols/openflow/connection.ts";
 import { type Clock, systemClock } from "../../../sync/clock.ts";
 import { within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
@@ -21,7 +20,7 @@ const RESTORE_LIMIT_MS = 5000;
 
 /** Where the bridges are reached and who hears of it. */
 export interface PortSecurityOptions {
-  /** Directory of the bridges' management sockets; see src/protocols/openflow/bridge-socket.ts. */
+  /** Directory of the bridges' management sockets; see src/protocols/openflow/connection.ts. */
   readonly runDirectory: string;
   readonly logger: Logger;
   /** Hears when flows of a bridge that had been lost, or were wrong, were put back. */
@@ -206,6 +205,7 @@ export class PortSecurity {
     const path = bridgeSocket(this.#options.runDirectory, bridge);
     const client = createOpenflowClient({
       path,
+      logger: this.#options.logger,
       onPort: ({ name }) => {
         if (state.incomplete || state.ports.has(name) || state.closed.has(name))
           void this.#restore(bridge, state);

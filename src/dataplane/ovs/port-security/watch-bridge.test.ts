@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { OpenflowClient } from "../../../protocols/openflow/client.ts";
-import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import type { OpenflowClient, OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import type { Clock } from "../../../sync/clock.ts";
 import { watchBridge } from "./watch-bridge.ts";
 

@@ -1,5 +1,4 @@
-import type { OpenflowClient } from "../../../protocols/openflow/client.ts";
-import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import type { OpenflowClient, OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import type { Clock } from "../../../sync/clock.ts";
 import { whenAborted } from "../../../sync/deadlines.ts";
 

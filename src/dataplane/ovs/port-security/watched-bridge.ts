@@ -1,5 +1,5 @@
 import { Failure } from "../../../failure/failure.ts";
-import type { OpenflowClient } from "../../../protocols/openflow/client.ts";
+import type { OpenflowClient } from "../../../protocols/openflow/connection.ts";
 import type { BridgeSecurity, SecuredPort } from "./secure-ports.ts";
 
 /** A bridge that flows were ever asked for, and what is to hold on it. */

@@ -1,0 +1,192 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { encodeMessage, MESSAGE, MessageStream, VERSION_1_4 } from "../../src/protocols/openflow/message.ts";
+import { frame, unframe, vppFrames } from "../../src/protocols/vpp-api/frame.ts";
+
+const CLIENT = join(import.meta.dirname, "lying-peer-client.ts");
+/** What a peer may make us hold. */
+const LIMIT_MIB = 32;
+const CHUNK = 64 * 1024;
+
+interface Report {
+  readonly code: string;
+  readonly message: string;
+  readonly growthMib: number;
+}
+
+/** The client runs in a process of its own, whose memory is measured; the peer is a socket of this one. */
+describe("a switch that lies", () => {
+  let directory: string;
+  let path: string;
+  let server: Server;
+  const peers = new Set<Socket>();
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "lying-"));
+    path = join(directory, "peer.sock");
+    server = createServer((peer) => {
+      peers.add(peer.on("error", () => undefined));
+    });
+    await once(server.listen(path), "listening");
+  });
+  afterEach(async () => {
+    for (const peer of peers) peer.destroy();
+    peers.clear();
+    server.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  async function askIt(protocol: "ovsdb" | "openflow" | "vpp", lie: (peer: Socket) => void): Promise<Report> {
+    server.on("connection", lie);
+    const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", CLIENT, protocol, path]);
+    return JSON.parse(stdout) as Report;
+  }
+
+  /** Says the same for as long as it is listened to. */
+  function sayForEver(peer: Socket, bytes: Buffer): void {
+    const many = Buffer.concat(Array.from({ length: Math.ceil(CHUNK / bytes.length) }, () => bytes));
+    const say = () => {
+      while (!peer.destroyed && peer.write(many));
+    };
+    peer.on("drain", say);
+    say();
+  }
+
+  function greetByOpenflow(peer: Socket, onRequest: (xid: number) => void): void {
+    const stream = new MessageStream();
+    peer.write(encodeMessage(VERSION_1_4, MESSAGE.hello, 1, Buffer.alloc(0)));
+    peer.on("data", (chunk) => {
+      for (const { type, xid } of stream.push(chunk)) if (type === MESSAGE.multipartRequest) onRequest(xid);
+    });
+  }
+
+  /** Greets as a VPP with these messages, numbered from 100 on; hears the number and context of each request. */
+  function greetByVpp(
+    peer: Socket,
+    names: readonly string[],
+    onRequest: (id: number, context: number) => void,
+  ): void {
+    const stream = vppFrames(1024);
+    const head = Buffer.alloc(20);
+    head.writeUInt16BE(16, 0);
+    head.writeUInt16BE(names.length, 18);
+    const entries = names.map((name, at) => {
+      const entry = Buffer.alloc(66);
+      entry.writeUInt16BE(100 + at);
+      entry.write(name, 2);
+      return entry;
+    });
+    peer.write(frame(Buffer.concat([head, ...entries])));
+    peer.on("data", (chunk) => {
+      for (const framed of stream.push(chunk)) {
+        const message = unframe(framed);
+        onRequest(message.readUInt16BE(0), message.readUInt32BE(6));
+      }
+    });
+  }
+
+  const endless = expect.stringContaining("an answer without an end");
+  const unread = expect.stringContaining("does not read what it is sent");
+
+  it("is dropped when its OpenFlow multipart reply has no end, empty as its parts are", async () => {
+    const report = await askIt("openflow", (peer) =>
+      greetByOpenflow(peer, (xid) => {
+        const body = Buffer.alloc(8);
+        body.writeUInt16BE(1, 0);
+        body.writeUInt16BE(1, 2); // OFPMPF_REPLY_MORE
+        sayForEver(peer, encodeMessage(VERSION_1_4, MESSAGE.multipartReply, xid, body));
+      }),
+    );
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("is dropped when it hides short replies between long messages of another kind", async () => {
+    const report = await askIt("openflow", (peer) =>
+      greetByOpenflow(peer, (xid) => {
+        const body = Buffer.alloc(8);
+        body.writeUInt16BE(1, 0);
+        body.writeUInt16BE(1, 2);
+        const part = encodeMessage(VERSION_1_4, MESSAGE.multipartReply, xid, body);
+        const filler = encodeMessage(VERSION_1_4, MESSAGE.barrierReply, 0xffff_ffff, Buffer.alloc(4096));
+        sayForEver(peer, Buffer.concat([part, filler]));
+      }),
+    );
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("is dropped when it sends OpenFlow echo requests and does not read the replies", async () => {
+    const report = await askIt("openflow", (peer) => {
+      greetByOpenflow(peer, () => {
+        peer.pause();
+        sayForEver(peer, encodeMessage(VERSION_1_4, MESSAGE.echoRequest, 1, Buffer.alloc(0)));
+      });
+    });
+    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("is dropped when it sends OVSDB echo requests and does not read the replies", async () => {
+    const report = await askIt("ovsdb", (peer) => {
+      peer.pause();
+      sayForEver(peer, Buffer.from(JSON.stringify({ method: "echo", params: ["x".repeat(100)], id: 1 })));
+    });
+    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it.each([
+    ["brackets inside each other", "[", "nested deeper"],
+    ["empty lists", "[[],[]", ""],
+    ["empty objects", "[{},{}", ""],
+    ["names", '[{"a":1},{"b":', ""],
+    ["small numbers", "[1", ""],
+    ["texts without an end", '["xxxxxxxxxxxxxxxxxxx', ""],
+  ])("is dropped when its OVSDB message is nothing but %s", async (_, start, words) => {
+    const report = await askIt("ovsdb", (peer) => {
+      peer.write(start);
+      const more = start === "[" ? "[" : start.startsWith('["') ? start.slice(2) : `,${start.slice(1)}`;
+      sayForEver(peer, Buffer.from(more));
+    });
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: expect.stringContaining(words) });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("costs little with the largest OVSDB message that is taken", async () => {
+    const report = await askIt("ovsdb", (peer) => {
+      const filler = `"${"x".repeat(3 * 1024 * 1024)}"`;
+      peer.write(`{"id":1,"error":null,"result":[${"{},".repeat(249_000)}${filler}]}`);
+    });
+    expect(report).toMatchObject({ code: "none" });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it.each([
+    ["details without members", 0],
+    ["details with many members", 200_000],
+  ])("is dropped when a dump of VPP has no end: %s", async (_, members) => {
+    const names = [
+      ...["bridge_domain_dump_74396a43", "bridge_domain_details_0fa506fd"],
+      ...["control_ping_51077d14", "control_ping_reply_f6b0b8ca"],
+    ];
+    const report = await askIt("vpp", (peer) =>
+      greetByVpp(peer, names, (id, context) => {
+        if (id !== 100) return;
+        const details = Buffer.alloc(6 + 4 + 7 + 64 + 8 + 4 + 9 * members);
+        details.writeUInt16BE(101, 0);
+        details.writeUInt32BE(context, 2);
+        details.writeUInt32BE(members, 6 + 4 + 7 + 64 + 8);
+        sayForEver(peer, frame(details));
+      }),
+    );
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+});
