@@ -10,7 +10,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /**
  * Asks the daemon on this node.
  * @param path with its query
- * @throws Failure `not-ready` when nobody answers, `undecodable` for an answer that is none
+ * @throws Failure `not-ready` when the daemon does not answer, `undecodable` for another answer
  */
 export async function askDaemon<Shape extends z.ZodType>(
   socketPath: string,
@@ -87,7 +87,7 @@ function unreachable(socketPath: string, cause: unknown): Failure {
         code: "not-ready",
         what: `the daemon cannot be asked: ${describeThrown(cause)}`,
         where: socketPath,
-        fix: "look at its log; vhostuserctl doctor checks the node without it",
+        fix: "read its log; vhostuserctl doctor checks the node without it",
         cause,
       });
   }

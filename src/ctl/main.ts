@@ -3,16 +3,11 @@ import { hostname, release } from "node:os";
 import { promisify } from "node:util";
 import manifest from "../../package.json" with { type: "json" };
 import { runCtl } from "./run-ctl.ts";
-import { openScreen } from "./terminal/screen.ts";
+import { openScreen } from "./terminal.ts";
 
 const SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-const stop = new AbortController();
-// The other commands end by themselves, and at once where a signal comes.
-if (process.argv[2] === "top") {
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
-}
-// Whoever reads only the first lines (head, less) has no use for an error.
+// A reader that closes early, such as head, is not an error.
 process.stdout.on("error", () => process.exit());
 process.exitCode = await runCtl({
   args: process.argv.slice(2),
@@ -20,7 +15,6 @@ process.exitCode = await runCtl({
   complain: (text) => void process.stderr.write(text),
   node: process.env["NODE_NAME"] ?? hostname(),
   version: manifest.version,
-  signal: stop.signal,
   host: {
     proc: "/proc",
     sys: "/sys",

@@ -1,25 +1,13 @@
-import { parseArgs } from "node:util";
-import { describeThrown, Failure } from "../failure/failure.ts";
+import { Command, CommanderError } from "commander";
+import { describeThrown } from "../failure/failure.ts";
 import { printableText } from "../names/printable.ts";
-import type { CommandContext } from "./command-context.ts";
-import {
-  COMMON_OPTIONS,
-  type CommandName,
-  type DeclaredOption,
-  declared,
-  EXIT,
-  type ExitCode,
-  isCommand,
-} from "./commands.ts";
+import { type CommandContext, EXIT, type ExitCode } from "./command-context.ts";
+import { runDoctor } from "./doctor/doctor.ts";
 import type { CheckedHost } from "./doctor/node-check.ts";
-import { runDoctor } from "./doctor/run-doctor.ts";
-import { commandHelp, programHelp } from "./help/help.ts";
-import { PODS, runCompletion } from "./help/run-completion.ts";
-import { findSocket } from "./settings.ts";
-import { runStatus } from "./status/run-status.ts";
-import type { Screen } from "./terminal/screen.ts";
-import { runTop } from "./top/run-top.ts";
-import { runTrace } from "./trace/run-trace.ts";
+import { CONFIG_FILE, findSocket, type PlaceOptions } from "./settings.ts";
+import { runStatus } from "./status.ts";
+import type { Screen } from "./terminal.ts";
+import { runTrace } from "./trace.ts";
 
 /** What the program is started with. */
 export interface CtlOptions {
@@ -31,108 +19,83 @@ export interface CtlOptions {
   readonly node: string;
   /** Release of this program. */
   readonly version: string;
-  /** Ends a command that goes on until told to stop. */
-  readonly signal: AbortSignal;
   /** The machine that doctor checks. */
   readonly host: Omit<CheckedHost, "places" | "version">;
 }
 
-/** Runs one command; what it throws is told in one line. @returns the program's exit code */
+interface CommonValues {
+  readonly json?: true;
+  readonly socket?: string;
+  readonly config?: string;
+}
+
+/** Runs one command; an error is printed in one line. @returns the program's exit code */
 export async function runCtl(options: CtlOptions): Promise<ExitCode> {
-  const { args, screen, complain } = options;
+  let exitCode: ExitCode = EXIT.healthy;
+  const program = commands(options, (code) => {
+    exitCode = code;
+  });
   try {
-    const [command, ...rest] = args;
-    if (command === "--version") {
-      screen.write(`vhostuserctl ${options.version}\n`);
-      return EXIT.healthy;
-    }
-    if (command === "--help" || command === "-h" || command === "help") {
-      screen.write(rest[0] !== undefined && isCommand(rest[0]) ? commandHelp(rest[0]) : programHelp());
-      return EXIT.healthy;
-    }
-    if (command === undefined || !isCommand(command)) {
-      complain(
-        command === undefined
-          ? programHelp()
-          : `vhostuserctl: there is no command ${JSON.stringify(command)}; see vhostuserctl --help\n`,
-      );
-      return EXIT.unreachable;
-    }
-    return await runCommand(command, rest, options);
+    await program.parseAsync([...options.args], { from: "user" });
   } catch (error) {
-    complain(`vhostuserctl: ${printableText(describeThrown(error))}\n`);
+    // Help and version end by an exception too; commander has printed its errors already.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.healthy : EXIT.unreachable;
+    options.complain(`vhostuserctl: ${printableText(describeThrown(error))}\n`);
     return EXIT.unreachable;
   }
+  return exitCode;
 }
 
-async function runCommand(
-  command: CommandName,
-  args: readonly string[],
-  { screen, node, signal, version, host }: CtlOptions,
-): Promise<ExitCode> {
-  const { values, argument } = parse(command, args);
-  if (values["help"] === true) {
-    screen.write(commandHelp(command));
-    return EXIT.healthy;
-  }
-  const text = (name: string) => (typeof values[name] === "string" ? values[name] : undefined);
-  const places = { socket: text("socket"), config: text("config"), node };
-  const context: CommandContext = {
+/** The commands with their options and help. */
+export function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
+  const { screen, complain, node, version, host } = options;
+  const program = new Command("vhostuserctl")
+    .description("Shows and checks vhost-user networking on this node.")
+    .version(`vhostuserctl ${version}`, "--version", "print the release")
+    .configureOutput({
+      writeOut: screen.write,
+      writeErr: complain,
+      outputError: (text, write) => write(`vhostuserctl: ${printableText(text.replace(/^error: /, ""))}\n`),
+      getOutHelpWidth: () => screen.columns,
+      getErrHelpWidth: () => screen.columns,
+    })
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage or the daemon cannot be reached.",
+    )
+    .exitOverride();
+  const command = (name: string, description: string) =>
+    program
+      .command(name)
+      .description(description)
+      .option("--json", "print JSON, of a shape that only grows")
+      .option("--socket <path>", "the daemon's status socket, instead of what --config says")
+      .option("--config <file>", `the daemon's configuration (default ${CONFIG_FILE})`)
+      .allowExcessArguments(false);
+  const placesOf = ({ socket, config }: CommonValues): PlaceOptions => ({ socket, config, node });
+  const contextOf = (values: CommonValues): CommandContext => ({
     screen,
-    json: values["json"] === true,
-    socket: () => findSocket(places),
-    signal,
-  };
-  switch (command) {
-    case "status":
-      return runStatus(context);
-    case "trace":
-      return runTrace(context, { pod: argument, interface: text("interface") });
-    case "doctor":
-      return runDoctor(context, { ...host, places, version });
-    case "top":
-      return runTop(context, { once: values["once"] === true, interval: text("interval") });
-    case "completion":
-      return runCompletion(context, argument);
-  }
-}
-
-/** @throws Failure `invalid-request` for what the command does not take */
-function parse(command: CommandName, args: readonly string[]) {
-  const { argument, choices, options } = declared(command);
-  const taken: Readonly<Record<string, DeclaredOption>> = { ...options, ...COMMON_OPTIONS };
-  const fix = `see vhostuserctl ${command} --help`;
-  let parsed: ReturnType<typeof parseArgs>;
-  try {
-    parsed = parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: Object.fromEntries(
-        Object.entries(taken).map(([name, { type, short }]) => [
-          name,
-          { type, ...(short === undefined ? {} : { short }) },
-        ]),
-      ),
-    });
-  } catch (error) {
-    throw new Failure({ code: "invalid-request", what: describeThrown(error), fix });
-  }
-  const { values, positionals } = parsed;
-  const [given = ""] = positionals;
-  if (values["help"] !== true) {
-    const wanted = argument === undefined ? 0 : 1;
-    if (positionals.length !== wanted) {
-      const takes =
-        argument === undefined ? "no argument" : `one argument, ${choices?.join("|") ?? argument}`;
-      throw new Failure({ code: "invalid-request", what: `${command} takes ${takes}`, fix });
-    }
-    if (choices !== undefined && !choices.includes(given) && given !== PODS) {
-      throw new Failure({
-        code: "invalid-request",
-        what: `${JSON.stringify(given)} is none of ${choices.join(", ")}`,
-        fix,
-      });
-    }
-  }
-  return { values, argument: given };
+    json: values.json === true,
+    socket: () => findSocket(placesOf(values)),
+  });
+  command(
+    "status",
+    "Show every interface of the node, its pools, and what is wrong. An interface that waits for its guest is not a problem here.",
+  ).action(async (values: CommonValues) => end(await runStatus(contextOf(values))));
+  command(
+    "trace",
+    "Follow each interface of a pod, or of a VirtualMachine's pod, step by step from kubelet to the guest's queues; stops at the first broken link and names its cause and cure.",
+  )
+    .argument("<[namespace/]pod>")
+    .option("-i, --interface <name>", "only this interface or device of the pod")
+    .action(async (pod: string, values: CommonValues & { readonly interface?: string }) =>
+      end(await runTrace(contextOf(values), { pod, interface: values.interface })),
+    );
+  command(
+    "doctor",
+    "Check the node: configuration, root, kubelet, daemon, records, hugepages, switches, permissions, SELinux, leftovers. Needs no daemon, changes nothing.",
+  ).action(async (values: CommonValues) =>
+    end(await runDoctor(contextOf(values), { ...host, places: placesOf(values), version })),
+  );
+  return program;
 }

@@ -4,9 +4,9 @@ import type { DaemonConfig } from "../config/schema.ts";
 import { toFailure } from "../failure/failure.ts";
 import { statusSocket } from "../status/status-socket.ts";
 
-/** Where the daemon's configuration lies unless told otherwise. */
+/** Default path of the daemon's configuration. */
 export const CONFIG_FILE = "/etc/kube-vhostuser/config.yaml";
-/** The socket of a daemon whose configuration says nothing else. */
+/** Default path of the daemon's status socket. */
 const STATUS_SOCKET = "/run/kube-vhostuser/status.sock";
 
 /** What the command line says of where things are. */

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { configurationReference } from "../../scripts/build/configuration-reference.ts";
-import { manPage } from "../../scripts/build/man-page.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { FAILURE_CODES } from "../../src/failure/catalogue.ts";
 import { exampleVmi } from "../cluster/example-vm.ts";
@@ -14,11 +13,6 @@ const read = (file: string) => readFileSync(join(TOP, file), "utf8");
 describe("the references", () => {
   it("docs/configuration.md is what the schema says (else: npm run docs)", () => {
     expect(read("docs/configuration.md")).toBe(configurationReference());
-  });
-
-  it("docs/man/vhostuserctl.1 is what the program's help says (else: npm run docs)", () => {
-    const { version } = JSON.parse(read("package.json")) as { version: string };
-    expect(read("docs/man/vhostuserctl.1")).toBe(manPage(version));
   });
 
   it("docs/dependencies.md names every dependency", () => {

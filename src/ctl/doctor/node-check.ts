@@ -4,7 +4,7 @@ import type { PlaceOptions } from "../settings.ts";
 
 /** What a check found of one thing. */
 export interface Finding {
-  /** `warning` does no harm now; `skipped` says why nobody could look. */
+  /** `warning` does no harm now; `skipped` says why it was not checked. */
   readonly verdict: "ok" | "warning" | "problem" | "skipped";
   readonly what: string;
   /** What to do about it. */
@@ -17,14 +17,14 @@ export interface CheckedSwitch {
   readonly dataplane: Dataplane;
 }
 
-/** What checks look at. */
+/** What checks of the node read. */
 export interface CheckedNode {
   readonly config: DaemonConfig;
   readonly switches: readonly CheckedSwitch[];
   readonly host: CheckedHost;
 }
 
-/** What checks look at that takes no configuration. */
+/** What checks that need no configuration read. */
 export interface CheckedHost {
   readonly places: PlaceOptions;
   /** Release of this program. */
@@ -33,7 +33,7 @@ export interface CheckedHost {
   readonly proc: string;
   /** Where sysfs is mounted. */
   readonly sys: string;
-  /** As uname(2) tells it. */
+  /** Release, as in uname(2). */
   readonly kernel: string;
   /** Effective uid of this program. */
   readonly uid: number;
@@ -47,7 +47,7 @@ export interface NodeCheck {
   readonly check: (node: CheckedNode, signal: AbortSignal) => Promise<readonly Finding[]>;
 }
 
-/** The same for one that takes no configuration. */
+/** A check that needs no configuration. */
 export interface HostCheck {
   readonly name: string;
   readonly check: (host: CheckedHost) => Promise<readonly Finding[]>;

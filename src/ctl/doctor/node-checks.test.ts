@@ -12,15 +12,10 @@ import { silentLogger } from "../../logging/logger.ts";
 import { serveHttp } from "../../observe/http-server.ts";
 import type { AllocationRecord } from "../../records/allocation-record.ts";
 import { openRecords } from "../../records/records.ts";
-import { daemonCheck } from "./check-daemon.ts";
-import { leftoversCheck } from "./check-leftovers.ts";
-import { permissionsCheck } from "./check-permissions.ts";
-import { recordsCheck } from "./check-records.ts";
-import { rootCheck } from "./check-root.ts";
-import { selinuxCheck } from "./check-selinux.ts";
-import { cniCheck, kubeletCheck } from "./check-sockets.ts";
-import { switchCheck } from "./check-switches.ts";
+import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
+import { cniCheck, kubeletCheck, rootCheck } from "./host-checks.ts";
 import type { CheckedHost, CheckedNode, Finding, NodeCheck } from "./node-check.ts";
+import { permissionsCheck, selinuxCheck } from "./permission-checks.ts";
 
 const ID = "0123456789abcdef";
 const LABEL = "system_u:object_r:container_file_t:s0";
@@ -85,7 +80,7 @@ async function allocate(changes: Partial<AllocationRecord> = {}): Promise<void> 
   await chmod(join(directory, "root", ID), 0o755);
 }
 
-describe("doctor looks at the node", () => {
+describe("doctor checks the node", () => {
   const mountInfo = (flags: string) =>
     writeFile(
       join(directory, "proc/self/mountinfo"),
@@ -149,10 +144,10 @@ describe("doctor looks at the node", () => {
         resources: [{ name: "vhostuser/sockets", registered: false, registrations: 0 }],
       });
       expect(ills(await check(daemonCheck))).toEqual([
-        expect.stringContaining("warning: it calls this node other"),
+        expect.stringContaining("warning: the daemon calls this node other"),
         expect.stringContaining("warning: this program is of release 0.1.0"),
         expect.stringContaining("problem: not registered with kubelet: vhostuser/sockets"),
-        expect.stringContaining("problem: the reconciler has not gone through for 57m"),
+        expect.stringContaining("problem: the reconciler has not finished a pass for 57m"),
       ]);
     } finally {
       await server.close();
@@ -225,7 +220,7 @@ describe("doctor looks at the node", () => {
     });
   });
 
-  it("SELinux: off, permissive, enforcing without a label, and labels that somebody changed", async () => {
+  it("SELinux: off, permissive, enforcing without a label, and labels that were changed", async () => {
     expect(ills(await check(selinuxCheck))).toEqual([]);
     await writeFile(join(directory, "proc/filesystems"), "nodev\tselinuxfs\n");
     await mkdir(join(directory, "sys/fs/selinux"), { recursive: true });
@@ -268,7 +263,7 @@ describe("doctor looks at the node", () => {
     expect(ills(await check(recordsCheck))).toEqual([expect.stringContaining("the record has version 99")]);
   });
 
-  it("leftovers: what is gone at the second look was none, and a switch that is away is told", async () => {
+  it("leftovers: what is gone at the second read is not reported, and an unreachable switch is", async () => {
     const owner = { podNamespace: "shop", podName: "old" } as never;
     dataplane.ports.set("vhu9", { name: "vhu9", bridge: "br0", owner } as never);
     const list = dataplane.listPorts.bind(dataplane);

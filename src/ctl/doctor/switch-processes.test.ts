@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { findSwitches } from "./switch-processes.ts";
+import { findSwitches } from "./permission-checks.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -22,8 +22,8 @@ const find = async (type: "ovs-dpdk" | "vpp") => {
   return (await findSwitches(join(directory, "proc"), config)).map(({ pid }) => pid).sort();
 };
 
-it("a process that calls itself a switch and runs another program is none", async () => {
-  await run(1, "ovs-vswitchd", "/home/somebody/server");
+it("a process with a switch's name and another program is not a switch", async () => {
+  await run(1, "ovs-vswitchd", "/home/user/server");
   await run(2, "ovs-vswitchd-dp", "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk (deleted)");
   await run(3, "ovs-vswitchd", "/usr/sbin/ovs-vswitchd.dpdk");
   await run(4, "vpp_main", "/usr/bin/vpp");

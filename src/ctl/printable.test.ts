@@ -1,18 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { nodeStatus, tracedInterface } from "../../../test/stand-in/records/traced-interface.ts";
-import { printable, printableText } from "../../names/printable.ts";
-import { traceChain } from "../../status/diagnosis/chain.ts";
-import { findProblems } from "../../status/diagnosis/problems.ts";
-import { renderExamined } from "../doctor/run-doctor.ts";
-import { renderStatus } from "../status/render-status.ts";
-import { renderTop } from "../top/run-top.ts";
-import { renderTrace } from "../trace/render-trace.ts";
+import { nodeStatus, tracedInterface } from "../../test/stand-in/records/traced-interface.ts";
+import { printable, printableText } from "../names/printable.ts";
+import { traceChain } from "../status/diagnosis/chain.ts";
+import { findProblems } from "../status/diagnosis/problems.ts";
+import { renderExamined } from "./doctor/doctor.ts";
+import { renderStatus } from "./status.ts";
+import { renderTrace } from "./trace.ts";
 
 const EVIL = "a\u001b]0;title\u0007\u009b2Jb\u202ec\u007f";
-const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };
+const screen = { columns: 80, colour: false, write: () => undefined };
 
 describe("texts from outside", () => {
-  it("are told by number where a terminal would obey them, and stay as they are elsewhere", () => {
+  it("are printed by number where a terminal would obey them, and as they are elsewhere", () => {
     expect(printableText(EVIL)).toBe("a\\u001b]0;title\\u0007\\u009b2Jb\\u202ec\\u007f");
     expect(printableText("one\r\n\ttwo")).toBe("one two");
     expect(printableText("Straße, 網路, 🦀 ~")).toBe("Straße, 網路, 🦀 ~");
@@ -37,7 +36,6 @@ describe("texts from outside", () => {
     const found = { verdict: "problem", what: EVIL, cure: EVIL } as const;
     const texts = [
       renderStatus(screen, status, findProblems(status)),
-      renderTop(screen, EVIL, [{ pod, interface: EVIL } as never]),
       renderExamined(screen, [{ name: "records", findings: [found] }]),
       renderTrace(screen, [{ interface: one, chain: traceChain(broken as never) }]),
     ];

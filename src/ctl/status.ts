@@ -1,14 +1,32 @@
-import { printable } from "../../names/printable.ts";
-import type { Problem } from "../../status/diagnosis/problems.ts";
-import type { InterfaceStatus, NodeStatus } from "../../status/shape.ts";
-import { paint, type Screen } from "../terminal/screen.ts";
-import { type Cell, type Column, renderTable } from "../terminal/table.ts";
-import { age, plural, short } from "../terminal/units.ts";
-import { wrap } from "../terminal/wrap.ts";
+import { printable } from "../names/printable.ts";
+import { findProblems, type Problem } from "../status/diagnosis/problems.ts";
+import { type InterfaceStatus, type NodeStatus, nodeStatusShape } from "../status/shape.ts";
+import { type CommandContext, EXIT, type ExitCode, printJson } from "./command-context.ts";
+import { askDaemon } from "./daemon-client.ts";
+import {
+  age,
+  type Cell,
+  type Column,
+  paint,
+  plural,
+  renderTable,
+  type Screen,
+  short,
+  wrap,
+} from "./terminal.ts";
+
+/** `vhostuserctl status`. */
+export async function runStatus(context: CommandContext): Promise<ExitCode> {
+  const status = await askDaemon(await context.socket(), "/v1/node", nodeStatusShape);
+  const problems = findProblems(status);
+  if (context.json) printJson(context, { ...status, problems });
+  else context.screen.write(renderStatus(context.screen, status, problems));
+  return problems.length === 0 ? EXIT.healthy : EXIT.problem;
+}
 
 /** The status of a node, for people. */
-export function renderStatus(screen: Screen, told: NodeStatus, found: readonly Problem[]): string {
-  const [status, problems] = printable([told, found] as const);
+export function renderStatus(screen: Screen, unchecked: NodeStatus, found: readonly Problem[]): string {
+  const [status, problems] = printable([unchecked, found] as const);
   const { node, version, at, startedAt } = status;
   const head = [
     `node ${paint(screen, "bold", node)}`,
@@ -115,7 +133,7 @@ function yesOrNo(is: boolean): Cell {
   return is ? { text: "yes", tone: "good" } : { text: "no", tone: "warning" };
 }
 
-/** Packets that were dropped in both directions; undefined where the switch does not tell. */
+/** Packets that were dropped in both directions; undefined where the switch has no counters. */
 function dropsOf({ port }: Pick<InterfaceStatus, "port">): number | undefined {
   const traffic = port?.traffic;
   return traffic && traffic.fromGuest.dropped + traffic.toGuest.dropped;
@@ -129,10 +147,10 @@ function number(value: number | undefined): string {
 function renderRest(screen: Screen, status: NodeStatus): string[] {
   const { counts, allocations, interfaces, at, lastPassAt } = status;
   const attached = new Set(interfaces.flatMap(({ allocation }) => allocation ?? []));
-  const bare = allocations.filter(({ id }) => !attached.has(id));
+  const unattached = allocations.filter(({ id }) => !attached.has(id));
   const repairs = Object.entries(counts.repairs).filter(([, count]) => count > 0);
   const lines = [
-    ...(bare.length === 0 ? [] : [`${plural(bare.length, "allocation")} without an interface`]),
+    ...(unattached.length === 0 ? [] : [`${plural(unattached.length, "allocation")} without an interface`]),
     `last pass of the reconciler: ${lastPassAt === undefined ? "none yet" : `${age(at - lastPassAt)} ago`}`,
     ...(repairs.length === 0
       ? []

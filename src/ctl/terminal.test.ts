@@ -1,7 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openScreen } from "./screen.ts";
-import { age, short } from "./units.ts";
-import { wrap } from "./wrap.ts";
+import { age, openScreen, short, wrap } from "./terminal.ts";
 
 describe("what people read", () => {
   it.each([
@@ -38,16 +36,6 @@ describe("what people read", () => {
     ["a dumb terminal", true, { TERM: "dumb" }, false],
   ])("is in colour or not on %s", (_, isTTY, env, colour) => {
     expect(openScreen({ isTTY, columns: 120, write: () => true }, env).colour).toBe(colour);
-  });
-
-  it("is replaced on a terminal that can, in colour or not", () => {
-    const on = (isTTY: boolean, env: Readonly<Record<string, string>>) =>
-      openScreen({ isTTY, write: () => true }, env).interactive;
-    expect([on(true, { NO_COLOR: "1" }), on(true, { TERM: "dumb" }), on(false, {})]).toEqual([
-      true,
-      false,
-      false,
-    ]);
   });
 
   it("is as wide as the terminal, and 80 columns without one", () => {

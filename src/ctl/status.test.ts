@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { nodeStatus } from "../../../test/stand-in/records/traced-interface.ts";
-import { findProblems } from "../../status/diagnosis/problems.ts";
-import type { NodeStatus } from "../../status/shape.ts";
-import { renderStatus } from "./render-status.ts";
+import { nodeStatus } from "../../test/stand-in/records/traced-interface.ts";
+import { findProblems } from "../status/diagnosis/problems.ts";
+import type { NodeStatus } from "../status/shape.ts";
+import { renderStatus } from "./status.ts";
 
-const screen = { columns: 80, colour: false, interactive: false, write: () => undefined };
+const screen = { columns: 80, colour: false, write: () => undefined };
 const render = (status: NodeStatus, on = screen) => renderStatus(on, status, findProblems(status));
 const [one] = nodeStatus().interfaces;
 if (one === undefined) throw new Error("the example has an interface");
@@ -35,14 +35,14 @@ no problems
     expect(text).toContain("pod37a8eec1ce1");
   });
 
-  it("is painted on a terminal, and reads the same", () => {
+  it("is coloured on a terminal, with the same text", () => {
     const painted = render(nodeStatus(), { ...screen, colour: true });
-    expect(painted).toContain("\u001b[32myes\u001b[0m");
+    expect(painted).toContain("\u001b[32myes\u001b[39m");
     // biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what is taken away
     expect(painted.replace(/\u001b\[\d+m/g, "")).toBe(render(nodeStatus()));
   });
 
-  it("tells repairs, errors, and allocations of which no interface is attached", () => {
+  it("shows repairs, errors, and allocations without an attached interface", () => {
     const status = nodeStatus({
       interfaces: [],
       counts: {
@@ -98,7 +98,7 @@ no problems
     expect(render(status)).toMatch(text);
   });
 
-  it("does not take an interface that waits for its guest for a problem", () => {
+  it("does not report an interface that waits for its guest", () => {
     const waiting = { ...one, port: { ...noPort, ...one.port, connected: false, link: "down" } };
     expect(findProblems(nodeStatus({ interfaces: [waiting as typeof one] }))).toEqual([]);
   });

@@ -1,0 +1,215 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { listAllocationDirectories } from "../../allocation/directory/list.ts";
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import { switchProgram } from "../../dataplane/switch-kind.ts";
+import { describeThrown, Failure, systemCode } from "../../failure/failure.ts";
+import { readRecord } from "../../files/record-file.ts";
+import { type AllocationRecord, allocationRecordKind } from "../../records/allocation-record.ts";
+import { type PortRecord, portRecordKind } from "../../records/port-record.ts";
+import type { RecordKind } from "../../records/record-store.ts";
+import { nodeStatusShape } from "../../status/shape.ts";
+import { statusSocket } from "../../status/status-socket.ts";
+import { askDaemon } from "../daemon-client.ts";
+import { age, plural } from "../terminal.ts";
+import {
+  type CheckedNode,
+  type Finding,
+  fine,
+  type NodeCheck,
+  problem,
+  skipped,
+  warning,
+} from "./node-check.ts";
+
+/** A pass may take a minute, and a switch that is away makes some fail. */
+const OLD_PASS_MS = 10 * 60_000;
+
+/** The daemon itself; everything else is checked without it. */
+export const daemonCheck: NodeCheck = {
+  name: "daemon",
+  check: async ({ config, host }) => {
+    const socket = host.places.socket ?? statusSocket(config);
+    const status = await askDaemon(socket, "/v1/node", nodeStatusShape).catch((error: unknown) => error);
+    if (!isStatus(status)) {
+      return [
+        problem(
+          status instanceof Failure ? `${status.what} (${socket})` : describeThrown(status),
+          "kubectl -n kube-vhostuser get pods -o wide, and the log of this node's pod",
+        ),
+      ];
+    }
+    const { version, at, startedAt, lastPassAt, resources, node } = status;
+    const missing = resources.filter(({ registered }) => !registered).map(({ name }) => name);
+    return [
+      fine(`release ${version}, up ${age(at - startedAt)}`),
+      ...(node === config.node
+        ? []
+        : [
+            warning(
+              `the daemon calls this node ${node}, the configuration ${config.node}`,
+              "set NODE_NAME for this program",
+            ),
+          ]),
+      ...(version === host.version
+        ? []
+        : [warning(`this program is of release ${host.version}`, "run the one of the daemon's own image")]),
+      ...(missing.length === 0
+        ? [fine("registered with kubelet")]
+        : [
+            problem(
+              `not registered with kubelet: ${missing.join(", ")}`,
+              "the daemon keeps retrying; its log has kubelet's answer",
+            ),
+          ]),
+      ...(at - (lastPassAt ?? startedAt) > OLD_PASS_MS
+        ? [
+            problem(
+              `the reconciler has not finished a pass for ${age(at - (lastPassAt ?? startedAt))}`,
+              "nothing is repaired or reclaimed; the daemon's log names the stage that fails",
+            ),
+          ]
+        : []),
+    ];
+  },
+};
+
+function isStatus(value: unknown): value is ReturnType<typeof nodeStatusShape.parse> {
+  return typeof value === "object" && value !== null && !(value instanceof Error);
+}
+
+/** Records as they are on disk, and what could not be read of them. */
+export interface FoundRecords {
+  readonly allocations: readonly AllocationRecord[];
+  readonly ports: readonly PortRecord[];
+  readonly unreadable: readonly string[];
+}
+
+/** Reads the daemon's records and changes nothing: the daemon, which owns them, may be running. */
+export async function readRecords(directory: string): Promise<FoundRecords> {
+  const allocations = await readKind(join(directory, "allocations"), allocationRecordKind);
+  const ports = await readKind(join(directory, "ports"), portRecordKind);
+  return {
+    allocations: allocations.found,
+    ports: ports.found,
+    unreadable: [...allocations.unreadable, ...ports.unreadable],
+  };
+}
+
+async function readKind<Body extends object>(directory: string, kind: RecordKind<Body>) {
+  const found: Body[] = [];
+  const unreadable: string[] = [];
+  const files = await readdir(directory).catch((error: unknown) => {
+    if (systemCode(error) === "ENOENT") return [];
+    throw error;
+  });
+  for (const file of files.sort()) {
+    const path = join(directory, file);
+    if (file.endsWith(".damaged")) unreadable.push(`${path}: it was damaged at an earlier start`);
+    if (file.startsWith(".") || !file.endsWith(".json")) continue;
+    try {
+      const read = await readRecord(path, kind);
+      if (read.kind === "good") found.push(read.body);
+      if (read.kind === "damaged") unreadable.push(`${path}: ${read.reason}`);
+    } catch (error) {
+      unreadable.push(describeThrown(error));
+    }
+  }
+  return { found, unreadable };
+}
+
+/** The daemon's records. */
+export const recordsCheck: NodeCheck = {
+  name: "records",
+  check: async ({ config: { recordsDirectory } }) => {
+    const { allocations, ports, unreadable } = await readRecords(recordsDirectory);
+    return [
+      fine(
+        `${recordsDirectory}: ${plural(allocations.length, "allocation")}, ${plural(ports.length, "interface")}`,
+      ),
+      ...unreadable.map((what) =>
+        problem(
+          what,
+          "delete its pod so that it is allocated again; keep the file for a report, then remove it",
+        ),
+      ),
+    ];
+  },
+};
+
+/** Whether each pool's switch answers and its bridge can take ports: DPDK on, the userspace datapath. */
+export const switchCheck: NodeCheck = {
+  name: "switch",
+  check: ({ switches }, signal) =>
+    Promise.all(
+      switches.map(async ({ pool, dataplane }) => {
+        const { bridge, type } = pool.dataplane;
+        const readiness = await dataplane.probe(bridge, signal);
+        if (!readiness.ready) {
+          return problem(`pool ${pool.name}: ${readiness.reason}`, switchProgram(pool.dataplane).whereToLook);
+        }
+        const version = await dataplane.version(signal).catch(() => type);
+        return fine(`pool ${pool.name}: bridge ${bridge} of ${version}`);
+      }),
+    ),
+};
+
+const CURE =
+  "the daemon removes it in one of its next passes, once kubelet's list shows that no pod holds it; if it stays, the daemon's log says why";
+
+/** Ports and directories without a record, and records without a directory. */
+export const leftoversCheck: NodeCheck = {
+  name: "leftovers",
+  check: async (node, signal) => {
+    const first = await look(node, signal);
+    // A DEL between two reads looks like a leftover; only what a second read finds too is reported.
+    const found = first.length === 0 ? first : stillThere(first, await look(node, signal));
+    return found.length === 0 ? [fine("none")] : found;
+  },
+};
+
+function stillThere(before: readonly Finding[], now: readonly Finding[]): readonly Finding[] {
+  const known = new Set(before.map(({ what }) => what));
+  return now.filter(({ what }) => known.has(what));
+}
+
+async function look({ config, switches }: CheckedNode, signal: AbortSignal): Promise<readonly Finding[]> {
+  const directories: readonly string[] = await listAllocationDirectories(config.root).catch(() => []);
+  const dataplanes = new Map(switches.map(({ pool, dataplane }) => [dataplane, pool.name]));
+  const listed = await Promise.all(
+    [...dataplanes].map(async ([dataplane, pool]) => ({ pool, ports: await list(dataplane, signal) })),
+  );
+  // Last: a record is written before its port is made.
+  const { allocations, ports } = await readRecords(config.recordsDirectory);
+  const asked = new Set(ports.map(({ portName }) => portName));
+  const allocated = new Set(allocations.map(({ id }) => id));
+  return [
+    ...listed.flatMap(({ pool, ports: own }) =>
+      own === undefined
+        ? [skipped(`ports of pool ${pool}: its switch does not answer`)]
+        : own
+            .filter(({ name }) => !asked.has(name))
+            .map(({ name, bridge, owner }) =>
+              problem(
+                `port ${name} on bridge ${bridge} (pod ${owner.podNamespace}/${owner.podName}) has no record`,
+                CURE,
+              ),
+            ),
+    ),
+    ...directories
+      .filter((id) => !allocated.has(id))
+      .map((id) => problem(`directory ${config.root}/${id} has no record`, CURE)),
+    ...allocations
+      .filter(({ id }) => !directories.includes(id))
+      .map(({ id, devices }) =>
+        problem(
+          `allocation ${id} (${devices.join(", ")}) has no directory`,
+          "a running daemon makes it again, or its log says why it cannot. A pod that has the old one mounted must be deleted",
+        ),
+      ),
+  ];
+}
+
+function list(dataplane: Dataplane, signal: AbortSignal) {
+  return dataplane.listPorts(signal).catch(() => undefined);
+}

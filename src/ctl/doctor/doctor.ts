@@ -1,0 +1,137 @@
+import { openDataplane } from "../../dataplane/open-dataplane.ts";
+import { isSameSwitch } from "../../dataplane/switch-kind.ts";
+import { describeThrown } from "../../failure/failure.ts";
+import { silentLogger } from "../../logging/logger.ts";
+import { printable } from "../../names/printable.ts";
+import { type CommandContext, EXIT, type ExitCode, printJson } from "../command-context.ts";
+import { CONFIG_FILE, findConfig } from "../settings.ts";
+import { paint, plural, type Screen, type Tone, wrap } from "../terminal.ts";
+import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
+import {
+  cniCheck,
+  hugepagesCheck,
+  kubeletCheck,
+  rootCheck,
+  userCheck,
+  versionsCheck,
+} from "./host-checks.ts";
+import {
+  type CheckedHost,
+  type CheckedSwitch,
+  type Finding,
+  fine,
+  type NodeCheck,
+  problem,
+  skipped,
+} from "./node-check.ts";
+import { permissionsCheck, selinuxCheck } from "./permission-checks.ts";
+
+/** `vhostuserctl doctor`. A warning alone leaves the node healthy. */
+export async function runDoctor(context: CommandContext, host: CheckedHost): Promise<ExitCode> {
+  const examined = await examine(host);
+  if (context.json) printJson(context, examined);
+  else context.screen.write(renderExamined(context.screen, examined));
+  return count(examined, "problem") === 0 ? EXIT.healthy : EXIT.problem;
+}
+
+const MARKS: Readonly<Record<Finding["verdict"], { readonly text: string; readonly tone: Tone }>> = {
+  ok: { text: "ok", tone: "good" },
+  warning: { text: "WARNING", tone: "warning" },
+  problem: { text: "PROBLEM", tone: "bad" },
+  skipped: { text: "skipped", tone: "dim" },
+};
+const MARK = "PROBLEM".length;
+
+/** What the checks found, for people. */
+export function renderExamined(screen: Screen, unchecked: readonly Examined[]): string {
+  const examined = printable(unchecked);
+  const width = Math.max(...examined.map(({ name }) => name.length));
+  const indent = width + MARK + 4;
+  const lines = examined.flatMap(({ name, findings }) =>
+    findings.flatMap(({ verdict, what, cure }, index) => {
+      const { text, tone } = MARKS[verdict];
+      const head = `${(index === 0 ? name : "").padEnd(width)}  ${paint(screen, tone, text)}${" ".repeat(MARK - text.length)}  `;
+      const [first = "", ...rest] = wrap(what, screen.columns - indent);
+      const cured = cure === undefined ? [] : wrap(`cure: ${cure}`, screen.columns - indent);
+      return [`${head}${first}`, ...[...rest, ...cured].map((line) => " ".repeat(indent) + line)];
+    }),
+  );
+  const [problems, warnings] = [count(examined, "problem"), count(examined, "warning")];
+  const sum = [
+    problems === 0 ? "no problems" : plural(problems, "problem"),
+    ...(warnings === 0 ? [] : [plural(warnings, "warning")]),
+  ].join(", ");
+  return `${[...lines, "", paint(screen, problems === 0 ? "good" : "bad", sum)].join("\n")}\n`;
+}
+
+function count(examined: readonly Examined[], verdict: Finding["verdict"]): number {
+  return examined.flatMap(({ findings }) => findings).filter((one) => one.verdict === verdict).length;
+}
+
+/** A check with what it found. */
+export interface Examined {
+  readonly name: string;
+  readonly findings: readonly Finding[];
+}
+
+const HOST_CHECKS = [userCheck, versionsCheck, hugepagesCheck];
+const NODE_CHECKS: readonly NodeCheck[] = [
+  rootCheck,
+  kubeletCheck,
+  daemonCheck,
+  cniCheck,
+  recordsCheck,
+  switchCheck,
+  permissionsCheck,
+  selinuxCheck,
+  leftoversCheck,
+];
+/** A switch that hangs does not answer any of its checks. */
+const CHECK_MS = 5_000;
+
+/** Checks a node, one after the other; what needs the configuration is left out where it cannot be read. */
+export async function examine(host: CheckedHost): Promise<readonly Examined[]> {
+  const examined: Examined[] = [];
+  for (const { name, check } of HOST_CHECKS)
+    examined.push({ name, findings: await tried(() => check(host)) });
+  const found = await findConfig(host.places);
+  const file = host.places.config ?? CONFIG_FILE;
+  if ("problem" in found) {
+    const cure =
+      "outside of the daemon's container, copy its ConfigMap to a file and name that with --config";
+    examined.push({ name: "configuration", findings: [problem(found.problem, cure)] });
+    const left = [skipped("it needs the configuration")];
+    return [...examined, ...NODE_CHECKS.map(({ name }) => ({ name, findings: left }))];
+  }
+  const { config } = found;
+  examined.push({ name: "configuration", findings: [fine(`${file}, node ${config.node}`)] });
+  const switches = openSwitches(config);
+  try {
+    for (const { name, check } of NODE_CHECKS) {
+      const limit = AbortSignal.timeout(CHECK_MS);
+      examined.push({ name, findings: await tried(() => check({ config, switches, host }, limit)) });
+    }
+  } finally {
+    for (const dataplane of new Set(switches.map((one) => one.dataplane))) await dataplane.close();
+  }
+  return examined;
+}
+
+/** One connection to each switch, however many pools use it. */
+function openSwitches(config: { readonly node: string; readonly pools: readonly CheckedSwitch["pool"][] }) {
+  const opened: CheckedSwitch[] = [];
+  const options = { node: config.node, logger: silentLogger, ownersOf: () => [] };
+  for (const pool of config.pools) {
+    const same = opened.find((one) => isSameSwitch(one.pool.dataplane, pool.dataplane));
+    opened.push({ pool, dataplane: same?.dataplane ?? openDataplane(pool.dataplane, options) });
+  }
+  return opened;
+}
+
+async function tried(check: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
+  try {
+    return await check();
+  } catch (error) {
+    return [problem(`the check failed: ${describeThrown(error)}`, "run it as root on the node")];
+  }
+}

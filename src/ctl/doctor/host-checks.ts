@@ -1,0 +1,180 @@
+import { lstat, readdir, readFile, statfs } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { checkRoot } from "../../allocation/directory/check-root.ts";
+import { Failure, systemCode } from "../../failure/failure.ts";
+import { kubeletPaths } from "../../kubelet/paths.ts";
+import {
+  type Finding,
+  fine,
+  type HostCheck,
+  type NodeCheck,
+  problem,
+  skipped,
+  warning,
+} from "./node-check.ts";
+
+/** Guests' memory and that of the switch is in hugepages, or nothing can be shared fast. */
+export const hugepagesCheck: HostCheck = {
+  name: "hugepages",
+  check: async ({ sys }) => {
+    const top = join(sys, "kernel/mm/hugepages");
+    const sizes = await readdir(top).catch(() => undefined);
+    if (sizes === undefined) return [skipped(`${top} is not there`)];
+    const pages = await Promise.all(
+      sizes.sort().map(async (name) => {
+        const read = async (file: string) => Number(await readFile(join(top, name, file), "utf8"));
+        const size = name.replace(/^hugepages-/, "");
+        return { size, total: await read("nr_hugepages"), free: await read("free_hugepages") };
+      }),
+    );
+    const reserved = pages.filter(({ total }) => total > 0);
+    if (reserved.length === 0) {
+      return [
+        problem(
+          "no hugepages are reserved",
+          "the switch's DPDK needs some, and VMs that ask for them: hugepagesz=1G hugepages=N on the kernel's command line, or vm.nr_hugepages",
+        ),
+      ];
+    }
+    const text = reserved.map(({ size, total, free }) => `${size}: ${free} of ${total} free`).join(", ");
+    return reserved.some(({ free }) => free > 0)
+      ? [fine(text)]
+      : [warning(text, "a VM that asks for hugepages will not start; reserve more")];
+  },
+};
+
+/** nosymfollow came with this kernel. */
+const OLDEST_KERNEL = [5, 10] as const;
+
+/** What programs and kernel there are. */
+export const versionsCheck: HostCheck = {
+  name: "versions",
+  check: async ({ kernel, version }) => {
+    const [major = 0, minor = 0] = kernel.split(/[.-]/).map(Number);
+    const [oldMajor, oldMinor] = OLDEST_KERNEL;
+    const isOld = major < oldMajor || (major === oldMajor && minor < oldMinor);
+    return [
+      fine(`kube-vhostuser ${version}, Node ${process.versions.node}`),
+      isOld
+        ? problem(
+            `Linux ${kernel}`,
+            `mount flag nosymfollow, which keeps pods apart, needs ${OLDEST_KERNEL.join(".")}`,
+          )
+        : fine(`Linux ${kernel}`),
+    ];
+  },
+};
+
+/** The user of this program: most of what it reads is root's. */
+export const userCheck: HostCheck = {
+  name: "user",
+  check: async ({ uid }): Promise<readonly Finding[]> =>
+    uid === 0
+      ? [fine("root")]
+      : [warning(`uid ${uid}: what only root may read is not checked`, "run vhostuserctl doctor as root")],
+};
+
+/** Below this share of free inodes pods soon get no directories. */
+const SCARCE = 0.1;
+
+/** The root and its mount flags, and whether there is room in it. */
+export const rootCheck: NodeCheck = {
+  name: "root",
+  check: async ({ config, host }) => {
+    const { root, rootFileSystem } = config;
+    const flags = await checkFlags(root, rootFileSystem.allowInsecure, join(host.proc, "self/mountinfo"));
+    if (flags.verdict === "problem") return [flags];
+    const { files, ffree } = await statfs(root);
+    // A file system that counts no inodes has no bound on them.
+    const free = files === 0 ? 1 : ffree / files;
+    const text = `${Math.floor(free * 100)} % of ${files} inodes free`;
+    return [
+      flags,
+      free < SCARCE
+        ? problem(
+            text,
+            "see which pod fills its directory (the daemon's log); rootFileSystem.inodes sets the bound",
+          )
+        : fine(text),
+    ];
+  },
+};
+
+async function checkFlags(root: string, allowInsecure: boolean, mountInfo: string): Promise<Finding> {
+  try {
+    const reasons = await checkRoot({ root, allowInsecure, mountInfo });
+    if (reasons.length === 0) return fine(`${root} is mounted nosymfollow,nosuid,nodev,noexec`);
+    return warning(
+      `${root}: ${reasons.join("; ")}`,
+      "rootFileSystem.allowInsecure lets this pass; run dist/mount-root/main.mjs before pods of others come",
+    );
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return problem(`${error.what} (${root})`, error.fix ?? "see docs/security.md");
+  }
+}
+
+/** kubelet's registration and PodResources. */
+export const kubeletCheck: NodeCheck = {
+  name: "kubelet",
+  check: ({ config }) => {
+    const { kubeletSocket, podResourcesSocket } = kubeletPaths(config.kubelet);
+    return Promise.all(
+      [
+        { path: kubeletSocket, what: "device plugins", key: "kubelet.devicePlugins" },
+        { path: podResourcesSocket, what: "PodResources", key: "kubelet.podResources" },
+      ].map(async ({ path, what, key }): Promise<Finding> => {
+        const reason = await whyUnreached(path);
+        if (reason === undefined) return fine(`${what}: ${path}`);
+        return problem(
+          `${what}: ${path} does not answer (${reason})`,
+          `check that kubelet runs, that ${key} is where it has the socket, and that the directory is mounted into the daemon's pod`,
+        );
+      }),
+    );
+  },
+};
+
+/** Permission bits of others and the group. */
+const NOT_THE_OWNER = 0o077;
+
+/** The socket that the CNI executable talks to. */
+export const cniCheck: NodeCheck = {
+  name: "CNI socket",
+  check: async ({ config: { cniSocket } }) => {
+    const reason = await whyUnreached(cniSocket);
+    if (reason !== undefined) {
+      return [
+        problem(
+          `${cniSocket} does not answer (${reason})`,
+          "the daemon does not run on this node; until it does, pods with these networks stay in ContainerCreating",
+        ),
+      ];
+    }
+    const { uid, mode } = await lstat(cniSocket);
+    if (uid === 0 && (mode & NOT_THE_OWNER) === 0) return [fine(cniSocket)];
+    return [
+      problem(
+        `${cniSocket} has owner ${uid} and mode ${(mode & 0o777).toString(8)}: others than root can attach interfaces`,
+        "restart the daemon, which makes it again, and find out what changes it",
+      ),
+    ];
+  },
+};
+
+const LIMIT_MS = 2_000;
+
+/** Connects to a unix socket and disconnects. @returns the system's error code; undefined where a process listens */
+export function whyUnreached(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    const end = (reason: string | undefined) => {
+      socket.destroy();
+      resolve(reason);
+    };
+    socket.setTimeout(LIMIT_MS, () => end("ETIMEDOUT"));
+    socket.once("connect", () => end(undefined));
+    socket.on("error", (error) => end(systemCode(error) ?? error.message));
+  });
+}

@@ -1,0 +1,172 @@
+import { readdir, readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { isSelinuxOn } from "../../allocation/directory/selinux-label.ts";
+import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
+import { switchProgram } from "../../dataplane/switch-kind.ts";
+import { describeThrown } from "../../failure/failure.ts";
+import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
+import { lookAtPlaces } from "../../status/look-at-places.ts";
+import { readRecords } from "./daemon-checks.ts";
+import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
+
+/** Whether the switch's user may connect to pods' sockets, and whether pods' directories are theirs. */
+export const permissionsCheck: NodeCheck = {
+  name: "permissions",
+  check: async ({ config, host }) => {
+    const users = await Promise.all(
+      config.pools.map(async (pool) => {
+        const own = await findSwitches(host.proc, pool.dataplane);
+        return own.length === 0 ? undefined : judge(own.map((process) => mayConnect(process, pool)));
+      }),
+    );
+    const unseen = config.pools.filter((_, at) => users[at] === undefined);
+    const kinds = [...new Set(unseen.map(({ dataplane }) => dataplane.type))];
+    const skips = kinds.map((kind) =>
+      skipped(`no process of ${kind} can be seen from here: run this on the node`),
+    );
+    return [...users.flatMap((found) => found ?? []), ...skips, ...(await checkDirectories(config))];
+  },
+};
+
+/** Which of several switches of a kind is the pool's cannot be determined: one that may connect makes the others a warning. */
+function judge(findings: readonly Finding[]): readonly Finding[] {
+  if (!findings.some(({ verdict }) => verdict === "ok")) return findings;
+  return findings.map((one) => (one.verdict === "problem" ? { ...one, verdict: "warning" } : one));
+}
+
+function mayConnect(
+  { pid, name, program, uid, groups }: SwitchProcess,
+  {
+    name: pool,
+    directory,
+  }: { readonly name: string; readonly directory: { readonly group: number; readonly owner: number } },
+): Finding {
+  const who = `${name} (pid ${pid}, ${program ?? "by its name alone"}) runs with uid ${uid}`;
+  if (uid === 0 || uid === directory.owner) return fine(`${who}: pool ${pool}`);
+  if (groups.includes(directory.group)) return fine(`${who} in group ${directory.group}: pool ${pool}`);
+  return problem(
+    `${who} and is not in group ${directory.group} of pool ${pool}: it cannot connect to pods' sockets`,
+    "set pools[].directory.group to a group of the switch's user, or add that user to the group; pods get it with their next allocation",
+  );
+}
+
+async function checkDirectories(config: { readonly root: string; readonly recordsDirectory: string }) {
+  const { allocations, ports } = await readRecords(config.recordsDirectory);
+  const wrong = allocations.flatMap(({ id, ownership, devices }) => {
+    const interfaces = ports
+      .filter(({ allocationId }) => allocationId === id)
+      .map((port) => port.interfaceName);
+    return [...devices, ...interfaces].flatMap((name) => {
+      const { cause, cure, what, verdict } = checkOwnership(lookAtPlaces(config.root, id, name), ownership);
+      return verdict === "broken" ? [problem(what, `${cause}; ${cure}`)] : [];
+    });
+  });
+  return wrong.length === 0 ? [fine(`directories of ${allocations.length} allocations`)] : wrong;
+}
+
+/** A process that passes for a switch. */
+export interface SwitchProcess {
+  readonly pid: string;
+  readonly name: string;
+  /** The program that it runs; undefined where only root may know, and its name alone speaks for it. */
+  readonly program: string | undefined;
+  /** Effective. */
+  readonly uid: number;
+  readonly groups: readonly number[];
+}
+
+/**
+ * The processes that may be a pool's switch: of its name, which any process may give itself, and running a program of
+ * that name. Of several it is the one that the switch's pidfile names, where it has one.
+ */
+export async function findSwitches(proc: string, config: DataplaneConfig): Promise<readonly SwitchProcess[]> {
+  const { processName, programFile, pidfile } = switchProgram(config);
+  const found = (await listProcesses(proc, processName)).filter(
+    ({ program }) => program === undefined || programFile.test(basename(program)),
+  );
+  if (pidfile === undefined) return found;
+  const noted = (await readFile(pidfile, "utf8").catch(() => "")).trim();
+  const named = found.filter(({ pid }) => pid === noted);
+  return named.length > 0 ? named : found;
+}
+
+async function listProcesses(proc: string, wanted: RegExp): Promise<readonly SwitchProcess[]> {
+  const pids = (await readdir(proc)).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      // It may have ended meanwhile.
+      const text = await readFile(join(proc, pid, "status"), "utf8").catch(() => "");
+      const field = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, "m").exec(text)?.[1] ?? "";
+      const name = field("Name");
+      if (!wanted.test(name)) return [];
+      const numbers = (of: string) => field(of).split(/\s+/).filter(Boolean).map(Number);
+      const [, uid = -1] = numbers("Uid");
+      const [, gid = -1] = numbers("Gid");
+      const link = await readlink(join(proc, pid, "exe")).catch(() => undefined);
+      // Replaced by an upgrade, which it has not been restarted for.
+      const program = link?.replace(/ \(deleted\)$/, "");
+      return { pid, name, program, uid, groups: [gid, ...numbers("Groups")] };
+    }),
+  );
+  return found.flat();
+}
+
+/** Directories that are checked; each needs a process. */
+const MOST = 64;
+
+/** SELinux' mode, and whether pods' directories have their label. */
+export const selinuxCheck: NodeCheck = {
+  name: "SELinux",
+  check: async ({ config, host }) => {
+    if (!(await isSelinuxOn({ fileSystems: join(host.proc, "filesystems") }))) return [fine("off")];
+    const enforce = await readFile(join(host.sys, "fs/selinux/enforce"), "utf8").catch(() => undefined);
+    const isEnforcing = enforce?.trim() === "1";
+    const mode =
+      enforce === undefined
+        ? "on; its mode cannot be seen from here"
+        : isEnforcing
+          ? "enforcing"
+          : "permissive";
+    const unlabelled = config.pools.filter(({ directory }) => directory.selinuxLabel === undefined);
+    return [
+      fine(mode),
+      ...(isEnforcing
+        ? unlabelled.map(({ name }) =>
+            warning(
+              `pool ${name} has no selinuxLabel: confined containers may not use its directories`,
+              "set pools[].directory.selinuxLabel, for example to system_u:object_r:container_file_t:s0",
+            ),
+          )
+        : []),
+      ...(await checkLabels(config, host.run)),
+    ];
+  },
+};
+
+async function checkLabels(
+  config: { readonly root: string; readonly recordsDirectory: string },
+  run: (command: string, args: readonly string[]) => Promise<string>,
+): Promise<readonly Finding[]> {
+  const { allocations } = await readRecords(config.recordsDirectory);
+  const labelled = allocations.flatMap(({ id, devices, ownership: { selinuxLabel: label } }) =>
+    label === undefined ? [] : devices.map((device) => ({ path: join(config.root, id, device), label })),
+  );
+  const findings = labelled.slice(0, MOST).map(async ({ path, label }): Promise<Finding[]> => {
+    try {
+      const is = (await run("stat", ["--format=%C", "--", path])).trim();
+      if (is === label) return [];
+      return [
+        problem(
+          `${path} has the label ${is}, it should be ${label}`,
+          `its label was changed: chcon ${label} ${path}; restorecon needs a rule of its own for the root`,
+        ),
+      ];
+    } catch (error) {
+      return [skipped(`the label of ${path} cannot be read: ${describeThrown(error)}`)];
+    }
+  });
+  const wrong = (await Promise.all(findings)).flat();
+  return wrong.length > 0 || labelled.length === 0
+    ? wrong
+    : [fine(`labels of ${labelled.length} directories`)];
+}
