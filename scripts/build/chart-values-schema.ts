@@ -37,6 +37,7 @@ export const chartValuesSchema = z.strictObject({
   namespace: z.strictObject({ create: z.boolean().optional() }).optional(),
   // The node's name comes from the environment.
   config: z.strictObject({ ...daemonConfigSchema.shape, node: z.string().min(1).optional() }).optional(),
+  formerSwitchDirectories: z.array(absolutePath).optional(),
   daemon: z
     .strictObject({
       logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).optional(),

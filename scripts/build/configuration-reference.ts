@@ -24,11 +24,11 @@ One YAML file, \`/etc/kube-vhostuser/config.yaml\` unless \`--config\` says othe
 refused, and an error names the line and the key. \`deploy/config.yaml\` is a short example. This page is written
 from the schema in \`src/config/schema.ts\` by \`npm run docs\`.
 
-The daemon reads the file once, when it starts. The Helm chart carries a checksum of it in the DaemonSet's pod template, so
-\`helm upgrade\` with other values replaces the pods, one node after the other. With plain manifests:
-\`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network meanwhile
-([upgrade.md](upgrade.md#the-daemon)). With a file that is wrong the daemon does not start: the rollout stops at the first
-node.
+The daemon reads the file once, when it starts. The chart has a checksum of it in the DaemonSet's pod template, and the
+overlays one in the ConfigMap's name, so a change replaces the pods, one node after the other; after an edit of the ConfigMap
+by hand do that with \`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network
+meanwhile ([upgrade.md](upgrade.md#the-daemon)). With a file that is wrong the daemon does not start, and the rollout stops at
+the first node.
 
 Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\`, and the switch, because their
 ports are in it. Each allocation's record has all of it.
@@ -43,6 +43,10 @@ ports are in it. Each allocation's record has all of it.
   has an error with the pool's name.
 - *A lower capacity*: devices that pods hold stay until they are freed.
 - *Another resource name*: devices that pods hold under the former name are given to nobody else until they are freed.
+
+The chart mounts the directories of the switches that its values name. For pods in a switch that they no longer name, keep
+that one's directory in the value \`formerSwitchDirectories\` until the pods are gone: a daemon that does not see the
+recorded socket takes the switch for gone.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |

@@ -86,6 +86,25 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
   });
 });
 
+it("the chart rolls the DaemonSet when the configuration changes, and only then", async () => {
+  const checksum = async (values: Values) =>
+    theOnly(await render(values), "DaemonSet")["spec"].template.metadata.annotations["checksum/config"];
+  const [one, same, other, added] = await Promise.all([
+    checksum({}),
+    checksum({ cni: { install: false } }),
+    checksum({ config: { announce: false } }),
+    checksum({ statusPage: { enabled: true } }),
+  ]);
+  expect(one).toMatch(/^[0-9a-f]{64}$/);
+  expect(same).toBe(one);
+  expect(new Set([one, other, added]).size).toBe(3);
+});
+
+it("the chart mounts the directories of switches that only running pods still use", async () => {
+  const [daemon] = podOf(await render({ formerSwitchDirectories: ["/run/vpp"] })).containers;
+  expect(mountsOf(daemon)).toContainEqual(expect.objectContaining({ path: "/run/vpp", readOnly: true }));
+});
+
 describe("the chart with events", () => {
   it("gives the daemon's container alone a token, and the right to write events", async () => {
     const manifests = await render({ events: { enabled: true } });

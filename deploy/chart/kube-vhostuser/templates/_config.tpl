@@ -50,6 +50,9 @@ at the same path as on the node. Defaults are those of src/config/schema.ts; tes
 {{- $wanted = append $wanted (dict "path" (default (dir $database) .dataplane.runDirectory) "type" $make "readOnly" true) -}}
 {{- end -}}
 {{- end -}}
+{{- range .Values.formerSwitchDirectories -}}
+{{- $wanted = append $wanted (dict "path" . "type" $make "readOnly" true) -}}
+{{- end -}}
 {{- $found := dict -}}
 {{- $names := dict -}}
 {{- $list := list -}}
