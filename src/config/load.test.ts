@@ -44,7 +44,7 @@ describe("configuration file", () => {
 
   it.each([
     [
-      "a status page for everybody",
+      "a status page on every address",
       `${MINIMAL}statusPage: { enabled: true, address: 0.0.0.0 }\n`,
       /line 9, key statusPage\.address: must be a loopback address.*kubectl port-forward/,
     ],
@@ -80,7 +80,7 @@ describe("configuration file", () => {
     [
       "the dataplane's resource",
       MINIMAL.replace("vhostuser/sockets", "vhostuser/dataplane"),
-      /taken already/,
+      /is used by dataplaneResource already/,
     ],
     [
       "sockets of the switch that are not below the root",
@@ -116,7 +116,7 @@ describe("configuration file", () => {
     ],
     ["no YAML at all", "{{{", /c\.yaml:1/],
     ["an empty file", "", /key \(top\)/],
-  ])("refuses %s and says where", (_name, text, message) => {
+  ])("with %s is an error that says where", (_name, text, message) => {
     expect(() => parseConfig(text, "c.yaml")).toThrow(message);
   });
 });

@@ -1,15 +1,14 @@
+// Reads the configuration file; errors name line and key.
 import { readFile } from "node:fs/promises";
 import { type Document, isMap, LineCounter, type Node, parseDocument } from "yaml";
-import type { z } from "zod";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
-import { type DaemonConfig, daemonConfigSchema, misplacedSockets, takenTwice } from "./schema.ts";
+import { type DaemonConfig, daemonConfigSchema } from "./schema.ts";
 
+// Lengths of what a socket's path has below the configured directories.
 const ALLOCATION_BYTES = "/0123456789abcdef".length;
 const SOCKET_BYTES = "/vhost.sock".length;
-/** Longest interface name (CNI_IFNAME). */
-const INTERFACE_BYTES = 15;
-/** What a device id has beside its pool's name. */
+const INTERFACE_BYTES = 15; // the longest CNI_IFNAME
 const DEVICE_NUMBER_BYTES = "-00000".length;
 
 /**
@@ -18,21 +17,14 @@ const DEVICE_NUMBER_BYTES = "-00000".length;
  * @throws Failure `invalid-config` with line and key
  */
 export async function loadConfig(file: string, node?: string): Promise<DaemonConfig> {
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    throw new Failure({
-      code: "invalid-config",
-      what: `the configuration file cannot be read: ${String(error)}`,
-      where: file,
-      cause: error,
-    });
-  }
+  const text = await readFile(file, "utf8").catch((cause: unknown) => {
+    const what = `the configuration file cannot be read: ${describeThrown(cause)}`;
+    throw new Failure({ code: "invalid-config", what, where: file, cause });
+  });
   return parseConfig(text, file, node);
 }
 
-/** Checks the text of a configuration file, frozen result. */
+/** Checks the text of a configuration file. @throws Failure `invalid-config` with line and key */
 export function parseConfig(text: string, file: string, node?: string): DaemonConfig {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
@@ -44,9 +36,11 @@ export function parseConfig(text: string, file: string, node?: string): DaemonCo
   const parsed = daemonConfigSchema.safeParse(plainValue(document, file));
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
-      const path = keyPath(issue);
+      const isUnknown = issue.code === "unrecognized_keys";
+      // The issue's own path is that of the map around an unknown key.
+      const path = isUnknown ? [...issue.path, ...issue.keys.slice(0, 1)] : issue.path;
       const line = lineOf(document.contents, path, lines);
-      return `line ${line}, key ${path.join(".") || "(top)"}: ${issueText(issue)}`;
+      return `line ${line}, key ${path.join(".") || "(top)"}: ${isUnknown ? "there is no such key" : issue.message}`;
     });
     throw invalid(problems.join("; "), file);
   }
@@ -61,17 +55,6 @@ function plainValue(document: Document, file: string): unknown {
   } catch (error) {
     throw invalid(describeThrown(error), file);
   }
-}
-
-/** For a key that does not belong there the issue names the map around it; the key itself is what helps. */
-function keyPath(issue: z.core.$ZodIssue): PropertyKey[] {
-  return issue.code === "unrecognized_keys" && issue.keys[0] !== undefined
-    ? [...issue.path, issue.keys[0]]
-    : [...issue.path];
-}
-
-function issueText(issue: z.core.$ZodIssue): string {
-  return issue.code === "unrecognized_keys" ? "there is no such key" : issue.message;
 }
 
 function lineOf(contents: unknown, path: readonly PropertyKey[], lines: LineCounter): number {
@@ -91,21 +74,7 @@ function lineOf(contents: unknown, path: readonly PropertyKey[], lines: LineCoun
   return lines.linePos(offset).line;
 }
 
-/**
- * Checks what keys of one configuration demand of each other, for one that was joined from two valid ones.
- * @throws Failure `invalid-config` with the key
- */
-export function checkJoined(config: DaemonConfig, file: string): void {
-  const conflicts = [...takenTwice(config), ...misplacedSockets(config)].map(
-    ({ path, message }) => `key ${path.join(".")}: ${message}`,
-  );
-  if (conflicts.length > 0) {
-    throw invalid(`with values that stay until a restart, ${conflicts.join("; ")}`, file);
-  }
-  checkPathLengths(config, file);
-}
-
-/** Checks that every socket below the configured directories has a path that the kernel takes. @throws Failure `invalid-config` */
+/** @throws Failure `invalid-config` where a socket below the configured directories would have too long a path for the kernel */
 function checkPathLengths(config: DaemonConfig, file: string): void {
   const switchRoot = config.switchRoot ?? config.root;
   for (const { name } of config.pools) {

@@ -1,14 +1,28 @@
+// A pool's keys in the configuration file.
+import { isAbsolute, normalize } from "node:path";
 import { z } from "zod";
 import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
 import { isSelinuxLabel } from "../names/directory-ownership.ts";
-import { absolutePath, resourceName } from "./scalars.ts";
+import { isResourceName } from "../names/resource-name.ts";
+
+/** A path that can be compared as text. */
+export const absolutePath = z
+  .string()
+  .refine((path) => isAbsolute(path) && normalize(path) === path && (path === "/" || !path.endsWith("/")), {
+    error: "must be an absolute path without '.', '..' or a slash at its end",
+  });
+
+/** An extended resource of Kubernetes. */
+export const resourceName = z
+  .string()
+  .refine(isResourceName, { error: "must be an extended resource name such as vhostuser/sockets" });
 
 const unsignedId = z.number().int().min(0).max(0xfffffffe);
 
 const octalMode = z
   .string()
   .regex(/^[0-7]?7[0-7]{2}$/, {
-    error: 'must be an octal mode in quotes that lets the owner in, such as "2770"',
+    error: 'must be an octal mode in quotes in which the owner has all rights, such as "2770"',
   })
   .transform((text) => Number.parseInt(text, 8));
 
@@ -16,7 +30,7 @@ const bridge = z
   .string()
   .min(1)
   .describe(
-    "Bridge that ports join when the network names none; of VPP, the number or the tag of a bridge domain.",
+    "Bridge that ports join when the network names none; for VPP the number or the tag of a bridge domain.",
   );
 
 /** Kinds of switches; one node may have pools of both. */
@@ -67,7 +81,7 @@ export const poolSchema = z.strictObject({
     .describe("Part of device ids and of the path that pods see."),
   resource: resourceName
     .default("vhostuser/sockets")
-    .describe("Extended resource that pods ask for; each pool has its own, so only one can leave it out."),
+    .describe("Extended resource that pods request; each pool has its own, so only one can leave it out."),
   capacity: z.number().int().min(1).max(10_000).describe("Number of devices."),
   dataplane: dataplaneSchema,
   numaNode: z
@@ -76,7 +90,7 @@ export const poolSchema = z.strictObject({
     })
     .default("auto")
     .describe(
-      "NUMA node that kubelet is told for the devices. `auto`: that of the bridge's physical DPDK ports where they share one.",
+      "NUMA node of the devices in kubelet's list. `auto`: that of the bridge's physical DPDK ports where they share one.",
     ),
   directory: directorySchema.prefault({}),
   socketServer: z
@@ -88,6 +102,6 @@ export const poolSchema = z.strictObject({
   switchSockets: absolutePath
     .optional()
     .describe(
-      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server. Waits for a restart together with `dataplane`, where that changes too.",
+      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server.",
     ),
 });

@@ -1,43 +1,108 @@
+// The daemon's configuration file: every key, its default, and what docs/configuration.md says of it.
 import { isIP } from "node:net";
 import { z } from "zod";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { isLoopback } from "../names/ip-address.ts";
 import { isBelow } from "../names/unix-path.ts";
-import { poolSchema } from "./pool-schema.ts";
-import { absolutePath, resourceName } from "./scalars.ts";
+import { absolutePath, poolSchema, resourceName } from "./pool-schema.ts";
 
-/** The daemon's configuration file; every key that is not here is refused. */
+const switchedOff = z.boolean().default(false);
+const tcpPort = z.number().int().min(0).max(65_535);
+
+const rootFileSystem = z.strictObject({
+  sizeMiB: z
+    .number()
+    .int()
+    .min(1)
+    .max(1024)
+    .default(16)
+    .describe("Bytes that all allocations together may fill; sockets and directories take none."),
+  inodes: z
+    .number()
+    .int()
+    .min(1024)
+    .max(4_194_304)
+    .default(131_072)
+    .describe("Files, directories and sockets of all allocations together."),
+  allowInsecure: switchedOff.describe(
+    "Serve although the root's mount does not keep pods apart; for trying things out.",
+  ),
+});
+
+const kubelet = z.strictObject({
+  devicePlugins: absolutePath
+    .default("/var/lib/kubelet/device-plugins")
+    .describe("Directory of kubelet.sock and of the plugins' sockets."),
+  podResources: absolutePath
+    .default("/var/lib/kubelet/pod-resources/kubelet.sock")
+    .describe("Socket of kubelet's PodResources API."),
+});
+
+const reclaim = z.strictObject({
+  intervalSeconds: z.number().positive().default(30).describe("Time between two reads of PodResources."),
+  graceSeconds: z
+    .number()
+    .min(1)
+    .default(120)
+    .describe("Age that an allocation must have before it can count as abandoned."),
+});
+
+const observe = z.strictObject({
+  address: z
+    .string()
+    .refine((address) => isIP(address) !== 0, { error: "must be an IP address, such as 0.0.0.0 or ::" })
+    .default("127.0.0.1")
+    .describe("Address of metrics and probes; `0.0.0.0` or `::` for every address of the pod or node."),
+  port: tcpPort
+    .default(9417)
+    .describe("TCP port of metrics and probes; 0 for any free one, which is in the log."),
+  interfaces: switchedOff.describe(
+    "Serve `/metrics/interfaces`, with the traffic of each interface. Everybody who reaches the address reads names of pods there.",
+  ),
+});
+
+const statusPage = z.strictObject({
+  enabled: switchedOff.describe(
+    "Serve a read-only page that shows this node to a browser: docs/status-page.md.",
+  ),
+  address: z
+    .string()
+    .refine(isLoopback, {
+      error:
+        "must be a loopback address, 127.0.0.1 or ::1: the page has no authentication of its own, kubectl port-forward does (docs/status-page.md)",
+    })
+    .default("127.0.0.1")
+    .describe("Loopback address of the page; `kubectl port-forward` reaches it."),
+  port: tcpPort.default(9418).describe("TCP port of the page; 0 for any free one, which is in the log."),
+});
+
+const events = z.strictObject({
+  enabled: switchedOff.describe(
+    "Post Kubernetes events about pods and the node. Needs a ServiceAccount with the right to create and patch events.",
+  ),
+  apiServer: z
+    .url({ protocol: /^https$/ })
+    .refine((url) => URL.parse(url)?.href === `${URL.parse(url)?.origin}/`, {
+      error: "must be https://host:port and nothing else: a path is not supported",
+    })
+    .optional()
+    .describe("API server; that of the environment (`KUBERNETES_SERVICE_HOST`) where it is left out."),
+  serviceAccountDirectory: absolutePath
+    .default("/var/run/secrets/kubernetes.io/serviceaccount")
+    .describe("Directory of the ServiceAccount's `token` and `ca.crt`."),
+});
+
+/** The daemon's configuration file; every key that is not here is an error. */
 export const daemonConfigSchema = z
   .strictObject({
     node: z
       .string()
       .min(1)
       .describe(
-        "Name of this node, which marks its ports in the switch; else the environment's `NODE_NAME`.",
+        "Name of this node, which marks its ports in the switch; default `NODE_NAME` of the environment.",
       ),
     root: absolutePath.default("/var/run/vhostuser").describe("Host directory of all allocations."),
-    rootFileSystem: z
-      .strictObject({
-        sizeMiB: z
-          .number()
-          .int()
-          .min(1)
-          .max(1024)
-          .default(16)
-          .describe("Bytes that all allocations together may fill; sockets and directories take none."),
-        inodes: z
-          .number()
-          .int()
-          .min(1024)
-          .max(4_194_304)
-          .default(131_072)
-          .describe("Files, directories and sockets of all allocations together."),
-        allowInsecure: z
-          .boolean()
-          .default(false)
-          .describe("Serve although the root's mount does not keep pods apart; for trying things out."),
-      })
-      .prefault({}),
+    rootFileSystem: rootFileSystem.prefault({}),
     switchRoot: absolutePath
       .optional()
       .describe("The root as the switch sees it, where that differs from what the daemon sees."),
@@ -47,94 +112,27 @@ export const daemonConfigSchema = z
     recordsDirectory: absolutePath.default("/var/lib/kube-vhostuser").describe("Where records are kept."),
     cniSocket: absolutePath
       .default("/run/kube-vhostuser/cni.sock")
-      .describe("Socket that the CNI executable talks to."),
+      .describe("Socket that the CNI executable connects to."),
     statusSocket: absolutePath
       .optional()
       .describe(
-        "Socket of the node's status, which `vhostuserctl` reads, for root alone; `status.sock` beside `cniSocket` where it is left out.",
+        "Socket of the node's status for `vhostuserctl`, for root alone; `status.sock` beside `cniSocket` where it is left out.",
       ),
     deviceInfoDirectory: absolutePath
       .default("/var/run/k8s.cni.cncf.io/devinfo")
       .describe("Directory of device-info files (with dp/ and cni/ below it)."),
-    kubelet: z
-      .strictObject({
-        devicePlugins: absolutePath
-          .default("/var/lib/kubelet/device-plugins")
-          .describe("Directory of kubelet.sock and of the plugins' sockets."),
-        podResources: absolutePath
-          .default("/var/lib/kubelet/pod-resources/kubelet.sock")
-          .describe("Socket of kubelet's PodResources API."),
-      })
-      .prefault({}),
+    kubelet: kubelet.prefault({}),
     dataplaneResource: resourceName
       .default("vhostuser/dataplane")
       .describe("Resource that mounts the whole root into the switch's own pod."),
-    reclaim: z
-      .strictObject({
-        intervalSeconds: z
-          .number()
-          .positive()
-          .default(30)
-          .describe("Time between two looks at PodResources."),
-        graceSeconds: z
-          .number()
-          .min(1)
-          .default(120)
-          .describe("Age that an allocation must have before it can be taken for abandoned."),
-      })
-      .prefault({}),
-    observe: z
-      .strictObject({
-        address: z
-          .string()
-          .refine((address) => isIP(address) !== 0, { error: "must be an IP address, such as 0.0.0.0 or ::" })
-          .default("127.0.0.1")
-          .describe(
-            "Address of metrics and probes; `0.0.0.0` or `::` for the pod's or node's every address.",
-          ),
-        port: z
-          .number()
-          .int()
-          .min(0)
-          .max(65_535)
-          .default(9417)
-          .describe("TCP port of metrics and probes; 0 for any free one, which the log tells."),
-        interfaces: z
-          .boolean()
-          .default(false)
-          .describe(
-            "Serve `/metrics/interfaces`, with what went through each interface. Who reaches the address reads names of pods there.",
-          ),
-      })
-      .prefault({}),
-    statusPage: z
-      .strictObject({
-        enabled: z
-          .boolean()
-          .default(false)
-          .describe("Serve a read-only page that shows this node to a browser: docs/status-page.md."),
-        address: z
-          .string()
-          .refine(isLoopback, {
-            error:
-              "must be a loopback address, 127.0.0.1 or ::1: the page asks nobody who they are, kubectl port-forward does (docs/status-page.md)",
-          })
-          .default("127.0.0.1")
-          .describe("Loopback address of the page; `kubectl port-forward` reaches it."),
-        port: z
-          .number()
-          .int()
-          .min(0)
-          .max(65_535)
-          .default(9418)
-          .describe("TCP port of the page; 0 for any free one, which the log tells."),
-      })
-      .prefault({}),
+    reclaim: reclaim.prefault({}),
+    observe: observe.prefault({}),
+    statusPage: statusPage.prefault({}),
     announce: z
       .boolean()
       .default(true)
       .describe(
-        "Tell the network where a guest is when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave; and have the switch that a guest left look where it went.",
+        "Announce a guest to the network when its port comes up, as after a migration: its MAC, and the addresses that IPAM gave; and refresh the MAC table of the switch that a guest left.",
       ),
     reconnectSilentAfterSeconds: z
       .number()
@@ -142,32 +140,13 @@ export const daemonConfigSchema = z
       .max(3_600)
       .default(30)
       .describe(
-        "Seconds after which the switch connects anew to a VM whose socket is there and whose guest was never heard, as after a migration from a node whose switch is dead; then after twice the time, seven times in all. 0 for never.",
+        "Seconds after which the switch reconnects to a VM whose socket is there and whose guest never sent anything, as after a migration from a node whose switch is dead; then after twice the time, seven times in all. 0 for never.",
       ),
-    events: z
-      .strictObject({
-        enabled: z
-          .boolean()
-          .default(false)
-          .describe(
-            "Post Kubernetes events about pods and the node. Takes a ServiceAccount with the right to create and patch events.",
-          ),
-        apiServer: z
-          .url({ protocol: /^https$/ })
-          .refine((url) => URL.parse(url)?.href === `${URL.parse(url)?.origin}/`, {
-            error: "must be https://host:port and nothing else: a path is not asked for",
-          })
-          .optional()
-          .describe("API server; that of the environment (`KUBERNETES_SERVICE_HOST`) where it is left out."),
-        serviceAccountDirectory: absolutePath
-          .default("/var/run/secrets/kubernetes.io/serviceaccount")
-          .describe("Directory of the ServiceAccount's `token` and `ca.crt`."),
-      })
-      .prefault({}),
+    events: events.prefault({}),
     pools: z.array(poolSchema).min(1),
   })
   .superRefine((config, context) => {
-    for (const { path, message } of [...takenTwice(config), ...misplacedSockets(config)]) {
+    for (const { path, message } of [...duplicates(config), ...misplacedSockets(config)]) {
       context.addIssue({ code: "custom", path: [...path], message });
     }
   });
@@ -175,37 +154,33 @@ export const daemonConfigSchema = z
 export type DaemonConfig = z.infer<typeof daemonConfigSchema>;
 export type PoolConfig = DaemonConfig["pools"][number];
 
-/** A key whose value another key has already, and what is wrong with that. */
-export interface Conflict {
+/** A key whose value does not go with the others, and why. */
+interface Conflict {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
 /** Pools that share a name or a resource, or have the dataplane's resource. */
-export function takenTwice(config: {
-  readonly dataplaneResource: string;
-  readonly pools: readonly { readonly name: string; readonly resource: string }[];
-}): readonly Conflict[] {
+function duplicates({
+  dataplaneResource,
+  pools,
+}: Pick<DaemonConfig, "dataplaneResource" | "pools">): Conflict[] {
   return (["name", "resource"] as const).flatMap((key) => {
-    const takenBy = new Map(key === "resource" ? [[config.dataplaneResource, "dataplaneResource"]] : []);
-    return config.pools.flatMap((pool, index) => {
-      const taker = takenBy.get(pool[key]);
-      if (taker === undefined) {
-        takenBy.set(pool[key], `pools.${index}.${key}`);
+    const usedBy = new Map(key === "resource" ? [[dataplaneResource, "dataplaneResource"]] : []);
+    return pools.flatMap((pool, index) => {
+      const user = usedBy.get(pool[key]);
+      if (user === undefined) {
+        usedBy.set(pool[key], `pools.${index}.${key}`);
         return [];
       }
-      const message = `${pool[key]} is taken already by ${taker}, every pool needs a ${key} of its own`;
+      const message = `${pool[key]} is used by ${user} already, every pool needs a ${key} of its own`;
       return [{ path: ["pools", index, key], message }];
     });
   });
 }
 
-/** Directories of the switch's sockets that are not where only the daemon and the switch can be. */
-export function misplacedSockets(config: {
-  readonly root: string;
-  readonly pools: readonly { readonly switchSockets?: string | undefined }[];
-}): readonly Conflict[] {
-  const { root, pools } = config;
+/** Directories of the switch's sockets that pods could reach: only the daemon and the switch may. */
+function misplacedSockets({ root, pools }: Pick<DaemonConfig, "root" | "pools">): Conflict[] {
   return pools.flatMap(({ switchSockets }, index) => {
     if (switchSockets === undefined) return [];
     const [name = ""] = isBelow(switchSockets, root) ? switchSockets.slice(root.length + 1).split("/") : [];
