@@ -9,8 +9,8 @@ import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { portName } from "../names/port-name.ts";
 import { Pools } from "../pools/pools.ts";
-import { unobserved } from "../reconcile/reconcile-observer.ts";
-import { settleUnfinishedPorts } from "../reconcile/settle-ports.ts";
+import { unobserved } from "../reconcile/reconcile-pass.ts";
+import { repairPort } from "../reconcile/repair-ports.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { monotonicMs, systemClock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
@@ -476,14 +476,13 @@ describe("DEL", () => {
 describe("a request whose container is busy with one that hangs", () => {
   const late = AbortSignal.abort(new Error("time is up"));
   const states = () => records.ports.list().map(({ interfaceName, state }) => `${interfaceName} ${state}`);
-  const reconcile = () =>
-    settleUnfinishedPorts({
-      ...context,
-      context: context.node,
-      places: context.node.config,
+  const reconcile = async () => {
+    const scope = {
+      ...{ ...context, context: context.node, places: context.node.config, observer: unobserved },
       stop: new AbortController().signal,
-      observer: unobserved,
-    });
+    };
+    for (const record of records.ports.list()) await repairPort(scope, record).catch(() => undefined);
+  };
 
   /** Starts an ADD and waits until the switch has it. */
   async function hangingAdd(options: Call = {}) {

@@ -25,9 +25,8 @@ import { Observer } from "../observe/observer.ts";
 import { DeviceUses } from "../pools/capacity.ts";
 import { Pools } from "../pools/pools.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
-import { rebuildAllocations } from "../reconcile/rebuild-allocations.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
-import { SilentGuests } from "../reconcile/silent-guests.ts";
+import { rebuildAllocations } from "../reconcile/restore-artefacts.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { serveStatus } from "../status/serve-status.ts";
 import { statusSocket } from "../status/status-socket.ts";
@@ -145,7 +144,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
             onDisturbed: (ports) => started.reconciler?.disturbed(ports),
             onConnected(kind, { forgetsPorts }) {
               observer.switchConnected(kind);
-              if (forgetsPorts) started.reconciler?.wake();
+              if (forgetsPorts) started.reconciler?.repairAllPorts();
             },
           }),
         ),
@@ -240,18 +239,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   started.dataplane = dataplane;
   undo.defer(() => dataplane.close());
   const repairs = heardByAll(observer.reconcile, events?.events);
-  const repair = { context: node, places, locks, observer: repairs, clock, logger };
-  const reconciler = new Reconciler({ ...repair, listPods, ownPod });
+  const reconciler = new Reconciler({
+    ...{ context: node, places, locks, observer: repairs, listPods, ownPod, clock, logger },
+  });
   started.reconciler = reconciler;
   reconciler.start();
   undo.defer(() => reconciler.close());
-  const silentGuests = new SilentGuests({
-    ...repair,
-    afterMs: () => config.reconnectSilentAfterSeconds * 1000,
-    onFailed: (ports) => reconciler.disturbed(ports),
-  });
-  silentGuests.start();
-  undo.defer(() => silentGuests.close());
 
   const running = undo.move();
   return { close: () => running.disposeAsync() };

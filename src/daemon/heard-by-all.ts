@@ -1,6 +1,6 @@
 import type { NodeEvents } from "../observe/events/node-events.ts";
 import type { ReconcileWatch } from "../observe/reconcile-watch.ts";
-import type { ReconcileObserver } from "../reconcile/reconcile-observer.ts";
+import type { ReconcileObserver } from "../reconcile/reconcile-pass.ts";
 
 /** Has metrics and, where they are wanted, Kubernetes events hear what the reconciler does. */
 export function heardByAll(watch: ReconcileWatch, events: NodeEvents | undefined): ReconcileObserver {
@@ -15,7 +15,7 @@ export function heardByAll(watch: ReconcileWatch, events: NodeEvents | undefined
     progress: () => watch.progress(),
     stageFailed: (error) => watch.stageFailed(error),
     itemFailed: (error) => watch.itemFailed(error),
-    portsTried: (only, failed) => watch.portsTried(only, failed),
+    portTried: (port, isSettled) => watch.portTried(port, isSettled),
     portRestored: (record, changes) => events?.restored(record, changes),
     leftover: (what, count) => watch.leftover(what, count),
     repaired: (kind) => watch.repaired(kind),

@@ -1,7 +1,8 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../test/stand-in/manual-clock.ts";
 import { type DirectoryWatch, watchDirectory } from "./watch-directory.ts";
 
 let directory: string;
@@ -69,4 +70,58 @@ describe("a directory watch", () => {
     await second.close();
     expect(changes).toBe(0);
   });
+
+  it("sees entries of a directory that comes later, and of one that is removed and made again", async () => {
+    const clock = new ManualClock();
+    const path = join(directory, "sub");
+    let changes = 0;
+    watch = watchDirectory({ path, onChange: () => changes++, onError: () => undefined, clock });
+    await watch.ready;
+    for (let times = 0; times < 3; times++) {
+      await mkdir(path);
+      const before = changes;
+      await moved(clock, () => changes > before);
+      await watchedFrom(path, () => changes);
+      await rename(path, join(directory, `old-${times}`));
+      await moved(clock, () => changes > before + 1);
+    }
+  });
+
+  it("has one inotify watch, however many entries there are", async () => {
+    const before = await inotifyWatches();
+    for (let index = 0; index < 50; index++) await writeFile(join(directory, `${index}`), "");
+    await start();
+    expect((await inotifyWatches()) - before).toBe(1);
+  });
 });
+
+/** Moves time on until something is so. */
+async function moved(clock: ManualClock, isSo: () => boolean): Promise<void> {
+  await expect
+    .poll(async () => {
+      await clock.advance(1_000);
+      return isSo();
+    })
+    .toBe(true);
+}
+
+/** Writes files until a change is seen. */
+async function watchedFrom(path: string, changes: () => number): Promise<void> {
+  const before = changes();
+  let written = 0;
+  await expect
+    .poll(async () => {
+      await writeFile(join(path, `${written++}`), "");
+      return changes();
+    })
+    .toBeGreaterThan(before);
+}
+
+/** Inotify watches of this process. */
+async function inotifyWatches(): Promise<number> {
+  const infos = await readdir("/proc/self/fdinfo");
+  const texts = await Promise.all(
+    infos.map((fd) => readFile(join("/proc/self/fdinfo", fd), "utf8").catch(() => "")),
+  );
+  return texts.join("").match(/^inotify /gm)?.length ?? 0;
+}

@@ -1,42 +1,115 @@
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
 import { watch } from "chokidar";
+import { type Clock, systemClock } from "../sync/clock.ts";
+
+/** Milliseconds between two checks that the directory is still the one that is watched. */
+const CHECK_MS = 1_000;
 
 /** What to watch. */
 export interface WatchDirectoryOptions {
+  /** It need not exist, and may be removed, made again, or mounted over. */
   readonly path: string;
   /**
-   * Something in the directory may have changed: look again. Never called with what it was, because a file that
-   * is deleted and made anew at once is reported as a mere change, or twice, or late.
+   * An entry of the directory may have changed, or the directory itself: look again. Hidden entries do not count: they
+   * are files that are still being written (`..data` of a mounted ConfigMap is none). Never called with the entry, because the kernel merges and reorders events.
    */
   readonly onChange: () => void;
-  /** The watcher broke, for example out of inotify watches; the caller's slow poll must do. */
+  /** Changes are not seen for now, for example for want of inotify watches; the caller's slow poll must do. */
   readonly onError: (error: unknown) => void;
+  readonly clock?: Clock;
 }
 
 /** A running watch. */
 export interface DirectoryWatch {
-  /** Resolves when changes from now on are seen. */
+  /** Resolves when changes from now on are seen, or cannot be. */
   readonly ready: Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * Watches the entries of one directory (not its sub-directories). Nothing is reported of a directory that does
- * not exist when the watch begins: the caller's slow poll must do.
- */
+interface Watched {
+  /** {@link fileIdentity} */
+  readonly identity: string;
+  readonly ready: Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** Watches the entries of one directory, not its sub-directories, with one inotify watch however many there are. */
 export function watchDirectory(options: WatchDirectoryOptions): DirectoryWatch {
-  const watcher = watch(options.path, {
+  const { onChange, onError, clock = systemClock } = options;
+  const path = resolve(options.path);
+  const stop = new AbortController();
+  let watched: Watched | undefined;
+  let isBroken = false;
+  const fail = (error: unknown) => {
+    if (!isBroken && !stop.signal.aborted) onError(error);
+    isBroken = true;
+  };
+  const check = async () => {
+    const identity = fileIdentity(path);
+    if (watched?.identity === identity && !isBroken) return false;
+    await watched?.close();
+    const wasBroken = isBroken;
+    isBroken = false;
+    watched = undefined;
+    if (identity === undefined || stop.signal.aborted) return true;
+    watched = watchOnce(path, identity, onChange, (error) => {
+      if (wasBroken) isBroken = true;
+      else fail(error);
+    });
+    await watched.ready;
+    return !wasBroken;
+  };
+  const first = check();
+  const checking = (async () => {
+    await first;
+    while (!stop.signal.aborted) {
+      await clock.sleep(CHECK_MS, stop.signal).catch(() => undefined);
+      if (!stop.signal.aborted && (await check())) onChange();
+    }
+  })();
+  return {
+    ready: first.then(() => undefined),
+    async close() {
+      stop.abort();
+      await checking;
+      await watched?.close();
+    },
+  };
+}
+
+function watchOnce(
+  path: string,
+  identity: string,
+  onChange: () => void,
+  onError: (error: unknown) => void,
+): Watched {
+  const ready = Promise.withResolvers<void>();
+  const watcher = watch(path, {
     depth: 0,
     ignoreInitial: true,
-    followSymlinks: false,
-    atomic: false,
-    ignorePermissionErrors: true,
+    // Entries get no watches of their own: the kernel reports them by the directory's.
+    ignored: (entry) => entry !== path,
+    // Else chokidar shares one watch for a path, that of a directory that is gone as well.
+    persistent: false,
   });
-  watcher.on("all", () => options.onChange());
-  // chokidar swallows some events of sockets that come and go between its own looks; the kernel's do not lie.
-  watcher.on("raw", () => options.onChange());
-  watcher.on("error", options.onError);
-  return {
-    ready: new Promise((resolve) => watcher.once("ready", () => resolve())),
-    close: () => watcher.close(),
-  };
+  // The kernel's own events: of sockets that come and go between two looks of its own chokidar reports nothing.
+  watcher.on("raw", (_event, entry) => {
+    if (entry === null || !/^\.[^.]/.test(entry)) onChange();
+  });
+  watcher.on("ready", ready.resolve);
+  watcher.on("error", (error) => {
+    onError(error);
+    ready.resolve();
+  });
+  return { identity, ready: ready.promise, close: () => watcher.close() };
+}
+
+/**
+ * Distinguishes a file from another one in its place; undefined where there is none. With the device, because the
+ * topmost directory of every tmpfs has the same inode number.
+ */
+function fileIdentity(path: string): string | undefined {
+  const status = statSync(path, { throwIfNoEntry: false });
+  return status && `${status.dev}:${status.ino}`;
 }

@@ -319,11 +319,12 @@ describe("/metrics", () => {
     await records.ports.put(port("net2", "attached"));
     const unsettled = async () => Object.values(await series(observer, "vhostuser_ports_unsettled"));
     expect(await unsettled()).toEqual([0]);
-    observer.reconcile.portsTried(undefined, new Set(["vhunet1", "vhunet2", "of-a-pod-that-is-gone"]));
+    for (const name of ["vhunet1", "vhunet2", "of-a-pod-that-is-gone"])
+      observer.reconcile.portTried(name, false);
     expect(await unsettled()).toEqual([2]);
-    observer.reconcile.portsTried(["vhunet1"], new Set());
+    observer.reconcile.portTried("vhunet1", true);
     expect(await unsettled()).toEqual([1]);
-    observer.reconcile.portsTried(undefined, new Set());
+    observer.reconcile.portTried("vhunet2", true);
     expect(await unsettled()).toEqual([0]);
   });
 

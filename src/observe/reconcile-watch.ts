@@ -71,7 +71,7 @@ export class ReconcileWatch {
     };
   }
 
-  /** Work on one more port or listing begins: a long pass is not a dead one. */
+  /** The pass begins its next step: a long pass is not one that hangs. */
   progress(): void {
     this.#options.onAlive();
   }
@@ -92,11 +92,10 @@ export class ReconcileWatch {
     return this.#unsettled;
   }
 
-  /** Recorded ports were tried, all where `only` is left out; `failed` could not be settled. */
-  portsTried(only: Iterable<string> | undefined, failed: ReadonlySet<string>): void {
-    if (only === undefined) this.#unsettled.clear();
-    else for (const port of only) this.#unsettled.delete(port);
-    for (const port of failed) this.#unsettled.add(port);
+  /** A recorded port was to be made, repaired or removed. */
+  portTried(port: string, isSettled: boolean): void {
+    if (isSettled) this.#unsettled.delete(port);
+    else this.#unsettled.add(port);
   }
 
   /** So many of what no pod holds any more could not be removed. */

@@ -7,7 +7,7 @@ import { newAllocationId } from "../names/allocation-id.ts";
 import { deviceId } from "../names/device-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
-import { rebuildAllocations } from "./rebuild-allocations.ts";
+import { rebuildAllocations } from "./restore-artefacts.ts";
 
 let top: string;
 let records: Records;
@@ -36,7 +36,7 @@ async function allocated(resource: string, ...devices: number[]): Promise<Alloca
 }
 
 describe("rebuilding allocations", () => {
-  it("makes every directory anew, and the device-info of a device from its newest allocation only", async () => {
+  it("makes every directory again, and the device-info of a device from its newest allocation only", async () => {
     const old = await allocated("v/old", 0, 1);
     const now = await allocated("v/new", 1);
     // More than are made in one turn of the event loop.
@@ -60,7 +60,7 @@ describe("rebuilding allocations", () => {
     expect(await readdir(join(places.deviceInfoDirectory, "dp"))).toContain("v-s-sockets-00001-device.json");
   });
 
-  it("ends when it is told to, and the next time makes the rest", async () => {
+  it("ends when its signal fires, and the next time makes the rest", async () => {
     await allocated("v/s", 0);
     await expect(
       rebuildAllocations(records, places, silentLogger, AbortSignal.abort("stopped")),

@@ -1,12 +1,12 @@
 import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Logger } from "../logging/logger.ts";
+import type { PortRecord } from "../records/port-record.ts";
 import { within } from "../sync/deadlines.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
-import type { ReconcileObserver } from "./reconcile-observer.ts";
 
-/** What every stage of a pass works with. */
-export interface ReconcilePass {
+/** What everything in this module works with. */
+export interface ReconcileScope {
   readonly context: NodeContext;
   readonly places: AllocationPlaces;
   readonly locks: KeyedMutex;
@@ -16,11 +16,63 @@ export interface ReconcilePass {
   readonly stop: AbortSignal;
 }
 
-/** Time for one port: one that the switch does not apply must not use up the others' time. */
-const PORT_MS = 8_000;
+/** Milliseconds for one port, directory or listing, so that one that hangs leaves time for the others. */
+const STEP_MS = 8_000;
 
-/** The signal for the work on one port, or on one listing. */
-export function portSignal(pass: ReconcilePass): AbortSignal {
-  pass.observer.progress();
-  return within(pass.stop, PORT_MS);
+/** The signal for the work on one port, directory or listing. */
+export function stepSignal({ stop }: ReconcileScope): AbortSignal {
+  return within(stop, STEP_MS);
 }
+
+/** As {@link stepSignal}, and reports that the pass makes progress: to be used by passes only. */
+export function passSignal(scope: ReconcileScope): AbortSignal {
+  scope.observer.progress();
+  return stepSignal(scope);
+}
+
+/** Hears what the reconciler does. Its passes never overlap. */
+export interface ReconcileObserver {
+  /** A pass begins. @returns to be called at its end, however it ends */
+  passBegan(): () => void;
+  /** The pass begins its next step. Repairs outside passes do not count: they would hide a pass that hangs. */
+  progress(): void;
+  /** A stage of the pass was left out. */
+  stageFailed(error: unknown): void;
+  /** One port, allocation or directory could not be repaired; the others are. */
+  itemFailed(error: unknown): void;
+  /** A recorded port was to be made, repaired or removed; by its name. */
+  portTried(port: string, isSettled: boolean): void;
+  /** So many that no pod holds could not be removed. */
+  leftover(what: "allocation" | "port" | "directory", count: number): void;
+  /** An attached port differed from its record and was repaired; `changes` has a sentence for each difference. */
+  portRestored(record: PortRecord, changes: readonly string[]): void;
+  /** Something was repaired. */
+  repaired(
+    kind:
+      | "unfinished-add"
+      | "late-del"
+      | "missing-del"
+      | "orphan-port"
+      | "stray"
+      | "unknown-directory"
+      | "directory"
+      | "device-info"
+      | "port"
+      | "silent-guest",
+  ): void;
+  /** An allocation of this pool was removed. */
+  reclaimed(pool: string): void;
+}
+
+/** Hears nothing, for tests. */
+export const unobserved: ReconcileObserver = {
+  passBegan: () => () => undefined,
+  progress: () => undefined,
+  stageFailed: () => undefined,
+  itemFailed: () => undefined,
+  portTried: () => undefined,
+  leftover: () => undefined,
+  portRestored: () => undefined,
+  repaired: () => undefined,
+  reclaimed: () => undefined,
+};

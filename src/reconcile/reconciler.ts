@@ -1,201 +1,102 @@
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Dataplane } from "../dataplane/dataplane.ts";
-import { describeThrown } from "../failure/failure.ts";
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { describeThrown, systemCode } from "../failure/failure.ts";
+import { type DirectoryWatch, watchDirectory } from "../files/watch-directory.ts";
 import type { Clock } from "../sync/clock.ts";
-import { ArtefactWatch } from "./artefact-watch.ts";
-import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
-import { openBridges } from "./open-bridges.ts";
-import { Paced } from "./paced.ts";
-import { PortRetries } from "./port-retries.ts";
-import { readSwitches } from "./read-switches.ts";
-import { reclaim } from "./reclaim.ts";
-import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
-import { redateRecords } from "./redate-records.ts";
-import { removeOrphanPorts } from "./remove-orphan-ports.ts";
-import { removeStrays } from "./remove-strays.ts";
-import { removeUnknownDirectories } from "./remove-unknown-directories.ts";
+import { Debouncer } from "../sync/debouncer.ts";
+import { WorkQueue } from "../sync/work-queue.ts";
+import { Reclaim, type ReclaimSources } from "./reclaim.ts";
+import type { ReconcileScope } from "./reconcile-pass.ts";
+import { removeStrays } from "./remove-orphans.ts";
+import { PortRepair } from "./repair-ports.ts";
 import { restoreArtefacts } from "./restore-artefacts.ts";
-import { type EachPortOptions, ensureAttachedPorts, settleUnfinishedPorts } from "./settle-ports.ts";
-import { SwitchSockets } from "./switch-sockets.ts";
+import { SilentGuests } from "./silent-guests.ts";
 
 /** What the reconciler works with. */
-export interface ReconcilerOptions extends Omit<ReconcilePass, "stop"> {
-  /** Reads PodResources; rejects when it cannot be read, which is not the same as an empty list. */
-  readonly listPods: (signal: AbortSignal) => Promise<readonly PodDevices[]>;
-  /** The daemon's own pod, where it runs in one. */
-  readonly ownPod: PodName | undefined;
+export interface ReconcilerOptions extends Omit<ReconcileScope, "stop">, ReclaimSources {
   readonly clock: Clock;
 }
 
-const NAP_MS = 1_000;
-/** What others change together they change in this time; our own changes of files are over by then. */
-const FILES_SETTLED_MS = 300;
-/** Pods come and go, and each changes the files; a look at those of a thousand takes some 15 ms. */
-const FILES_QUIET_MS = 5_000;
-const PORTS_SETTLED_MS = 50;
-/** Somebody may insist on changing a port. */
-const PORTS_QUIET_MS = 1_000;
-/** Or make bridges one after the other: each has ports that wait for it, and a look at a thousand takes some 0.2 s. */
-const ALL_PORTS_QUIET_MS = 750;
+/**
+ * Milliseconds that changes may take to settle, and between two reactions at least: whoever changes things without end
+ * must not keep us busy.
+ */
+const DEBOUNCE = {
+  /** Checking the files of a thousand pods takes some 15 ms; our own changes of files are over by then. */
+  files: { settleMs: 300, quietMs: 5_000 },
+  ports: { settleMs: 50, quietMs: 1_000 },
+  /** Checking a thousand ports takes some 0.2 s. */
+  allPorts: { settleMs: 50, quietMs: 750 },
+  /** An ADD moves the socket that it had made within this time; what stays longer was made by a restarted switch. */
+  switchSockets: { settleMs: 500, quietMs: 5_000 },
+} as const;
 
-/** What is to be looked at before the next pass. */
-interface Due {
-  /** Names of ports. */
-  readonly ports: Set<string>;
-  isAllPorts: boolean;
-  isFiles: boolean;
-}
-
-/** Compares the world with the records at start, when something of it changes, and now and then, until it is closed. */
+/**
+ * Brings the node in line with the records:
+ * - everything at the start and at the configured interval (`pass`);
+ * - all ports when a switch may have forgotten them (`repairAllPorts`, and sockets that a restarted switch made);
+ * - single ports when something else changed them (`disturbed`), or their VM's guest stays silent;
+ * - directories and device-info when something else changed them.
+ */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
+  readonly #scope: ReconcileScope;
   readonly #stop = new AbortController();
-  readonly #pass: ReconcilePass;
-  readonly #sockets: SwitchSockets;
-  readonly #files: ArtefactWatch;
-  readonly #portsChanged: Paced;
-  readonly #allPortsChanged: Paced;
-  readonly #retries: PortRetries;
-  #due: Due = nothingDue();
-  #wake = new AbortController();
-  #abandoned: ReadonlySet<string> = new Set();
-  #unknown: ReadonlySet<string> = new Set();
-  #loop: Promise<void> = Promise.resolve();
+  readonly #ports: PortRepair;
+  readonly #reclaim: Reclaim;
+  /** Of passes and restored files, one at a time; ports are repaired beside it. */
+  readonly #queue: WorkQueue;
+  readonly #disturbed = new Set<string>();
+  readonly #portsChanged: Debouncer;
+  readonly #allPortsChanged: Debouncer;
+  readonly #watches: DirectoryWatch[] = [];
+  #running: Promise<unknown> = Promise.resolve();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
-    this.#pass = { ...options, stop: this.#stop.signal };
-    this.#sockets = new SwitchSockets({ ...options, onMade: () => this.wake() });
-    const { clock, logger, places } = options;
-    const paced = { clock, signal: this.#stop.signal };
-    const filesChanged = new Paced({
-      ...{ ...paced, settleMs: FILES_SETTLED_MS, quietMs: FILES_QUIET_MS },
-      act: () => {
-        this.#due.isFiles = true;
-        this.#wake.abort();
-      },
+    const { clock, context } = options;
+    this.#scope = { ...options, stop: this.#stop.signal };
+    this.#ports = new PortRepair(this.#scope, clock);
+    this.#reclaim = new Reclaim(this.#scope, options);
+    this.#queue = new WorkQueue({
+      work: (task) => (task === "pass" ? this.pass() : this.#restoreFiles()),
+      resync: { everyMs: context.config.reclaim.intervalSeconds * 1000, keys: () => ["pass"] },
+      clock,
     });
-    this.#portsChanged = new Paced({
-      ...{ ...paced, settleMs: PORTS_SETTLED_MS, quietMs: PORTS_QUIET_MS },
-      act: () => this.#wake.abort(),
+    this.#portsChanged = this.#debouncer("ports", () => {
+      void this.#ports.repair(this.#disturbed);
+      this.#disturbed.clear();
     });
-    this.#allPortsChanged = new Paced({
-      ...{ ...paced, settleMs: PORTS_SETTLED_MS, quietMs: ALL_PORTS_QUIET_MS },
-      act: () => this.wake(),
-    });
-    this.#retries = new PortRetries({
-      ...paced,
-      onDue: (ports) => {
-        for (const port of ports) this.#due.ports.add(port);
-        this.#wake.abort();
-      },
-    });
-    this.#files = new ArtefactWatch({
-      directories: [places.root, join(places.deviceInfoDirectory, "dp")],
-      onChange: () => filesChanged.call(),
-      logger,
-    });
+    this.#allPortsChanged = this.#debouncer("allPorts", () => this.repairAllPorts());
   }
 
-  /** Begins with a pass at once. */
+  /** Begins with a pass. */
   start(): void {
-    this.#loop = this.#run();
+    const { clock, context } = this.#options;
+    const reconnect = (ports: ReadonlySet<string>) => this.#ports.reconnect(ports);
+    const afterMs = context.config.reconnectSilentAfterSeconds * 1000;
+    const guests = new SilentGuests({ scope: this.#scope, afterMs, reconnect, clock });
+    this.#running = Promise.all([this.#watchAndRun(), guests.run(this.#stop.signal), this.#ports.stopped]);
   }
 
-  /**
-   * Has the ports of all attachments restored at once, because a switch may have forgotten them. What is abandoned
-   * is not looked for: that takes two looks with time between them.
-   */
-  wake(): void {
-    this.#due.isAllPorts = true;
-    this.#wake.abort();
+  /** Repairs all ports at once, because a switch may have forgotten them. */
+  repairAllPorts(): void {
+    void this.#ports.repairAll();
   }
 
-  /** Has ports looked at that somebody else changed or removed, `all` where it could be any. */
+  /** Repairs ports that something else changed or removed, `all` where it could be any. */
   disturbed(ports: readonly string[] | "all"): void {
     if (ports === "all") {
       this.#allPortsChanged.call();
       return;
     }
-    for (const port of ports) this.#due.ports.add(port);
+    for (const port of ports) this.#disturbed.add(port);
     this.#portsChanged.call();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#wake.abort();
-    this.#files.close();
-    await this.#sockets.close();
-    await this.#loop;
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      // First, so that nothing is made between the pass and the watch.
-      await this.#stage("watch of the switches' sockets", () => this.#sockets.follow());
-      await this.#followFiles();
-      await this.pass();
-      await this.#rest();
-    }
-  }
-
-  /** Waits until the next pass, in short naps: the configuration may change the time between two while we wait. */
-  async #rest(): Promise<void> {
-    const { clock, context } = this.#options;
-    const left = (rested: number) => context.config.reclaim.intervalSeconds * 1000 - rested;
-    for (let rested = 0; left(rested) > 0 && !this.#stop.signal.aborted; rested += NAP_MS) {
-      await clock.sleep(Math.min(NAP_MS, left(rested)), this.#wake.signal).catch(() => undefined);
-      if (this.#wake.signal.aborted && !this.#stop.signal.aborted) await this.#attend();
-    }
-  }
-
-  /** Looks at what is due, and at nothing else. */
-  async #attend(): Promise<void> {
-    const { isFiles, isAllPorts, ports } = this.#due;
-    this.#due = nothingDue();
-    this.#wake = new AbortController();
-    if (isFiles) {
-      await this.#restoreFiles();
-      await this.#followFiles();
-    }
-    if (isAllPorts) {
-      this.#retries.startAnew();
-      await this.#restorePorts();
-    } else if (ports.size > 0) await this.#restorePorts(ports);
-  }
-
-  #followFiles(): Promise<void> {
-    return this.#stage("watch of directories and device-info", async () => this.#files.follow());
-  }
-
-  #restoreFiles(): Promise<void> {
-    return this.#stage("directories and device-info", () =>
-      restoreArtefacts(this.#pass, this.#options.clock),
-    );
-  }
-
-  /** @param only names of ports; default all */
-  async #restorePorts(only?: ReadonlySet<string>): Promise<void> {
-    const options = {
-      ...(only === undefined ? {} : { only }),
-      isNews: (port: string) => this.#retries.isLast(port),
-    };
-    const failed = await this.#settlePorts(options);
-    await this.#stage("bridges that were held back", () => openBridges(this.#pass));
-    this.#retries.tried(only ?? [], failed);
-  }
-
-  /** @returns names of the ports that could not be settled */
-  async #settlePorts(options: EachPortOptions = {}): Promise<ReadonlySet<string>> {
-    const failed = new Set<string>();
-    const each = (work: typeof ensureAttachedPorts) => async () => {
-      for (const port of await work(this.#pass, options)) failed.add(port);
-    };
-    await this.#stage("unfinished ports", each(settleUnfinishedPorts));
-    await this.#stage("attached ports", each(ensureAttachedPorts));
-    this.#pass.observer.portsTried(options.only, failed);
-    return failed;
+    await Promise.all([...this.#watches.map((watch) => watch.close()), this.#running]);
   }
 
   /**
@@ -203,76 +104,97 @@ export class Reconciler {
    * list and the ports of its switch could both be read whole.
    */
   async pass(): Promise<void> {
-    const pass = this.#pass;
-    const passed = pass.observer.passBegan();
-    this.#retries.startAnew();
+    const { context, observer } = this.#scope;
+    const passed = observer.passBegan();
     await this.#restoreFiles();
-    await this.#settlePorts();
-    await this.#stage("bridges that were held back", () => openBridges(pass));
-    await this.#stage("what is abandoned", async () => {
-      const kubelet = await this.#readKubelet();
-      if (kubelet === undefined) return;
-      const { switchPorts, silent } = await readSwitches(pass);
-      const nowMs = this.#options.clock.now();
-      redateRecords(pass.context.records, nowMs);
-      const connected = new Set([
-        ...switchPorts.filter(({ port }) => port.connected).map(({ port }) => port.owner.allocationId),
-        // Of these nobody can say whether a guest is connected.
-        ...this.#allocationsOf(silent),
-      ]);
-      this.#abandoned = await reclaim({ kubelet, connected, before: this.#abandoned, nowMs }, pass);
-      await removeOrphanPorts(switchPorts, kubelet, nowMs, pass);
-      const ofPorts = new Set(switchPorts.map(({ port }) => port.owner.allocationId));
-      // A directory without a record may be of any switch.
-      if (silent.size > 0) return;
-      this.#unknown = await removeUnknownDirectories(ofPorts, this.#unknown, nowMs, pass);
-    });
-    await this.#stage("what ports left behind", () => removeStrays(pass));
-    await this.#stage("what failed writes left behind", async () => {
-      await pass.context.records.allocations.sweep();
-      await pass.context.records.ports.sweep();
+    await this.#stage("ports", () => this.#ports.repairAll(() => observer.progress()));
+    await this.#stage("reclaim", () => this.#reclaim.check(this.#options.clock.now()));
+    await this.#stage("leftovers of ports", () => removeStrays(this.#scope));
+    await this.#stage("leftovers of failed writes", async () => {
+      await context.records.allocations.sweep();
+      await context.records.ports.sweep();
     });
     passed();
   }
 
-  async #stage(what: string, work: () => Promise<unknown>): Promise<void> {
+  /** The watches come first, so that no change between a pass and them is missed. */
+  async #watchAndRun(): Promise<void> {
+    const { places, context } = this.#options;
+    const filesChanged = this.#debouncer("files", () => this.#queue.add("files"));
+    for (const path of [places.root, join(places.deviceInfoDirectory, "dp")]) {
+      this.#watch(path, filesChanged);
+    }
+    const directories = context.pools.all().flatMap(({ config }) => config.switchSockets ?? []);
+    for (const directory of new Set(directories)) {
+      const socketsChanged = this.#debouncer("switchSockets", () => {
+        if (!this.#hasUnmovedSockets(directory)) return false;
+        this.repairAllPorts();
+        return true;
+      });
+      this.#watch(directory, socketsChanged);
+    }
+    await Promise.all(this.#watches.map(({ ready }) => ready));
+    this.#queue.add("pass");
+    await this.#queue.run(this.#stop.signal);
+  }
+
+  #watch(path: string, changed: Debouncer): void {
+    const onError = (error: unknown) => {
+      this.#options.logger.warn(
+        { file: path, reason: describeThrown(error) },
+        "cannot watch a directory, its changes are seen at the next pass",
+      );
+    };
+    this.#watches.push(
+      watchDirectory({ path, onChange: () => changed.call(), onError, clock: this.#options.clock }),
+    );
+  }
+
+  /**
+   * Whether sockets of attached ports lie where the switch makes them. A program that connects finds no server until
+   * they are moved to their pods, and the next pass may be minutes away. An ADD that is under way moves its own.
+   */
+  #hasUnmovedSockets(directory: string): boolean {
+    const { logger, context } = this.#options;
+    const attached = new Set(
+      context.records.ports.list().flatMap(({ state, portName }) => (state === "attached" ? [portName] : [])),
+    );
+    try {
+      return readdirSync(directory).some((name) => attached.has(name));
+    } catch (error) {
+      if (systemCode(error) !== "ENOENT") {
+        logger.warn({ file: directory, reason: describeThrown(error) }, "cannot read the switch's sockets");
+      }
+      return false;
+    }
+  }
+
+  #debouncer(name: keyof typeof DEBOUNCE, act: () => unknown): Debouncer {
+    return new Debouncer({
+      ...DEBOUNCE[name],
+      act,
+      clock: this.#options.clock,
+      signal: this.#stop.signal,
+    });
+  }
+
+  #restoreFiles(): Promise<void> {
+    return this.#stage("directories and device-info", () =>
+      restoreArtefacts(this.#scope, this.#options.clock),
+    );
+  }
+
+  async #stage(stage: string, work: () => Promise<unknown>): Promise<void> {
     if (this.#stop.signal.aborted) return;
     try {
       await work();
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      this.#pass.observer.stageFailed(error);
+      this.#scope.observer.stageFailed(error);
       this.#options.logger.warn(
-        { stage: what, reason: describeThrown(error) },
-        "a stage of the pass was left out",
+        { stage, reason: describeThrown(error) },
+        "a stage of the reconcile pass failed",
       );
     }
   }
-
-  async #readKubelet(): Promise<KubeletView | undefined> {
-    const view = kubeletView(await this.#options.listPods(portSignal(this.#pass)));
-    const why = whyIncomplete(view, this.#options.ownPod);
-    if (why === undefined) return view;
-    const { allocations, ports } = this.#options.context.records;
-    // With nothing to decide an empty list is no news.
-    if (allocations.list().length + ports.list().length > 0) {
-      this.#options.logger.warn({ reason: why }, "kubelet's list is not acted upon");
-    }
-    return undefined;
-  }
-
-  #allocationsOf(dataplanes: ReadonlySet<Dataplane>): readonly string[] {
-    const { records, pools } = this.#options.context;
-    return records.allocations
-      .list()
-      .filter((allocation) => {
-        const dataplane = pools.ofAllocation(allocation)?.dataplane;
-        return dataplane === undefined ? dataplanes.size > 0 : dataplanes.has(dataplane);
-      })
-      .map(({ id }) => id);
-  }
-}
-
-function nothingDue(): Due {
-  return { ports: new Set(), isAllPorts: false, isFiles: false };
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
-import { redateRecords } from "./redate-records.ts";
+import { redateRecords } from "./reclaim.ts";
 
 let directory: string;
 let records: Records;

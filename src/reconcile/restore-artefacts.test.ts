@@ -10,9 +10,8 @@ import { Pools } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { rebuildAllocations } from "./rebuild-allocations.ts";
-import { unobserved } from "./reconcile-observer.ts";
-import { restoreArtefacts } from "./restore-artefacts.ts";
+import { unobserved } from "./reconcile-pass.ts";
+import { rebuildAllocations, restoreArtefacts } from "./restore-artefacts.ts";
 
 const NOW = 10_000_000;
 

@@ -1,74 +1,134 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { deviceInfoProblem, writeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
+import { setImmediate as eventLoop } from "node:timers/promises";
+import {
+  deviceInfoProblem,
+  removeDeviceInfoTemporaries,
+  writeDeviceInfo,
+} from "../allocation/device-info/device-info-file.ts";
 import { directoryProblem } from "../allocation/directory/directory-problem.ts";
+import type { SocketDirectories } from "../allocation/directory/expected.ts";
 import { RoomForMany } from "../allocation/directory/room-for-many.ts";
-import { allocationDeviceInfo } from "../allocation/ensure-allocation.ts";
+import {
+  type AllocationPlaces,
+  allocationDeviceInfo,
+  ensureDeviceInfo,
+} from "../allocation/ensure-allocation.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
+import type { Logger } from "../logging/logger.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { newestAllocationOf, newestAllocations } from "../records/records.ts";
-import type { Clock } from "../sync/clock.ts";
-import { expectedDirectories } from "./expected-directories.ts";
-import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
+import { newestAllocationOf, newestAllocations, type Records } from "../records/records.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
+import { type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
 
-/** A look at one takes some 0.015 ms; after so many the event loop is left to others. */
-const LOOKED_AT_PER_TURN = 50;
-/** Whoever records something makes it in this time, or takes the record back. */
+/** Each takes 0.02 to 0.1 ms; after so many the event loop serves other requests. */
+const ALLOCATIONS_AT_ONCE = 20;
+/** Milliseconds in which an Allocate or ADD makes what it has recorded, or removes the record. */
 const UNDER_WAY_MS = 5_000;
 
 /**
- * Makes the directories of all allocations and the device-info of their devices anew where somebody removed or changed
- * them: kubelet never repeats Allocate for a running pod, nor Multus what it has read. One that cannot be made keeps
- * nobody else.
+ * Makes the directories and device-info files of all records at the daemon's start: kubelet never repeats Allocate for
+ * a running pod, and the root is a tmpfs that a reboot empties. One that cannot be made is logged and does not keep the
+ * others.
+ * @param signal ends it before the next one; the next start does the rest
  */
-export async function restoreArtefacts(pass: ReconcilePass, clock: Clock): Promise<void> {
-  const nowMs = clock.now();
+export async function rebuildAllocations(
+  records: Records,
+  places: AllocationPlaces,
+  logger: Logger,
+  signal?: AbortSignal,
+  clock: Clock = systemClock,
+): Promise<void> {
+  await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
   const room = new RoomForMany(clock);
-  const { allocations, ports } = pass.context.records;
-  const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
-  const newest = newestAllocations(allocations.list());
-  const attached = ports.list().filter((port) => port.state === "attached" && isSettled(port));
-  const byAllocation = Map.groupBy(attached, ({ allocationId }) => allocationId);
-  for (const [index, record] of allocations.list().entries()) {
-    if (index % LOOKED_AT_PER_TURN === LOOKED_AT_PER_TURN - 1) await nextTurn();
-    if (pass.stop.aborted) return;
-    if (!isSettled(record) || allocations.get(record.id) === undefined) continue;
+  for await (const { record, interfaces, newest } of allocationsOf(
+    records,
+    ({ state }) => state !== "detaching",
+  )) {
+    signal?.throwIfAborted();
     try {
-      await restoreDirectories(record, byAllocation.get(record.id) ?? [], room, pass);
-      for (const device of record.devices) {
-        if (newest.get(device)?.id === record.id) restoreDeviceInfo(record, device, pass);
-      }
+      await room.ensure(directoriesOf(record, interfaces, places), signal);
+      ensureDeviceInfo(record, newest, places);
     } catch (error) {
-      pass.observer.itemFailed(error);
-      const reason = describeThrown(error);
-      pass.logger.warn({ ...allocationFields(record), reason }, "an allocation cannot be restored");
+      signal?.throwIfAborted();
+      logger.error({ allocation: record.id, reason: describeThrown(error) }, "cannot rebuild an allocation");
     }
   }
 }
 
-async function restoreDirectories(
-  record: AllocationRecord,
-  ports: readonly PortRecord[],
-  room: RoomForMany,
-  pass: ReconcilePass,
-): Promise<void> {
-  const expected = expectedDirectories(record, ports, pass.places);
-  const reason = directoryProblem(expected);
-  if (reason === undefined) return;
-  await room.ensure(expected, portSignal(pass));
-  pass.observer.repaired("directory");
-  pass.logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
+/**
+ * Restores the directories of all allocations and the device-info of their devices where something else removed or
+ * changed them: kubelet never repeats Allocate for a running pod, nor Multus what it has read. One that cannot be
+ * restored does not keep the others.
+ */
+export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Promise<void> {
+  const { context, places, observer, logger, stop } = scope;
+  const nowMs = clock.now();
+  const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
+  const room = new RoomForMany(clock);
+  const isToBeThere = (port: PortRecord) => port.state === "attached" && isSettled(port);
+  for await (const { record, interfaces, newest } of allocationsOf(context.records, isToBeThere)) {
+    if (stop.aborted) return;
+    if (!isSettled(record)) continue;
+    try {
+      const wanted = directoriesOf(record, interfaces, places);
+      const reason = directoryProblem(wanted);
+      if (reason !== undefined) {
+        await room.ensure(wanted, stepSignal(scope));
+        observer.repaired("directory");
+        logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
+      }
+      for (const device of newest) restoreDeviceInfo(record, device, scope);
+    } catch (error) {
+      observer.itemFailed(error);
+      const reason = describeThrown(error);
+      logger.warn({ ...allocationFields(record), reason }, "cannot restore an allocation");
+    }
+  }
 }
 
-function restoreDeviceInfo(record: AllocationRecord, device: string, pass: ReconcilePass): void {
-  const { file, info } = allocationDeviceInfo(record, device, pass.places);
+function restoreDeviceInfo(
+  record: AllocationRecord,
+  device: string,
+  { context, places, observer, logger }: ReconcileScope,
+): void {
+  const { file, info } = allocationDeviceInfo(record, device, places);
   const reason = deviceInfoProblem(file, info);
   if (reason === undefined) return;
-  // Meanwhile the device may have been allocated anew, or its allocation be removed.
-  const { allocations } = pass.context.records;
-  if (newestAllocationOf(device, allocations.list())?.id !== record.id) return;
+  // The device may have been allocated again meanwhile, or its allocation be removed.
+  if (newestAllocationOf(device, context.records.allocations.list())?.id !== record.id) return;
   writeDeviceInfo(file, info);
-  pass.observer.repaired("device-info");
-  pass.logger.warn({ ...allocationFields(record), device, file, reason }, "restored a device's device-info");
+  observer.repaired("device-info");
+  logger.warn({ ...allocationFields(record), device, file, reason }, "restored a device's device-info");
+}
+
+interface RecordedAllocation {
+  readonly record: AllocationRecord;
+  readonly interfaces: readonly PortRecord[];
+  /** Devices of which this is the newest allocation, so that their device-info is of it. */
+  readonly newest: readonly string[];
+}
+
+/** The allocations that are still recorded when it is their time. */
+async function* allocationsOf(
+  { allocations, ports }: Records,
+  hasInterface: (port: PortRecord) => boolean,
+): AsyncGenerator<RecordedAllocation> {
+  const newest = newestAllocations(allocations.list());
+  const byAllocation = Map.groupBy(ports.list().filter(hasInterface), ({ allocationId }) => allocationId);
+  for (const [index, record] of allocations.list().entries()) {
+    if (index % ALLOCATIONS_AT_ONCE === ALLOCATIONS_AT_ONCE - 1) await eventLoop();
+    if (allocations.get(record.id) === undefined) continue;
+    const devices = record.devices.filter((device) => newest.get(device)?.id === record.id);
+    yield { record, interfaces: byAllocation.get(record.id) ?? [], newest: devices };
+  }
+}
+
+function directoriesOf(
+  { id, devices, ownership }: AllocationRecord,
+  ports: readonly PortRecord[],
+  { root }: AllocationPlaces,
+): SocketDirectories {
+  const names = [...devices, ...ports.map(({ interfaceName }) => interfaceName)];
+  return { root, allocationId: id, names, ownership };
 }

@@ -3,6 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { dirname } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../test/stand-in/manual-clock.ts";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { SilentGuests } from "./silent-guests.ts";
@@ -65,26 +66,26 @@ async function planted(plant: (path: string) => void): Promise<void> {
   plant(directory);
 }
 
-/** One look at each of these times, in milliseconds after the first; says how often the port was made anew by then. */
+/** One check at each of these times, in milliseconds after the first; how often the port was reconnected by then. */
 async function looks(guests: SilentGuests, ...timesMs: readonly number[]): Promise<readonly number[]> {
   const start = rig.now;
   const counts: number[] = [];
-  await guests.look();
+  await guests.reconnectSilentGuests();
   for (const time of timesMs) {
     rig.now = start + time;
-    await guests.look();
+    await guests.reconnectSilentGuests();
     counts.push(made.length);
   }
   return counts;
 }
 
-describe("a VM whose guest is never heard", () => {
-  it("is connected to once more, each time after twice the time, seven times in all", async () => {
+describe("a VM whose guest is never seen", () => {
+  it("is reconnected, each time after twice the time, seven times in all", async () => {
     await attached();
     await bound();
     const repaired: string[] = [];
     const guests = rig.silentGuests(AFTER_MS, {
-      observer: { repaired: (kind) => repaired.push(kind) },
+      observer: { repaired: (kind: string) => repaired.push(kind) },
     });
     expect(await looks(guests, AFTER_MS - 1, AFTER_MS, 2 * AFTER_MS - 1, 2 * AFTER_MS)).toEqual([0, 1, 1, 2]);
     const later = Array.from({ length: 20 }, (_, index) => 2 ** (index + 2) * AFTER_MS);
@@ -94,7 +95,7 @@ describe("a VM whose guest is never heard", () => {
     expect(rig.switches.one.ports.has(PORT), "the port is there again").toBe(true);
   });
 
-  it("is left alone from the moment on in which it was heard, whatever becomes of its link", async () => {
+  it("is left alone once it was seen, whatever becomes of its link", async () => {
     await attached();
     await bound();
     const guests = rig.silentGuests(AFTER_MS);
@@ -104,7 +105,7 @@ describe("a VM whose guest is never heard", () => {
     expect(await looks(guests, 10 * AFTER_MS)).toEqual([0]);
   });
 
-  it("was heard also where only the switch's counters tell", async () => {
+  it("was seen also where only the switch's counters show it", async () => {
     await attached();
     await bound();
     const none = { packets: 0, bytes: 0, dropped: 0 };
@@ -113,7 +114,7 @@ describe("a VM whose guest is never heard", () => {
     expect(await looks(rig.silentGuests(AFTER_MS), AFTER_MS, 10 * AFTER_MS)).toEqual([0, 0]);
   });
 
-  it("has its time from the moment on in which its QEMU listens", async () => {
+  it("is waited for from the moment on in which its QEMU listens", async () => {
     await attached();
     const guests = rig.silentGuests(AFTER_MS);
     expect(await looks(guests, 10 * AFTER_MS)).toEqual([0]);
@@ -121,7 +122,7 @@ describe("a VM whose guest is never heard", () => {
     expect(await looks(guests, AFTER_MS - 1, AFTER_MS)).toEqual([0, 1]);
   });
 
-  it("gets no more tries for a new socket, only its time once more", async () => {
+  it("gets no more tries for a new socket, only the time before the next", async () => {
     await attached();
     await bound();
     const guests = rig.silentGuests(AFTER_MS);
@@ -132,17 +133,19 @@ describe("a VM whose guest is never heard", () => {
     expect(made.length).toBe(7);
   });
 
-  it("is told of where its port could not be made again", async () => {
+  it("gets its port back where the switch fails once to make it", async () => {
     await attached();
     await bound();
-    const failed: string[] = [];
-    const guests = rig.silentGuests(AFTER_MS, { onFailed: (ports) => failed.push(...ports) });
+    const guests = rig.silentGuests(AFTER_MS);
     await looks(guests);
-    rig.switches.one.portError = "no more memory";
+    const { one } = rig.switches;
+    one.portError = "no more memory";
     rig.now += AFTER_MS;
-    await guests.look();
+    await guests.reconnectSilentGuests();
     expect(made).toEqual([PORT]);
-    expect(failed).toEqual([PORT]);
+    expect(one.ports.has(PORT)).toBe(false);
+    one.portError = undefined;
+    await expect.poll(() => one.ports.has(PORT)).toBe(true);
   });
 
   it("waits while its switch does not answer", async () => {
@@ -152,10 +155,10 @@ describe("a VM whose guest is never heard", () => {
     await looks(guests);
     rig.switches.one.dead = true;
     rig.now += AFTER_MS;
-    await guests.look();
+    await guests.reconnectSilentGuests();
     rig.switches.one.dead = false;
     expect(made).toEqual([]);
-    await guests.look();
+    await guests.reconnectSilentGuests();
     expect(made).toEqual([PORT]);
   });
 
@@ -173,43 +176,34 @@ describe("a VM whose guest is never heard", () => {
     ["a VM that has a file in the place of its directory", () => planted((path) => writeFileSync(path, ""))],
     ["a VM that has a link in the place of its directory", () => planted((path) => symlinkSync(path, path))],
     [
-      "a port on its way out",
+      "a port that is being removed",
       async () => {
         await attached();
         await bound();
         await rig.records.ports.put({ ...portRecord(), state: "detaching" });
       },
     ],
-  ])("does not mean %s", async (_, arrange) => {
+  ])("is not %s", async (_, arrange) => {
     await arrange();
     expect(await looks(rig.silentGuests(AFTER_MS), AFTER_MS, 4 * AFTER_MS)).toEqual([0, 0]);
   });
 
   it.each([
-    ["is looked at by itself", AFTER_MS, 1],
+    ["is reconnected without being asked for", AFTER_MS, 1],
     ["is left alone for good where the configuration says so", 0, 0],
   ])("%s", async (_, afterMs, times) => {
     await attached();
     await bound();
-    const naps = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    let slept = 0;
-    const guests = rig.silentGuests(afterMs, {
-      clock: {
-        now: () => rig.now,
-        monotonic: () => rig.now,
-        // Each nap is as long as it takes; the third lasts until the end.
-        sleep: (_ms, signal) => {
-          rig.now += AFTER_MS;
-          naps[slept - 1]?.resolve();
-          slept += 1;
-          if (slept < 3) return Promise.resolve();
-          return new Promise((_resolve, reject) => signal?.addEventListener("abort", reject, { once: true }));
-        },
-      },
-    });
-    guests.start();
-    await Promise.all(naps.map(({ promise }) => promise));
-    await guests.close();
-    expect(made.length).toBe(times);
+    const clock = new ManualClock();
+    const stop = new AbortController();
+    const running = rig.silentGuests(afterMs, { clock }).run(stop.signal);
+    for (let seconds = 0; seconds < 40; seconds += 5) {
+      await clock.advance(5_000);
+      // Long enough for a check, which reads files.
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await expect.poll(() => made.length).toBe(times);
+    stop.abort();
+    await running;
   });
 });

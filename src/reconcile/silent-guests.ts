@@ -3,149 +3,126 @@ import { allocationDirectory, socketPath } from "../allocation/directory/layout.
 import { describeThrown } from "../failure/failure.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
-import { portSignal, type ReconcilePass } from "./reconcile-pass.ts";
-import { reconnectPorts } from "./settle-ports.ts";
+import { WorkQueue } from "../sync/work-queue.ts";
+import { type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
 
 /** What the watch works with. */
-export interface SilentGuestsOptions extends Omit<ReconcilePass, "stop"> {
+export interface SilentGuestsOptions {
+  readonly scope: ReconcileScope;
+  /** Milliseconds after which a silent guest's port is reconnected for the first time; 0 for never. */
+  readonly afterMs: number;
+  /** Reconnects ports; resolves when each was tried. */
+  readonly reconnect: (ports: ReadonlySet<string>) => Promise<void>;
   readonly clock: Clock;
-  /** Milliseconds after which a guest's port is made anew for the first time; 0 for never. */
-  readonly afterMs: () => number;
-  /** Hears of ports that could not be made anew: they are missing, and a look at them must follow. */
-  readonly onFailed: (ports: readonly string[]) => void;
 }
 
-/** A port of a VM whose guest has never been heard. */
-interface Silence {
+/** A VM's port whose guest was never seen. */
+interface SilentPort {
   /** Inode of the socket; another one is another QEMU's. */
   readonly socket: bigint;
-  /** When we first saw that socket, in milliseconds since the epoch. */
+  /** When we first saw that socket, in milliseconds of the monotonic clock. */
   readonly since: number;
-  /** With all of its sockets: a port made anew lets the switch's threads pause, and a pod can make sockets for ever. */
+  /** Over all its sockets: making a port pauses the switch's threads, and a pod can make sockets without end. */
   readonly tries: number;
 }
 
-/** Each comes twice as late as the one before: with 30 s the last after half an hour. */
-const TRIES = 7;
-/** Looks within the time before the first try. */
-const LOOKS = 6;
-const LOOK_MS = { least: 200, most: 5_000 } as const;
+/** Each after twice the time of the one before: with 30 s the last after half an hour. */
+const MAX_TRIES = 7;
+const CHECKS_PER_PERIOD = 6;
+const CHECK_MS = { min: 200, max: 5_000 } as const;
 /** KubeVirt's pods of VMs; programs in other pods start their devices at once or not at all. */
 const VM_POD = /^virt-launcher-/;
 
 /**
- * Has the switch connect once more to VMs whose guest has never been heard. QEMU migrates a virtio-net device together
- * with the state of its link (`virtio_net_post_load_device`): a VM that leaves a node whose switch is dead arrives
- * without a link and keeps none, although its new switch is connected, until that connection is made anew. The switch
- * cannot tell this from a guest whose driver has not started yet, to which a new connection does no harm.
+ * Reconnects the switch to VMs whose guest was never seen. QEMU migrates a virtio-net device together with the state of
+ * its link (`virtio_net_post_load_device`): a VM that leaves a node whose switch is dead arrives without a link and
+ * keeps none, although its new switch is connected, until that connection is made again. The switch cannot tell this
+ * from a guest whose driver has not started yet, to which a new connection does no harm.
  */
 export class SilentGuests {
   readonly #options: SilentGuestsOptions;
-  readonly #stop = new AbortController();
-  readonly #pass: ReconcilePass;
   /** By the port's name. */
-  readonly #silent = new Map<string, Silence>();
-  /** Ports whose guest was there once: what it does with its link from then on is its own business. */
-  readonly #heard = new Set<string>();
-  #loop: Promise<void> = Promise.resolve();
+  readonly #silent = new Map<string, SilentPort>();
+  /** Ports whose guest was seen once: what it does with its link from then on is its own business. */
+  readonly #seen = new Set<string>();
 
   constructor(options: SilentGuestsOptions) {
     this.#options = options;
-    this.#pass = { ...options, stop: this.#stop.signal };
   }
 
-  /** Looks now and then, until it is closed. */
-  start(): void {
-    this.#loop = this.#run();
+  /** Checks at intervals until the signal fires; resolves when the last check is over. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { afterMs, clock } = this.#options;
+    if (afterMs === 0) return;
+    const everyMs = Math.min(CHECK_MS.max, Math.max(CHECK_MS.min, afterMs / CHECKS_PER_PERIOD));
+    const resync = { everyMs, keys: () => ["check"] };
+    await new WorkQueue({ work: () => this.reconnectSilentGuests(), resync, clock }).run(signal);
   }
 
-  async close(): Promise<void> {
-    this.#stop.abort();
-    await this.#loop;
-  }
-
-  async #run(): Promise<void> {
-    const { clock, afterMs } = this.#options;
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      const pause = afterMs() === 0 ? LOOK_MS.most : afterMs() / LOOKS;
-      await clock
-        .sleep(Math.min(LOOK_MS.most, Math.max(LOOK_MS.least, pause)), signal)
-        .catch(() => undefined);
-      if (afterMs() > 0 && !signal.aborted) await this.look();
-    }
-  }
-
-  /** One look. Never rejects. */
-  async look(): Promise<void> {
-    const { clock, afterMs } = this.#options;
-    const pass = this.#pass;
-    const records = pass.context.records.ports.list().filter(isOfVm);
-    this.#forgetAllBut(new Set(records.map(({ portName }) => portName)));
-    const due = records.filter((record) => this.#isDue(record, clock.now(), afterMs()));
-    if (due.length === 0) return;
-    const silent = await this.#stillSilent(due);
-    if (silent.size === 0 || pass.stop.aborted) return;
-    for (const port of silent) {
-      const silence = this.#silent.get(port);
-      if (silence !== undefined) this.#silent.set(port, { ...silence, tries: silence.tries + 1 });
-    }
-    const failed = await reconnectPorts(pass, silent);
-    if (failed.size > 0) this.#options.onFailed([...failed]);
-  }
-
-  #forgetAllBut(ports: ReadonlySet<string>): void {
-    for (const known of [this.#silent, this.#heard]) {
+  /** One check. */
+  async reconnectSilentGuests(): Promise<void> {
+    const { scope, clock, reconnect } = this.#options;
+    const records = scope.context.records.ports.list().filter(isOfVm);
+    const ports = new Set(records.map(({ portName }) => portName));
+    for (const known of [this.#silent, this.#seen]) {
       for (const port of known.keys()) if (!ports.has(port)) known.delete(port);
     }
+    const due = records.filter((record) => this.#isDue(record, clock.monotonic()));
+    const silent = due.length === 0 ? new Set<string>() : await this.#stillSilent(due);
+    if (silent.size === 0 || scope.stop.aborted) return;
+    for (const port of silent) {
+      const known = this.#silent.get(port);
+      if (known !== undefined) this.#silent.set(port, { ...known, tries: known.tries + 1 });
+    }
+    await reconnect(silent);
   }
 
-  #isDue(record: PortRecord, nowMs: number, afterMs: number): boolean {
+  #isDue(record: PortRecord, nowMs: number): boolean {
     const { portName } = record;
-    if (this.#heard.has(portName)) return false;
+    if (this.#seen.has(portName)) return false;
     const socket = this.#socketOf(record);
-    const before = this.#silent.get(portName);
+    const known = this.#silent.get(portName);
     if (socket === undefined) return false;
-    if (before?.socket !== socket) {
-      this.#silent.set(portName, { socket, since: nowMs, tries: before?.tries ?? 0 });
+    if (known?.socket !== socket) {
+      this.#silent.set(portName, { socket, since: nowMs, tries: known?.tries ?? 0 });
       return false;
     }
-    return before.tries < TRIES && nowMs - before.since >= afterMs * 2 ** before.tries;
+    return known.tries < MAX_TRIES && nowMs - known.since >= this.#options.afterMs * 2 ** known.tries;
   }
 
   /** Inode of the socket; undefined where there is none, or something else, which a pod may have put there. */
   #socketOf({ allocationId, interfaceName, podName }: PortRecord): bigint | undefined {
-    const { root } = this.#options.context.config;
+    const { root } = this.#options.scope.context.config;
     try {
       const path = socketPath(allocationDirectory(root, allocationId), interfaceName, `pod ${podName}`);
       const status = lstatSync(path, { bigint: true });
       return status.isSocket() ? status.ino : undefined;
     } catch {
-      // A file or a link in the place of the directory too, as root of a pod can make one.
+      // Root of a pod can put a file or a link in the place of the directory.
       return undefined;
     }
   }
 
-  /** Asks the switches; of one that does not answer nothing is known, and it connects anew when it is back. */
+  /** Asks the switches. One that does not answer is left out: it reconnects by itself when it is back. */
   async #stillSilent(due: readonly PortRecord[]): Promise<ReadonlySet<string>> {
-    const { context, logger } = this.#pass;
+    const { scope } = this.#options;
     const silent = new Set<string>();
-    const ofSwitch = Map.groupBy(due, (record) => context.pools.ofPort(record)?.dataplane);
-    for (const [dataplane, records] of ofSwitch) {
+    const bySwitch = Map.groupBy(due, (record) => scope.context.pools.ofPort(record)?.dataplane);
+    for (const [dataplane, records] of bySwitch) {
       if (dataplane === undefined) continue;
       try {
-        const ports = await dataplane.inspectPorts(portSignal(this.#pass));
-        const byName = new Map(ports.map((port) => [port.name, port]));
+        const states = await dataplane.inspectPorts(stepSignal(scope));
+        const byName = new Map(states.map((port) => [port.name, port]));
         for (const { portName } of records) {
           const port = byName.get(portName);
           if (port === undefined) continue;
           if (port.link === "up" || (port.traffic?.fromGuest.packets ?? 0) > 0) {
-            this.#heard.add(portName);
+            this.#seen.add(portName);
             this.#silent.delete(portName);
           } else silent.add(portName);
         }
       } catch (error) {
-        logger.debug({ reason: describeThrown(error) }, "nobody can say which guests are silent");
+        scope.logger.debug({ reason: describeThrown(error) }, "cannot check for silent guests");
       }
     }
     return silent;

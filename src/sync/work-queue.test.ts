@@ -129,6 +129,17 @@ describe("a work queue", () => {
     expect(log.filter((line) => line.startsWith("all"))).toEqual(["all at 1000", "all at 2000"]);
   });
 
+  it("tells when one key is idle, whatever the others do", async () => {
+    const { work, end } = held();
+    const { queue } = started({ work, workers: 2 });
+    for (const key of ["a", "b"]) queue.add(key);
+    const idle = queue.whenIdle("a");
+    end("a");
+    await idle;
+    await queue.whenIdle("never added");
+    expect(log).toEqual(["a at 0", "b at 0"]);
+  });
+
   it("ends when its signal fires and the running work is over, and takes no key after that", async () => {
     const { work, end } = held();
     const { queue, over } = started({ work, resync: { everyMs: 1_000, keys: () => ["all"] } });

@@ -41,7 +41,8 @@ export class WorkQueue {
   readonly #working = new Set<string>();
   readonly #delayed = new Map<string, Delayed>();
   readonly #failures = new Map<string, number>();
-  readonly #idle: PromiseWithResolvers<void>[] = [];
+  /** By key; undefined stands for all of them. */
+  readonly #idle = new Map<string | undefined, PromiseWithResolvers<void>>();
   #signal: AbortSignal | undefined;
 
   constructor(options: WorkQueueOptions) {
@@ -55,6 +56,7 @@ export class WorkQueue {
     await Promise.all([this.#resync(signal), new Promise<void>((resolve) => whenAborted(signal, resolve))]);
     for (const key of [...this.#delayed.keys()]) this.#cancelDelayed(key);
     this.#waiting.clear();
+    for (const key of [...this.#idle.keys()]) this.#resolveIdle(key);
     await this.whenIdle();
   }
 
@@ -89,12 +91,26 @@ export class WorkQueue {
     this.#failures.delete(key);
   }
 
-  /** Resolves when no key waits or is worked on. Keys that are added later, by addAfter or a retry, do not count. */
-  async whenIdle(): Promise<void> {
-    if (this.#waiting.size + this.#working.size === 0) return;
-    const idle = Promise.withResolvers<void>();
-    this.#idle.push(idle);
+  /**
+   * Resolves when a key, default any, neither waits nor is worked on. What is to be added later, by addAfter or a
+   * retry, does not count.
+   */
+  async whenIdle(key?: string): Promise<void> {
+    if (this.#isIdle(key)) return;
+    const idle = this.#idle.get(key) ?? Promise.withResolvers<void>();
+    this.#idle.set(key, idle);
     await idle.promise;
+  }
+
+  #isIdle(key: string | undefined): boolean {
+    if (key === undefined) return this.#waiting.size + this.#working.size === 0;
+    return !this.#waiting.has(key) && !this.#working.has(key);
+  }
+
+  #resolveIdle(key: string | undefined): void {
+    if (!this.#isIdle(key)) return;
+    this.#idle.get(key)?.resolve();
+    this.#idle.delete(key);
   }
 
   #dispatch(): void {
@@ -108,8 +124,6 @@ export class WorkQueue {
       this.#working.add(key);
       void this.#work(key, signal);
     }
-    if (this.#waiting.size + this.#working.size > 0) return;
-    for (const idle of this.#idle.splice(0)) idle.resolve();
   }
 
   async #work(key: string, signal: AbortSignal): Promise<void> {
@@ -126,6 +140,8 @@ export class WorkQueue {
     } finally {
       this.#working.delete(key);
       this.#dispatch();
+      this.#resolveIdle(key);
+      this.#resolveIdle(undefined);
     }
   }
 

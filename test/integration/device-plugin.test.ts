@@ -283,7 +283,7 @@ describe("a switch that dies and comes back", () => {
         .map((line) => Date.parse(/"time":"([^"]+)"/.exec(line)?.[1] ?? ""));
     await ovs.restartVswitchd();
     try {
-      await node.untilLogged(daemon, '"reclaimed"', async () => endPod(await startPod()));
+      await node.untilLogged(daemon, '"reclaimed an allocation"', async () => endPod(await startPod()));
     } catch (error) {
       // Without healthy devices kubelet takes no pod.
       if (unhealthyAt().length === 0) throw error;

@@ -12,7 +12,7 @@ import type { PortRequest, PortState } from "../../src/dataplane/port.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";
 import { Pools } from "../../src/pools/pools.ts";
-import { unobserved } from "../../src/reconcile/reconcile-observer.ts";
+import { unobserved } from "../../src/reconcile/reconcile-pass.ts";
 import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
 import { portRecordName } from "../../src/records/port-record.ts";

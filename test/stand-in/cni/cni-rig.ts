@@ -10,8 +10,8 @@ import type { Dataplane } from "../../../src/dataplane/dataplane.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
 import { silentLogger } from "../../../src/logging/logger.ts";
 import { Pools } from "../../../src/pools/pools.ts";
-import { unobserved } from "../../../src/reconcile/reconcile-observer.ts";
-import { ensureAttachedPorts, settleUnfinishedPorts } from "../../../src/reconcile/settle-ports.ts";
+import { unobserved } from "../../../src/reconcile/reconcile-pass.ts";
+import { repairPort } from "../../../src/reconcile/repair-ports.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
 import { systemClock } from "../../../src/sync/clock.ts";
@@ -209,15 +209,14 @@ export class CniRig {
   /** The reconciler's stages for ports. @returns what it says that it has put right */
   async reconcile(): Promise<readonly string[]> {
     const repaired: string[] = [];
-    const pass = {
+    const scope = {
       ...this.context,
       context: this.context.node,
       places: this.context.node.config,
       stop: new AbortController().signal,
       observer: { ...unobserved, repaired: (kind: string) => repaired.push(kind) },
     };
-    await settleUnfinishedPorts(pass);
-    await ensureAttachedPorts(pass);
+    for (const record of this.records.ports.list()) await repairPort(scope, record).catch(() => undefined);
     return repaired;
   }
 

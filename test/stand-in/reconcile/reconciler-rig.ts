@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { DaemonConfig } from "../../../src/config/schema.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
-import { silentLogger } from "../../../src/logging/logger.ts";
+import { type Logger, silentLogger } from "../../../src/logging/logger.ts";
 import { Pools } from "../../../src/pools/pools.ts";
-import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-observer.ts";
+import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-pass.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import { PortRepair } from "../../../src/reconcile/repair-ports.ts";
 import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
@@ -18,14 +19,13 @@ const OWN_POD = { namespace: "ns", name: "daemon" };
 
 /** What a test may want of a reconciler. */
 export interface ReconcilerWishes {
-  readonly configNow?: () => DaemonConfig;
+  readonly config?: Partial<DaemonConfig>;
   /** Default: it sleeps no time at all. */
   readonly clock?: Clock;
-  /** Kubelet's list, which has the daemon's own pod alone, is read. */
-  readonly onList?: () => void;
+  /** Kubelet's list, which has the daemon's own pod alone, is read; the list comes when this resolves. */
+  readonly onList?: () => unknown;
   readonly observer?: Partial<ReconcileObserver>;
-  /** A silent guest's port could not be made anew. */
-  readonly onFailed?: (ports: readonly string[]) => void;
+  readonly logger?: Logger;
 }
 
 /** Records and directories of a node with two pools, each with a switch in memory, for tests of the reconciler. */
@@ -36,6 +36,7 @@ export class ReconcilerRig {
   /** Milliseconds since the epoch. */
   now = 1_000_000;
   readonly #top: string;
+  readonly #stop = new AbortController();
 
   private constructor(top: string, config: DaemonConfig, records: Records) {
     this.#top = top;
@@ -64,12 +65,13 @@ export class ReconcilerRig {
     return new ReconcilerRig(top, config, await openRecords(config.recordsDirectory));
   }
 
-  /** Reads the records anew, as a daemon that starts does. */
+  /** Reads the records again, as a daemon that starts does. */
   async reopenRecords(): Promise<void> {
     this.records = await openRecords(this.config.recordsDirectory);
   }
 
   async close(): Promise<void> {
+    this.#stop.abort();
     await rm(this.#top, { recursive: true });
   }
 
@@ -119,28 +121,29 @@ export class ReconcilerRig {
 
   reconciler(wishes: ReconcilerWishes = {}): Reconciler {
     return new Reconciler({
-      ...this.#repair(wishes),
+      ...this.#scope(wishes),
       listPods: async () => {
-        wishes.onList?.();
+        await wishes.onList?.();
         return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
       },
       ownPod: OWN_POD,
+      clock: wishes.clock ?? this.#clock,
     });
   }
 
   /** @param afterMs see {@link SilentGuests} */
   silentGuests(afterMs: number, wishes: ReconcilerWishes = {}): SilentGuests {
-    const { onFailed = () => undefined } = wishes;
-    return new SilentGuests({ ...this.#repair(wishes), afterMs: () => afterMs, onFailed });
+    const scope = { ...this.#scope(wishes), stop: this.#stop.signal };
+    const clock = wishes.clock ?? this.#clock;
+    const ports = new PortRepair(scope, clock);
+    return new SilentGuests({ scope, afterMs, reconnect: (silent) => ports.reconnect(silent), clock });
   }
 
-  #repair(wishes: ReconcilerWishes) {
+  #scope(wishes: ReconcilerWishes) {
     const { config, records, switches } = this;
     return {
       context: {
-        get config() {
-          return wishes.configNow?.() ?? config;
-        },
+        config: { ...config, ...wishes.config },
         records,
         pools: new Pools({
           pools: config.pools,
@@ -152,9 +155,8 @@ export class ReconcilerRig {
       },
       places: this.#places,
       locks: new KeyedMutex(),
-      logger: silentLogger,
+      logger: wishes.logger ?? silentLogger,
       observer: { ...unobserved, ...wishes.observer },
-      clock: wishes.clock ?? this.#clock,
     };
   }
 

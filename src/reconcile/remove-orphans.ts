@@ -1,0 +1,124 @@
+import { isIdle } from "../allocation/directory/is-idle.ts";
+import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
+import { removeAttachment } from "../attachment/remove-attachment.ts";
+import type { PortOwner } from "../dataplane/port.ts";
+import { describeThrown } from "../failure/failure.ts";
+import { isAllocationId } from "../names/allocation-id.ts";
+import { portRecordName } from "../records/port-record.ts";
+import type { KubeletView } from "./kubelet-view.ts";
+import type { SwitchPort } from "./reclaim.ts";
+import { passSignal, type ReconcileScope } from "./reconcile-pass.ts";
+
+/**
+ * Removes ports whose record, or whose allocation's record, is missing, and whose pod kubelet does not list. With the
+ * pod alive the records may have been lost, and a living pod's port is not touched; nor is one with a guest connected.
+ * A switch that cannot hold an owner's details (VPP) does not know the pod of a port without a record: then the
+ * allocation's directory shows whether the port is in use.
+ */
+export async function removeOrphanPorts(
+  switchPorts: readonly SwitchPort[],
+  kubelet: KubeletView,
+  nowMs: number,
+  scope: ReconcileScope,
+): Promise<void> {
+  const { allocations, ports } = scope.context.records;
+  for (const { dataplane, port } of switchPorts) {
+    const { containerId, interfaceName, podNamespace, podName } = port.owner;
+    const signal = passSignal(scope);
+    const what = `removal of interface ${interfaceName}`;
+    try {
+      await scope.locks.run(
+        { key: containerId, where: `container ${containerId}`, what, signal },
+        async () => {
+          const record = ports.get(portRecordName(containerId, interfaceName));
+          if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
+          const pod = `${podNamespace}/${podName}`;
+          if (port.connected || (await isPodAlive(port.owner, kubelet, nowMs, scope))) {
+            scope.logger.warn({ port: port.name, pod }, "keeping a port without a record: its pod is alive");
+            return;
+          }
+          scope.logger.warn({ port: port.name, pod }, "removing a port without a record: its pod is gone");
+          await dataplane.removePort(port.name, signal);
+          scope.observer.repaired("orphan-port");
+          if (record !== undefined) await removeAttachment(scope.context, record, signal);
+        },
+      );
+    } catch (error) {
+      scope.observer.itemFailed(error);
+      scope.logger.warn(
+        { port: port.name, reason: describeThrown(error) },
+        "cannot remove a port without a record",
+      );
+    }
+  }
+}
+
+async function isPodAlive(
+  { podNamespace, podName, allocationId }: PortOwner,
+  kubelet: KubeletView,
+  nowMs: number,
+  { places: { root }, context }: ReconcileScope,
+): Promise<boolean> {
+  if (podName !== "") return kubelet.pods.has(`${podNamespace}/${podName}`);
+  if (!isAllocationId(allocationId)) return true;
+  if (!(await listAllocationDirectories(root)).includes(allocationId)) return false;
+  return !(await isIdle(root, allocationId, nowMs - context.config.reclaim.graceSeconds * 1000));
+}
+
+/**
+ * Removes directories without a record: an Allocate that was killed before its record left them, and kubelet never had
+ * an answer. The record may also have been lost while a pod lives on, so a directory goes only when it is old enough,
+ * no unreadable record has its name, no port of the switch stands on it, and no pod has made anything in it; all that
+ * at two checks in a row, because a clock that steps forward makes a running Allocate look old.
+ * @param before what the check before this one returned
+ * @returns what to compare with at the next check
+ */
+export async function removeUnknownDirectories(
+  allocationsOfPorts: ReadonlySet<string>,
+  before: ReadonlySet<string>,
+  nowMs: number,
+  { context: { config, records }, places: { root }, observer, logger }: ReconcileScope,
+): Promise<ReadonlySet<string>> {
+  const unknown = new Set<string>();
+  let left = 0;
+  for (const id of await listAllocationDirectories(root)) {
+    if (records.allocations.get(id) !== undefined || allocationsOfPorts.has(id)) continue;
+    if (records.allocations.unreadable.some(({ file }) => file.includes(id))) continue;
+    try {
+      if (!(await isIdle(root, id, nowMs - config.reclaim.graceSeconds * 1000))) continue;
+      unknown.add(id);
+      if (!before.has(id)) continue;
+      logger.warn({ allocation: id }, "removing a directory that has no record");
+      await removeAllocationDirectory(root, id);
+      observer.repaired("unknown-directory");
+    } catch (error) {
+      left += 1;
+      observer.itemFailed(error);
+      logger.warn(
+        { allocation: id, reason: describeThrown(error) },
+        "cannot remove a directory without a record",
+      );
+    }
+  }
+  observer.leftover("directory", left);
+  return unknown;
+}
+
+/** Removes from every switch what ports of ours left behind in it when something else removed them, or we were killed. */
+export async function removeStrays(scope: ReconcileScope): Promise<void> {
+  for (const dataplane of scope.context.pools.dataplanes()) {
+    try {
+      const removed = await dataplane.removeStrays(passSignal(scope));
+      if (removed === 0) continue;
+      scope.logger.warn({ removed }, "removed what ports left behind in the switch");
+      for (let count = 0; count < removed; count += 1) scope.observer.repaired("stray");
+    } catch (error) {
+      scope.observer.itemFailed(error);
+      scope.logger.warn(
+        { reason: describeThrown(error) },
+        "cannot remove what ports left behind in a switch",
+      );
+    }
+  }
+}

@@ -1,0 +1,157 @@
+import { ensureAttachment } from "../attachment/ensure-attachment.ts";
+import { removeAttachment } from "../attachment/remove-attachment.ts";
+import { describeThrown } from "../failure/failure.ts";
+import { attachmentFields } from "../logging/fields.ts";
+import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import type { Clock } from "../sync/clock.ts";
+import { SharedRead } from "../sync/shared-read.ts";
+import { WorkQueue } from "../sync/work-queue.ts";
+import { type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
+
+/** Ports repaired at the same time, so that a switch that has lost them all soon has them back. */
+const WORKERS = 16;
+/** Milliseconds before each retry. VPP's start-up file, which makes bridges, is executed two seconds after its start. */
+const RETRIES_MS = [100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
+
+/** Brings ports in line with their records, each by itself and retried when that fails. */
+export class PortRepair {
+  readonly #scope: ReconcileScope;
+  readonly #queue: WorkQueue;
+  /** Ports whose connection to the guest is to be made again. */
+  readonly #reconnects = new Set<string>();
+  /** Ports whose last try failed; of some the record may be gone. */
+  readonly #failed = new Set<string>();
+  readonly #forwarding: SharedRead<void>;
+  /** Resolves when the scope's signal has fired and nothing runs any more. */
+  readonly stopped: Promise<void>;
+
+  constructor(scope: ReconcileScope, clock: Clock) {
+    this.#scope = scope;
+    this.#queue = new WorkQueue({
+      work: (port) => this.#repair(port),
+      backoffMs: (failures) => RETRIES_MS[failures - 1],
+      // A retry follows soon: only the last failure is worth a warning.
+      onFailure: (port, error, retryMs) => this.#report(port, error, retryMs === undefined),
+      workers: WORKERS,
+      clock,
+    });
+    this.#forwarding = new SharedRead({ read: () => enableForwarding(scope) });
+    this.stopped = this.#queue.run(scope.stop);
+  }
+
+  /**
+   * Repairs all recorded ports, those as well whose retries were given up. Resolves when each was tried once.
+   * @param onTried called after each
+   */
+  repairAll(onTried: () => void = () => undefined): Promise<void> {
+    const recorded = this.#scope.context.records.ports.list().map(({ portName }) => portName);
+    const ports = new Set([...recorded, ...this.#failed]);
+    for (const port of ports) this.#queue.forget(port);
+    return this.repair(ports, onTried);
+  }
+
+  /** Repairs ports of these names. Resolves when each was tried once. */
+  async repair(ports: Iterable<string>, onTried: () => void = () => undefined): Promise<void> {
+    const tried = [...ports].map((port) => {
+      this.#queue.add(port);
+      return this.#queue.whenIdle(port).then(onTried);
+    });
+    await Promise.all(tried);
+    if (!this.#scope.stop.aborted) await this.#forwarding.get();
+  }
+
+  /** Has the switch give up its connections to these ports' guests and make them again. Resolves after one try each. */
+  async reconnect(ports: Iterable<string>): Promise<void> {
+    const names = [...ports];
+    for (const port of names) this.#reconnects.add(port);
+    await this.repair(names);
+  }
+
+  async #repair(port: string): Promise<void> {
+    const found = this.#scope.context.records.ports.list().find(({ portName }) => portName === port);
+    const isReconnect = this.#reconnects.delete(port);
+    if (found !== undefined) await repairPort(this.#scope, found, isReconnect);
+    this.#failed.delete(port);
+    this.#scope.observer.portTried(port, true);
+  }
+
+  #report(port: string, error: unknown, warnOnFailure: boolean): void {
+    const { observer, logger } = this.#scope;
+    this.#failed.add(port);
+    observer.portTried(port, false);
+    observer.itemFailed(error);
+    logger[warnOnFailure ? "warn" : "debug"](
+      { port, reason: describeThrown(error) },
+      "port cannot be repaired",
+    );
+  }
+}
+
+/**
+ * Brings one port in line with its record: makes or repairs an attached one, removes one whose ADD did not succeed or
+ * whose DEL is not complete.
+ * @param isReconnect the switch is to give up its connection to the guest of an attached port first
+ */
+export async function repairPort(
+  scope: ReconcileScope,
+  { containerId, interfaceName, allocationId }: PortRecord,
+  isReconnect = false,
+): Promise<void> {
+  const signal = stepSignal(scope);
+  const what = `repair of interface ${interfaceName}`;
+  await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, () =>
+    // The ADD of a newer sandbox works on this allocation under the lock of another container.
+    scope.locks.run({ key: allocationId, where: `allocation ${allocationId}`, what, signal }, async () => {
+      // A CNI verb may have changed it during the wait.
+      const record = scope.context.records.ports.get(portRecordName(containerId, interfaceName));
+      if (record?.state === "attached") await restore(scope, record, isReconnect, signal);
+      // The addresses that `releasing` waits for are given back by a CNI executable, with the next request.
+      else if (record !== undefined && record.state !== "releasing") await remove(scope, record, signal);
+    }),
+  );
+}
+
+async function restore(
+  { context, observer, logger }: ReconcileScope,
+  record: PortRecord,
+  isReconnect: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const allocation = context.records.allocations.get(record.allocationId);
+  // Its record may be damaged while the pod lives: reclaiming decides, with what kubelet knows.
+  if (allocation === undefined) return;
+  if (isReconnect) await context.pools.ofPort(record)?.dataplane.removePort(record.portName, signal);
+  const { changes } = await ensureAttachment(context, record, allocation, signal);
+  if (isReconnect) {
+    observer.repaired("silent-guest");
+    logger.info(attachmentFields(record), "reconnected a port whose guest was never seen");
+  } else if (changes !== undefined) {
+    observer.repaired("port");
+    observer.portRestored(record, changes);
+    logger.warn({ ...attachmentFields(record), reason: changes.join("; ") }, "restored a port");
+  }
+}
+
+async function remove(
+  { context, observer, logger }: ReconcileScope,
+  record: PortRecord,
+  signal: AbortSignal,
+): Promise<void> {
+  logger.warn({ ...attachmentFields(record), state: record.state }, "removing a port");
+  const left = await removeAttachment(context, record, signal);
+  if (left !== undefined) throw left;
+  // `attaching` while no ADD holds the lock: the ADD that wrote it failed.
+  observer.repaired(record.state === "attaching" ? "unfinished-add" : "late-del");
+}
+
+/** Lets the bridges of every switch forward, now that its ports are as asked. */
+async function enableForwarding(scope: ReconcileScope): Promise<void> {
+  for (const dataplane of scope.context.pools.dataplanes()) {
+    try {
+      await dataplane.enableForwarding?.(stepSignal(scope));
+    } catch (error) {
+      scope.observer.itemFailed(error);
+      scope.logger.warn({ reason: describeThrown(error) }, "cannot enable forwarding on a bridge");
+    }
+  }
+}
