@@ -1,7 +1,6 @@
 import { removeAllocation } from "../allocation/remove-allocation.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
-import type { PortState } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { allocationFields, attachmentFields } from "../logging/fields.ts";
@@ -11,7 +10,7 @@ import type { Records } from "../records/records.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { planReclaim } from "./plan-reclaim.ts";
 import { passSignal, type ReconcileScope } from "./reconcile-pass.ts";
-import { removeOrphanPorts, removeUnknownDirectories } from "./remove-orphans.ts";
+import { removeOrphanPorts, removeUnknownDirectories, type SwitchPort } from "./remove-orphans.ts";
 
 /** What reclaiming asks kubelet with. */
 export interface ReclaimSources {
@@ -19,12 +18,6 @@ export interface ReclaimSources {
   readonly listPods: (signal: AbortSignal) => Promise<readonly PodDevices[]>;
   /** The daemon's own pod, where it runs in one. */
   readonly ownPod: PodName | undefined;
-}
-
-/** A port that carries this node's mark, and the switch that it is in. */
-export interface SwitchPort {
-  readonly dataplane: Dataplane;
-  readonly port: PortState;
 }
 
 /** What the switches of a node hold. */

@@ -2,13 +2,19 @@ import { isIdle } from "../allocation/directory/is-idle.ts";
 import { listAllocationDirectories } from "../allocation/directory/list.ts";
 import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import type { PortOwner } from "../dataplane/port.ts";
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import type { PortOwner, PortState } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
 import type { KubeletView } from "./kubelet-view.ts";
-import type { SwitchPort } from "./reclaim.ts";
 import { passSignal, type ReconcileScope } from "./reconcile-pass.ts";
+
+/** A port that carries this node's mark, and the switch that it is in. */
+export interface SwitchPort {
+  readonly dataplane: Dataplane;
+  readonly port: PortState;
+}
 
 /**
  * Removes ports whose record, or whose allocation's record, is missing, and whose pod kubelet does not list. With the
