@@ -44,7 +44,7 @@ export interface AllocateRequest {
 /** What an Allocate call is answered with. */
 export interface AllocateHandler {
   readonly resource: string;
-  readonly devices: Pick<DeviceSource, "find">;
+  readonly devices: Pick<DeviceSource, "lastUse">;
   readonly allocate: Allocate;
 }
 
@@ -66,7 +66,7 @@ export async function answerAllocate(
 }
 
 function checkDevices(ids: readonly string[], { devices, resource }: AllocateHandler): void {
-  const unknown = ids.filter((id) => devices.find(id) === undefined);
+  const unknown = ids.filter((id) => devices.lastUse(id) === undefined);
   const quoted = (list: readonly string[]) => list.map((id) => JSON.stringify(id)).join(", ");
   const problem =
     ids.length === 0

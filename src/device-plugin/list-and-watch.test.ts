@@ -24,7 +24,6 @@ beforeEach(async () => {
   lost = 0;
   streams = new DeviceStreams({
     devices: { current: () => devices },
-    onOpened: () => undefined,
     onLost: () => lost++,
   });
   const { definition } = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");

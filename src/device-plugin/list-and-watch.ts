@@ -10,17 +10,15 @@ interface WireDevice {
 /** One open ListAndWatch call. */
 export type DeviceStream = ServerWritableStream<object, { readonly devices: readonly WireDevice[] }>;
 
-/** What the streams tell about themselves. */
+/** What the streams send, and what is called when all are gone. */
 export interface DeviceStreamsOptions {
   readonly devices: Pick<DeviceSource, "current">;
-  /** A first list was sent. */
-  readonly onOpened: () => void;
   /** The last open stream ended, and not by {@link DeviceStreams.endAll}. */
   readonly onLost: () => void;
 }
 
 /**
- * The open ListAndWatch streams: one in steady state, for a moment two after a registration anew. Each gets the
+ * The open ListAndWatch streams: one in steady state, for a moment two after another registration. Each gets the
  * list at once, and again when it differs from what that stream was sent last.
  */
 export class DeviceStreams {
@@ -65,10 +63,7 @@ export class DeviceStreams {
     stream.on("close", ended);
     this.#updates.set(stream, update);
     if (stream.cancelled) ended();
-    else {
-      update();
-      this.#options.onOpened();
-    }
+    else update();
   }
 
   /** Sends the list again where it changed. */

@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
+import { watchDirectory } from "../files/watch-directory.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { toServiceError } from "../grpc/status.ts";
 import { serveUnix } from "../grpc/unix-server.ts";
 import type { KubeletPaths } from "../kubelet/paths.ts";
 import { type DevicePluginOptions, registerDevicePlugin } from "../kubelet/registration.ts";
-import { watchRestarts } from "../kubelet/restart-watch.ts";
 import type { Logger } from "../logging/logger.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
@@ -28,15 +28,13 @@ export interface StartDevicePluginOptions {
   readonly allocate: Allocate;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Milliseconds between looks for a restart of kubelet that no event told of; default 10 000. */
+  /** Milliseconds between looks for a restart of kubelet that no event caused; default 10 000. */
   readonly pollMs?: number;
 }
 
 /** A plugin that runs until it is closed. */
 export interface DevicePlugin {
   readonly resource: string;
-  /** Resolves when kubelet has been sent the first device list; rejects when closed before. */
-  readonly ready: Promise<void>;
   /** Whether kubelet has it registered, and how often it took a registration. */
   readonly registered: boolean;
   readonly registrations: number;
@@ -64,14 +62,7 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
   const endpoint = pluginSocketName(resource);
   const ownSocket = checkUnixPath(join(kubelet.pluginDirectory, endpoint), `device plugin of ${resource}`);
 
-  const ready = Promise.withResolvers<void>();
-  // Nothing has to wait for it.
-  ready.promise.catch(() => undefined);
-  const streams = new DeviceStreams({
-    devices,
-    onOpened: () => ready.resolve(),
-    onLost: () => keeper.streamLost(),
-  });
+  const streams = new DeviceStreams({ devices, onLost: () => keeper.streamLost() });
   const calls = new RunningCalls();
   const implementation = handlers({ ...options, allocate: calls.track(options.allocate), streams });
 
@@ -98,19 +89,17 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
     openStreams: () => streams.open,
     clock,
     logger,
-  });
-  const watch = watchRestarts({
-    directory: kubelet.pluginDirectory,
-    onLook: () => keeper.look(),
-    onError: (error) => logger.warn({ err: error, resource }, "watching kubelet's directory failed, polling"),
-    clock,
     pollMs: options.pollMs ?? 10_000,
+  });
+  const watch = watchDirectory({
+    path: kubelet.pluginDirectory,
+    onChange: () => keeper.check(),
+    onError: (error) => logger.warn({ err: error, resource }, "watching kubelet's directory failed, polling"),
   });
   const unsubscribe = devices.subscribe(() => streams.refresh());
 
   return {
     resource,
-    ready: ready.promise,
     get registered() {
       return keeper.registered;
     },
@@ -123,9 +112,6 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
       await keeper.close();
       // Calls that were cut off remove what they made; the next daemon counts on from what is left.
       await calls.ended(clock, CALL_GRACE_MS);
-      ready.reject(
-        new Failure({ code: "kubelet-unavailable", what: `the plugin of ${resource} was closed` }),
-      );
     },
   };
 }
@@ -169,7 +155,7 @@ function handlers(options: HandlerOptions): UntypedServiceImplementation {
             mustInclude: request.must_include_deviceIDs,
             size: request.allocation_size,
           },
-          (id) => options.devices.find(id),
+          (id) => options.devices.lastUse(id),
         ),
       })),
     })),

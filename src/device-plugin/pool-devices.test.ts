@@ -67,7 +67,7 @@ describe("a pool's devices", () => {
   it("leave out what pods hold under the pool's former resource, until it is freed", () => {
     const { allocations, before, devices, indices } = start(4, [2], "vhostuser/former");
     expect(indices()).toEqual([0, 1, 3]);
-    expect(devices.find("p-00002")).toBeUndefined();
+    expect(devices.lastUse("p-00002")).toBeUndefined();
     for (const record of before) allocations.remove(record);
     devices.update(HEALTHY);
     expect(indices()).toEqual([0, 1, 2, 3]);
@@ -78,14 +78,14 @@ describe("a pool's devices", () => {
     for (const record of before) allocations.remove(record);
     devices.update(HEALTHY);
     expect(indices()).toEqual([0, 1]);
-    expect(devices.find("p-00003")).toBeDefined();
-    expect([devices.find("q-00000"), devices.find("p-00007")]).toEqual([undefined, undefined]);
+    expect(devices.lastUse("p-00003")).toBeDefined();
+    expect([devices.lastUse("q-00000"), devices.lastUse("p-00007")]).toEqual([undefined, undefined]);
   });
 
   it("know how long they have been free", () => {
     const { allocations, devices, take } = start();
     for (const record of [take([1]), take([0])]) allocations.remove(record);
-    const lastUse = (index: number) => devices.find(deviceId("p", index))?.lastUse ?? Number.NaN;
+    const lastUse = (index: number) => devices.lastUse(deviceId("p", index)) ?? Number.NaN;
     expect(lastUse(2)).toBe(0);
     expect(lastUse(0)).toBeGreaterThan(lastUse(1));
   });

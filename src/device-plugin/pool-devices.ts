@@ -3,7 +3,6 @@ import type { PoolConfig } from "../config/schema.ts";
 import { deviceId } from "../names/device-id.ts";
 import { type DeviceUses, planDevices } from "../pools/capacity.ts";
 import type { PoolState } from "../pools/pool-monitor.ts";
-import type { Candidate } from "./preferred-allocation.ts";
 
 /** A device as kubelet sees it. */
 export interface PluginDevice {
@@ -21,8 +20,11 @@ export interface DeviceSource {
   current(): readonly PluginDevice[];
   /** Calls `listener` after every change of the list, until the returned function is called. */
   subscribe(listener: () => void): () => void;
-  /** A device that may be allocated, also one that has left the list, which kubelet may not have read yet. */
-  find(id: string): Candidate | undefined;
+  /**
+   * Grows with the time of a device's last use, 0 for never. Undefined for one that may not be allocated: it was never
+   * listed. One that has left the list may, for kubelet need not have read that yet.
+   */
+  lastUse(id: string): number | undefined;
 }
 
 /**
@@ -50,9 +52,8 @@ export class PoolDevices implements DeviceSource {
     return this.#list;
   }
 
-  find(id: string): Candidate | undefined {
-    if (!this.#known.has(id)) return undefined;
-    return { numaNodes: this.#state.numaNodes, lastUse: this.#uses.lastUse(id) };
+  lastUse(id: string): number | undefined {
+    return this.#known.has(id) ? this.#uses.lastUse(id) : undefined;
   }
 
   subscribe(listener: () => void): () => void {

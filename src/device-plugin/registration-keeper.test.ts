@@ -12,10 +12,10 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-it("registers anew where kubelet never asked for the list, also when the clock was set back", async () => {
+it("registers again where kubelet never asked for the list", async () => {
   const [ownSocket, kubeletSocket] = [join(directory, "own.sock"), join(directory, "kubelet.sock")];
   await writeFile(kubeletSocket, "");
-  let backMs = 0;
+  let laterMs = 0;
   const keeper = new RegistrationKeeper({
     ...{ resource: "vhostuser/sockets", ownSocket, kubeletSocket, logger: silentLogger },
     listen: async () => {
@@ -24,13 +24,14 @@ it("registers anew where kubelet never asked for the list, also when the clock w
     },
     register: async () => undefined,
     openStreams: () => 0,
-    clock: { ...systemClock, now: () => Date.now() - backMs },
+    clock: { ...systemClock, monotonic: () => systemClock.monotonic() + laterMs },
+    pollMs: 60_000,
   });
   try {
     await expect.poll(() => keeper.registrations).toBe(1);
-    // As after a start with a wrong clock.
-    backMs = 3_600_000;
-    keeper.look();
+    keeper.check();
+    laterMs = 10_001;
+    keeper.check();
     await expect.poll(() => keeper.registrations).toBe(2);
   } finally {
     await keeper.close();

@@ -4,18 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../sync/clock.ts";
-import { lookAtSockets, type RestartWatch, socketIdentity, watchRestarts } from "./restart-watch.ts";
+import { lookAtSockets, socketIdentity } from "./socket-identity.ts";
 
 let directory: string;
 const servers: Server[] = [];
-const watches: RestartWatch[] = [];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "restart-"));
 });
 
 afterEach(async () => {
-  for (const watch of watches.splice(0)) await watch.close();
   for (const server of servers.splice(0)) server.close();
   await rm(directory, { recursive: true, force: true });
 });
@@ -50,39 +48,5 @@ describe("a socket's identity", () => {
     const ownSocket = await listen("own.sock");
     const sight = await lookAtSockets({ ownSocket, kubeletSocket: join(directory, "kubelet.sock") });
     expect(sight).toEqual({ own: await socketIdentity(ownSocket), kubelet: undefined });
-  });
-});
-
-describe("a restart watch", () => {
-  function watch(pollMs: number): { readonly ready: Promise<void>; look: Promise<void> } {
-    const looked = Promise.withResolvers<void>();
-    const running = watchRestarts({
-      directory,
-      onLook: looked.resolve,
-      onError: looked.reject,
-      clock: systemClock,
-      pollMs,
-    });
-    watches.push(running);
-    return { ready: running.ready, look: looked.promise };
-  }
-
-  it("says to look when a socket appears", async () => {
-    const { ready, look } = watch(3_600_000);
-    await ready;
-    await listen("kubelet.sock");
-    await look;
-  });
-
-  it("says to look when a socket is deleted", async () => {
-    const path = await listen("own.sock");
-    const { ready, look } = watch(3_600_000);
-    await ready;
-    await rm(path);
-    await look;
-  });
-
-  it("says to look now and then without any event", async () => {
-    await watch(10).look;
   });
 });

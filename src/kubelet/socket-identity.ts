@@ -1,0 +1,34 @@
+import { stat } from "node:fs/promises";
+import { systemCode } from "../failure/failure.ts";
+
+/**
+ * Tells one socket file from another that took its place; undefined where there is none. The inode number alone does
+ * not: file systems give a freed number to the next file at once.
+ */
+export async function socketIdentity(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino, birthtimeNs, ctimeNs } = await stat(path, { bigint: true });
+    return `${dev}:${ino}:${birthtimeNs === 0n ? ctimeNs : birthtimeNs}`;
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** {@link socketIdentity} of both sockets in the plugin directory. */
+export interface SocketsSeen {
+  readonly own: string | undefined;
+  readonly kubelet: string | undefined;
+}
+
+export async function lookAtSockets(paths: {
+  readonly ownSocket: string;
+  readonly kubeletSocket: string;
+}): Promise<SocketsSeen> {
+  const [own, kubelet] = await Promise.all([
+    socketIdentity(paths.ownSocket),
+    socketIdentity(paths.kubeletSocket),
+  ]);
+  return { own, kubelet };
+}
