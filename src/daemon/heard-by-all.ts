@@ -9,7 +9,7 @@ export function heardByAll(watch: ReconcileWatch, events: NodeEvents | undefined
       const passed = watch.passBegan();
       return () => {
         passed();
-        events?.look();
+        events?.passEnded();
       };
     },
     progress: () => watch.progress(),

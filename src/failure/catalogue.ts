@@ -35,6 +35,8 @@ export const FAILURE_CODES = {
   "ipam-interrupted": "The CNI executable ended, or time was up, while the IPAM plugin was running.",
   "cni-outdated": "The CNI executable on the node is of an older release, which cannot run an IPAM plugin.",
   "kubelet-unavailable": "A kubelet socket cannot be reached or refused the call.",
+  "kube-api-unavailable": "The Kubernetes API server cannot be reached, or cannot answer now.",
+  "kube-api-refused": "The Kubernetes API server refused a request.",
   "record-unreadable": "A record on disk is damaged, or of a newer version than this release reads.",
   "network-info-timeout": "KubeVirt's network-info did not list the interface in time.",
   "directory-unsafe": "Something in a pod's directory is not what it must be, for example a link.",

@@ -2,22 +2,23 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { EventsApi } from "../../test/stand-in/api-server/events-api.ts";
+import { FakeApiServer } from "../../test/stand-in/api-server/fake-api-server.ts";
 import { selfSigned } from "../../test/stand-in/api-server/self-signed.ts";
-import { eventObject, microTime } from "../observe/events/event.ts";
-import { ApiServer } from "./client.ts";
+import { KubeApi, type KubeObject, type Resource } from "./client.ts";
 
 let directory: string;
-let api: EventsApi;
-let client: ApiServer;
-const signal = new AbortController().signal;
+let api: FakeApiServer;
+let client: KubeApi;
+const { signal } = new AbortController();
+const SLICES: Resource = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+const PODS: Resource = { group: "", version: "v1", plural: "pods", namespace: "tenant" };
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-api-"));
-  api = await EventsApi.start();
+  api = await FakeApiServer.start();
   await writeFile(join(directory, "token"), "first\n");
   await writeFile(join(directory, "ca.crt"), api.ca);
-  client = new ApiServer({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 30_000 });
+  client = new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 30_000 });
 });
 afterEach(async () => {
   client.close();
@@ -25,123 +26,171 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-const event = (name: string, namespace = "tenant") =>
-  eventObject(
-    {
-      regarding: { kind: "Pod", namespace, name: "vm", uid: "u" },
-      ...{ type: "Warning", reason: "InterfaceFailed", action: "Attach", note: "no bridge" },
-    },
-    { instance: "daemon" },
-    { name, at: 1_700_000_000_000 },
+const slice = (name: string, spec: object = { pool: "a" }) => ({
+  ...{ apiVersion: "resource.k8s.io/v1", kind: "ResourceSlice", metadata: { name }, spec },
+});
+const create = (name: string, spec?: object) => client.create(SLICES, slice(name, spec), signal);
+const problemOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => "none",
+    ({ problem }: { readonly problem: unknown }) => problem,
   );
-const series = (count: number) => ({ series: { count, lastObservedTime: microTime(1_700_000_001_000) } });
 
-describe("the API server", () => {
-  it("makes an event and takes its series", async () => {
-    expect(await client.create("tenant", event("vm.1"), signal)).toEqual({ kind: "done" });
-    expect(await client.patch("tenant", "vm.1", series(4), signal)).toEqual({ kind: "done" });
-    expect(api.events.get("tenant/vm.1")?.object).toMatchObject({ note: "no bridge", series: { count: 4 } });
-    expect(api.answers).toEqual(["POST 201", "PATCH 200"]);
+describe("objects of the API", () => {
+  it("are created, read, replaced and deleted, in a namespace or in the cluster", async () => {
+    const made = await create("s-1");
+    expect(await client.get(SLICES, "s-1", signal)).toEqual(made);
+    const changed = await client.update(SLICES, { ...made, spec: { pool: "b" } }, signal);
+    expect(changed).toMatchObject({ spec: { pool: "b" }, metadata: { uid: made.metadata.uid } });
+    const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "vm" } };
+    await client.create(PODS, pod, signal);
+    expect(await client.get(PODS, "vm", signal)).toMatchObject(pod);
+    await client.delete(SLICES, "s-1", {}, signal);
+    expect(await problemOf(client.get(SLICES, "s-1", signal))).toBe("not-found");
   });
 
-  it("is asked with the token that is there at that moment", async () => {
-    await client.create("tenant", event("vm.1"), signal);
+  it("are not replaced by one who read an older version, nor created twice", async () => {
+    const made = await create("s-1");
+    await client.update(SLICES, { ...made, spec: { pool: "b" } }, signal);
+    expect(await problemOf(client.update(SLICES, { ...made, spec: { pool: "c" } }, signal))).toBe("conflict");
+    expect(await problemOf(create("s-1"))).toBe("exists");
+    const unversioned: KubeObject = { ...made, metadata: { name: "s-1" } };
+    expect(await problemOf(client.update(SLICES, unversioned, signal))).toBe("invalid");
+  });
+
+  it("are deleted only where they are what the preconditions name", async () => {
+    const { metadata } = await create("s-1");
+    await client.delete(SLICES, "s-1", {}, signal);
+    const other = await create("s-1");
+    const { uid = "", resourceVersion = "" } = metadata;
+    expect(await problemOf(client.delete(SLICES, "s-1", { uid }, signal))).toBe("conflict");
+    expect(await problemOf(client.delete(SLICES, "s-1", { resourceVersion }, signal))).toBe("conflict");
+    expect(await problemOf(client.delete(SLICES, "s-1", { uid: other.metadata.uid ?? "" }, signal))).toBe(
+      "none",
+    );
+  });
+
+  it("are changed by field, and by server-side apply, which keeps what others manage", async () => {
+    await create("s-1", { pool: "a", node: "n" });
+    const merged = await client.patch(
+      SLICES,
+      "s-1",
+      { type: "merge", body: { spec: { node: null, generation: 2 } } },
+      signal,
+    );
+    expect(merged["spec"]).toEqual({ pool: "a", generation: 2 });
+    const status = { ...SLICES, subresource: "status" };
+    const apply = (fieldManager: string, ready: boolean, force = false) => {
+      const body = { ...slice("s-1", {}), spec: undefined, status: { ready } };
+      return client.patch(SLICES, "s-1", { type: "apply", fieldManager, force, body }, signal);
+    };
+    expect(await apply("ours", true)).toMatchObject({ spec: { pool: "a" }, status: { ready: true } });
+    expect(await problemOf(apply("theirs", false))).toBe("conflict");
+    expect(await apply("theirs", false, true)).toMatchObject({ status: { ready: false } });
+    const onlyStatus = { type: "merge", body: { spec: { pool: "x" }, status: { ready: true } } } as const;
+    expect(await client.patch(status, "s-1", onlyStatus, signal)).toMatchObject({
+      ...{ spec: { pool: "a" }, status: { ready: true } },
+    });
+  });
+});
+
+describe("a list", () => {
+  const fill = (count: number) => {
+    for (let index = 0; index < count; index++)
+      api.store.create("resourceslices", slice(`s-${index}`, { nodeName: `node-${index % 2}` }));
+  };
+
+  it("is read in pages, as of one moment, and by fields", async () => {
+    fill(1_200);
+    const { objects, resourceVersion } = await client.list(SLICES, {}, signal);
+    expect(objects).toHaveLength(1_200);
+    expect(resourceVersion).toBe(String(api.store.version));
+    expect(api.answers).toEqual(["GET 200", "GET 200", "GET 200"]);
+    const ours = await client.list(SLICES, { fieldSelector: "spec.nodeName=node-1" }, signal);
+    expect(ours.objects).toHaveLength(600);
+  });
+
+  it("starts again when its continue token expires on the way, and not for ever", async () => {
+    fill(600);
+    const expireAfter = async (answers: number) => {
+      await api.hasAnswered(answers);
+      api.store.compact();
+    };
+    const [list] = await Promise.all([client.list(SLICES, {}, signal), expireAfter(1)]);
+    expect(list.objects).toHaveLength(600);
+    expect(api.answers.filter((answer) => answer === "GET 410").length).toBeLessThanOrEqual(1);
+    api.illnesses.push(...Array.from({ length: 3 }, () => ({ kind: "status", status: 410 }) as const));
+    expect(await problemOf(client.list(SLICES, {}, signal))).toBe("expired");
+  });
+});
+
+describe("the API server", () => {
+  it("is asked with the token of that moment", async () => {
+    await create("s-1");
     api.tokens.delete("first");
     api.tokens.add("second");
-    expect(await client.create("tenant", event("vm.2"), signal)).toMatchObject({
-      kind: "later",
-      reason: "the API server answered 401: Unauthorized",
+    await expect(create("s-2")).rejects.toMatchObject({
+      ...{ problem: "unauthorized", code: "kube-api-unavailable", isRetryable: true },
+      what: "the Kubernetes API server answered 401: Unauthorized",
     });
     await writeFile(join(directory, "token.new"), "second");
     await rename(join(directory, "token.new"), join(directory, "token"));
-    expect(await client.create("tenant", event("vm.2"), signal)).toEqual({ kind: "done" });
+    await create("s-2");
   });
 
-  it("is known by the authority that is there at that moment, and by no other", async () => {
+  it("is trusted by the authority of that moment, and by no other", async () => {
     await writeFile(join(directory, "ca.crt"), selfSigned().cert);
-    expect(await client.create("tenant", event("vm.1"), signal)).toMatchObject({
-      kind: "later",
-      reason: expect.stringMatching(/self.signed certificate/),
-    });
+    await expect(create("s-1")).rejects.toThrow(/self.signed certificate/);
     expect(api.answers).toEqual([]);
     await writeFile(join(directory, "ca.crt"), api.ca);
-    expect(await client.create("tenant", event("vm.1"), signal)).toEqual({ kind: "done" });
+    await create("s-1");
   });
 
-  it("refuses for good what the ServiceAccount may not do, a namespace that is gone, an event that is wrong", async () => {
+  it("refuses what the ServiceAccount may not do, with what to do about it", async () => {
     api.verbs.delete("create");
-    expect(await client.create("tenant", event("vm.1"), signal)).toMatchObject({
-      kind: "refused",
-      reason: expect.stringContaining(
-        '403: events.events.k8s.io is forbidden: User cannot create resource "events"',
+    await expect(create("s-1")).rejects.toMatchObject({
+      ...{ problem: "forbidden", code: "kube-api-refused", isRetryable: false },
+      message: expect.stringMatching(
+        /403: resourceslices.* cannot create .*grant the ServiceAccount this right$/,
       ),
     });
-    api.verbs.add("create");
-    expect(await client.create("gone", event("vm.1", "gone"), signal)).toEqual({
-      kind: "refused",
-      reason: "there is no namespace gone",
-    });
-    expect(
-      await client.create("tenant", { ...event("vm.1"), note: "x".repeat(1_025) }, signal),
-    ).toMatchObject({
-      kind: "refused",
-      reason: expect.stringContaining("422: note can have at most 1024 bytes"),
-    });
   });
 
-  it("tells an event that is there already from one that is not any more", async () => {
-    await client.create("tenant", event("vm.1"), signal);
-    expect(await client.create("tenant", event("vm.1"), signal)).toEqual({ kind: "exists" });
-    expect(await client.patch("tenant", "vm.2", series(2), signal)).toEqual({ kind: "missing" });
-  });
-
-  it("may take later what it does not take now, when it says so at most", async () => {
+  it("is retryable where it is busy, at a time that it names, of a minute at most", async () => {
     api.illnesses.push(
       { kind: "status", status: 429, retryAfter: "7" },
       { kind: "status", status: 503, retryAfter: "86400" },
       { kind: "status", status: 500 },
       { kind: "status", status: 429, retryAfter: "Wed, 21 Oct 2026 07:28:00 GMT" },
     );
-    const ask = () => client.create("tenant", event("vm.1"), signal);
-    expect(await ask()).toMatchObject({ kind: "later", afterMs: 7_000 });
-    expect(await ask()).toMatchObject({ kind: "later", afterMs: 60_000 });
-    expect(await ask()).toEqual({ kind: "later", reason: "the API server answered 500: it is not well" });
-    expect(await ask()).not.toHaveProperty("afterMs");
+    const delays = [];
+    for (let request = 0; request < 4; request++)
+      delays.push(await create("s-1").catch(({ problem, retryAfterMs }) => [problem, retryAfterMs]));
+    expect(delays).toEqual([7_000, 60_000, 0, 0].map((ms) => ["unavailable", ms]));
   });
 
-  it("may be away, silent, or break off, and is asked again on a new connection", async () => {
-    api.illnesses.push({ kind: "half" }, { kind: "endless" });
-    expect(await client.create("tenant", event("vm.1"), signal)).toMatchObject({ kind: "later" });
-    expect(await client.create("tenant", event("vm.2"), signal)).toMatchObject({
-      kind: "later",
-      reason: expect.stringContaining("the answer is too long"),
-    });
-    const impatient = new ApiServer({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 500 });
+  it("is unreachable where it is silent, breaks off, answers without end, or is a proxy", async () => {
+    const impatient = new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 500 });
     api.illnesses.push({ kind: "silent" });
-    expect(await impatient.create("tenant", event("vm.3"), signal)).toMatchObject({
-      kind: "later",
-      reason: expect.stringContaining("no answer in time"),
+    await expect(impatient.get(SLICES, "s-1", signal)).rejects.toMatchObject({
+      ...{ problem: "unreachable", message: expect.stringContaining("not within the deadline") },
     });
     impatient.close();
-    // It may not even have come so far.
     api.illnesses.length = 0;
-    expect(await client.create("tenant", event("vm.4"), signal)).toEqual({ kind: "done" });
-    const away = new ApiServer({ url: "https://127.0.0.1:1", serviceAccountDirectory: directory });
-    expect(await away.create("tenant", event("vm.5"), signal)).toMatchObject({
-      kind: "later",
-      reason: expect.stringContaining("ECONNREFUSED"),
-    });
+    for (const kind of ["half", "endless", "html"] as const) {
+      api.illnesses.push({ kind });
+      expect(await problemOf(create(kind)), kind).toBe("unreachable");
+    }
+    const away = new KubeApi({ url: "https://127.0.0.1:1", serviceAccountDirectory: directory });
+    await expect(away.get(SLICES, "s-1", signal)).rejects.toThrow("ECONNREFUSED");
     await rm(join(directory, "token"));
-    expect(await client.create("tenant", event("vm.6"), signal)).toMatchObject({
-      kind: "later",
-      reason: expect.stringContaining("ENOENT"),
-    });
+    await expect(create("s-3")).rejects.toThrow("ENOENT");
   });
 
-  it("is not waited for when the daemon stops", async () => {
+  it("is not waited for after the signal fires", async () => {
     api.illnesses.push({ kind: "silent" });
     const stop = new AbortController();
-    const asked = client.create("tenant", event("vm.1"), stop.signal);
+    const asked = client.get(SLICES, "s-1", stop.signal);
     await api.hasAnswered(1);
     stop.abort(new Error("stopping"));
     await expect(asked).rejects.toThrow("stopping");

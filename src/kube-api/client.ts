@@ -1,67 +1,136 @@
 import { readFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
 import type { Agent } from "node:https";
 import { join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
-import { within } from "../sync/deadlines.ts";
+import { ApiFailure, failureOf } from "./api-failure.ts";
 
 /** How to reach the API server. */
-export interface ApiServerOptions {
+export interface KubeApiOptions {
   /** Without a path, for example `https://10.96.0.1:443`. */
   readonly url: string;
-  /** Directory of a ServiceAccount's `token` and `ca.crt`. Kubelet renews both while we run. */
+  /** Directory of a ServiceAccount's `token` and `ca.crt`, read for each request because kubelet renews both. */
   readonly serviceAccountDirectory: string;
-  /** Milliseconds for one request. */
+  /** Milliseconds for one request, and for a watch to open; default 10,000. */
   readonly deadlineMs?: number;
 }
 
-/** What a request came to. */
-export type ApiOutcome =
-  | { readonly kind: "done" }
-  /** There is an object of this name (409), or none (404). */
-  | { readonly kind: "exists" | "missing" }
-  /** It may go well later; `afterMs` where the server says when. */
-  | { readonly kind: "later"; readonly reason: string; readonly afterMs?: number }
-  /** It will not go well, however often it is tried. */
-  | { readonly kind: "refused"; readonly reason: string };
-
-interface Answer {
-  readonly status: number;
-  readonly body: string;
-  readonly retryAfterMs: number | undefined;
+/** A kind of objects, in one namespace or in the whole cluster. */
+export interface Resource {
+  /** Empty for the core group. */
+  readonly group: string;
+  readonly version: string;
+  /** For example `resourceclaims`. */
+  readonly plural: string;
+  readonly namespace?: string;
+  /** For example `status`, of update and patch. */
+  readonly subresource?: string;
 }
 
-const DEADLINE_MS = 5_000;
-/** Of an answer nothing but the message of a refusal is of interest. */
-const MAX_BODY_BYTES = 64 * 1024;
-const MAX_REASON = 300;
-/** A server that names a longer time is asked again after this one. */
-const MAX_RETRY_AFTER_MS = 60_000;
+/** An object of the API; its reader checks what is beside the metadata. */
+export interface KubeObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+    readonly [field: string]: unknown;
+  };
+  readonly [field: string]: unknown;
+}
 
-/** The part of the Kubernetes API that events need: making one, and telling how often it has happened. */
-export class ApiServer {
-  readonly #options: ApiServerOptions;
+/** Which objects of a resource to list or watch. */
+export interface Selection {
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+/** A change by fields (RFC 7386), or a server-side apply. */
+export type Patch =
+  | { readonly type: "merge"; readonly body: object }
+  | {
+      readonly type: "apply";
+      readonly body: object;
+      readonly fieldManager: string;
+      readonly force?: boolean;
+    };
+
+interface Request {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly contentType?: string;
+  readonly body?: object;
+}
+
+const DEADLINE_MS = 10_000;
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+const PAGE_SIZE = 500;
+const MAX_PAGES = 200;
+/** A list whose continue token expires more often is too slow for its server. */
+const MAX_LIST_STARTS = 3;
+const MAX_CONNECTIONS = 4;
+const KEEPALIVE_MS = 30_000;
+
+/**
+ * The part of the Kubernetes API that we use, over Node's own HTTPS. Every method rejects with an {@link ApiFailure}, or
+ * with the signal's reason.
+ */
+export class KubeApi {
+  readonly #options: KubeApiOptions;
   #agent: { readonly ca: string; readonly agent: Agent } | undefined;
 
-  constructor(options: ApiServerOptions) {
+  constructor(options: KubeApiOptions) {
     this.#options = options;
   }
 
-  /** Makes an event. Never rejects, but with the signal's reason. */
-  async create(namespace: string, event: object, signal: AbortSignal): Promise<ApiOutcome> {
-    const outcome = await this.#ask("POST", eventsPath(namespace), "application/json", event, signal);
-    // Without its namespace an event has no place, now or later.
-    return outcome.kind === "missing"
-      ? { kind: "refused", reason: `there is no namespace ${namespace}` }
-      : outcome;
+  get(resource: Resource, name: string, signal: AbortSignal): Promise<KubeObject> {
+    return this.#object({ method: "GET", path: pathOf(resource, name) }, signal);
   }
 
-  /** Changes an event's series. Never rejects, but with the signal's reason. */
-  async patch(namespace: string, name: string, change: object, signal: AbortSignal): Promise<ApiOutcome> {
-    const path = `${eventsPath(namespace)}/${encodeURIComponent(name)}`;
-    const outcome = await this.#ask("PATCH", path, "application/merge-patch+json", change, signal);
-    return outcome.kind === "exists"
-      ? { kind: "later", reason: "somebody else changed the event at the same time" }
-      : outcome;
+  /** Lists in pages; a list whose continue token expires on the way (410) starts again. */
+  async list(resource: Resource, selection: Selection, signal: AbortSignal) {
+    for (let start = 1; ; start++) {
+      try {
+        return await this.#listOnce(resource, selection, signal);
+      } catch (error) {
+        const isExpired = error instanceof ApiFailure && error.problem === "expired";
+        if (!isExpired || start === MAX_LIST_STARTS) throw error;
+      }
+    }
+  }
+
+  create(resource: Resource, body: object, signal: AbortSignal): Promise<KubeObject> {
+    return this.#object({ method: "POST", path: pathOf(resource), body }, signal);
+  }
+
+  /** Replaces an object; `conflict` where its resourceVersion is not the current one. */
+  update(resource: Resource, body: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    return this.#object({ method: "PUT", path: pathOf(resource, body.metadata.name), body }, signal);
+  }
+
+  patch(resource: Resource, name: string, patch: Patch, signal: AbortSignal): Promise<KubeObject> {
+    const request = { method: "PATCH", path: pathOf(resource, name), body: patch.body } as const;
+    if (patch.type === "merge")
+      return this.#object({ ...request, contentType: "application/merge-patch+json" }, signal);
+    const query = { fieldManager: patch.fieldManager, force: patch.force === true ? "true" : undefined };
+    return this.#object({ ...request, contentType: "application/apply-patch+yaml", query }, signal);
+  }
+
+  /** Deletes an object; `conflict` where it is not the one that the preconditions name. */
+  async delete(
+    resource: Resource,
+    name: string,
+    preconditions: { readonly uid?: string; readonly resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions };
+    await this.#json({ method: "DELETE", path: pathOf(resource, name), body }, signal);
+  }
+
+  /** Opens a watch on a connection of its own, which its reader ends by destroying the answer. */
+  openWatch(resource: Resource, query: Request["query"], signal: AbortSignal): Promise<IncomingMessage> {
+    const request: Request = { method: "GET", path: pathOf(resource), query: { ...query, watch: "true" } };
+    return this.#guarded(request, signal, () => this.#open(request, signal, true));
   }
 
   close(): void {
@@ -69,114 +138,148 @@ export class ApiServer {
     this.#agent = undefined;
   }
 
-  async #ask(
-    method: "POST" | "PATCH",
-    path: string,
-    contentType: string,
-    body: object,
-    signal: AbortSignal,
-  ): Promise<ApiOutcome> {
-    const limit = within(signal, this.#options.deadlineMs ?? DEADLINE_MS);
-    try {
-      return judge(await this.#send(method, path, contentType, JSON.stringify(body), limit));
-    } catch (error) {
-      signal.throwIfAborted();
-      const reason = limit.aborted ? "no answer in time" : describeThrown(error);
-      return { kind: "later", reason: `${this.#options.url}: ${reason}` };
+  async #listOnce(resource: Resource, selection: Selection, signal: AbortSignal) {
+    const objects: KubeObject[] = [];
+    let next: string | undefined;
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const query = { ...selection, limit: String(PAGE_SIZE), continue: next };
+      const request: Request = { method: "GET", path: pathOf(resource), query };
+      const { items, metadata } = (await this.#json(request, signal)) as {
+        readonly items?: unknown;
+        readonly metadata?: { readonly resourceVersion?: unknown; readonly continue?: unknown };
+      };
+      const resourceVersion = metadata?.resourceVersion;
+      if (!Array.isArray(items) || !items.every(isObject) || typeof resourceVersion !== "string")
+        throw new ApiFailure("unreachable", "the answer is not a list", whereOf(request));
+      objects.push(...items);
+      next = typeof metadata?.continue === "string" ? metadata.continue : "";
+      if (next === "") return { objects, resourceVersion };
     }
+    const what = `the list has more than ${MAX_PAGES * PAGE_SIZE} objects`;
+    throw new ApiFailure("invalid", what, `GET ${pathOf(resource)}`);
   }
 
-  async #send(
-    method: string,
-    path: string,
-    contentType: string,
-    body: string,
-    signal: AbortSignal,
-  ): Promise<Answer> {
-    const { url, serviceAccountDirectory } = this.#options;
-    // Read for each request: kubelet replaces a token before it expires.
-    const [token, ca] = await Promise.all([
-      readFile(join(serviceAccountDirectory, "token"), { encoding: "utf8", signal }),
-      readFile(join(serviceAccountDirectory, "ca.crt"), { encoding: "utf8", signal }),
-    ]);
-    const agent = this.#agentFor(ca);
-    return new Promise((resolve, reject) => {
-      const request = loadHttps().request(new URL(path, url), {
-        method,
-        agent,
-        signal,
-        headers: {
-          authorization: `Bearer ${token.trim()}`,
-          "content-type": contentType,
-          "content-length": Buffer.byteLength(body),
-          accept: "application/json",
-          "user-agent": "kube-vhostuser",
-        },
-      });
-      request.on("error", reject);
-      request.on("response", (response) => {
-        const chunks: Buffer[] = [];
-        let bytes = 0;
-        response.on("data", (chunk: Buffer) => {
-          bytes += chunk.length;
-          if (bytes <= MAX_BODY_BYTES) chunks.push(chunk);
-          else response.destroy(new Error("the answer is too long"));
-        });
-        response.on("error", reject);
-        // `end` comes for a whole answer only.
-        response.on("end", () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            body: Buffer.concat(chunks).toString("utf8"),
-            retryAfterMs: retryAfter(response.headers["retry-after"]),
-          }),
-        );
-      });
-      request.end(body);
+  async #object(request: Request, signal: AbortSignal): Promise<KubeObject> {
+    const answer = await this.#json(request, signal);
+    if (isObject(answer)) return answer;
+    throw new ApiFailure("unreachable", "the answer is not an object of the API", whereOf(request));
+  }
+
+  #json(request: Request, signal: AbortSignal): Promise<object> {
+    return this.#guarded(request, signal, async () => {
+      const answer: unknown = JSON.parse(await bodyOf(await this.#open(request, signal, false)));
+      return typeof answer === "object" && answer !== null ? answer : {};
     });
   }
 
-  #agentFor(ca: string): Agent {
-    if (this.#agent?.ca !== ca) {
-      this.close();
-      this.#agent = { ca, agent: new (loadHttps().Agent)({ ca, keepAlive: true, maxSockets: 1 }) };
+  async #guarded<Value>(request: Request, signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
+    try {
+      return await work();
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ApiFailure) throw error;
+      const what = `no answer of the Kubernetes API server at ${this.#options.url}: ${describeThrown(error)}`;
+      throw new ApiFailure("unreachable", what, whereOf(request));
     }
-    return this.#agent?.agent as Agent;
+  }
+
+  /** Sends a request and waits for the head of a successful answer. */
+  async #open(request: Request, signal: AbortSignal, isWatch: boolean): Promise<IncomingMessage> {
+    const { url, serviceAccountDirectory: directory, deadlineMs = DEADLINE_MS } = this.#options;
+    const [token, ca] = await Promise.all(
+      ["token", "ca.crt"].map((file) => readFile(join(directory, file), { encoding: "utf8", signal })),
+    );
+    const target = new URL(request.path, url);
+    for (const [key, value] of Object.entries(request.query ?? {}))
+      if (value !== undefined) target.searchParams.set(key, value);
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const contentType = request.contentType ?? "application/json";
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      const sent = loadHttps().request(target, {
+        method: request.method,
+        ...(isWatch ? { agent: false, ca } : { agent: this.#agentFor(ca ?? "") }),
+        signal,
+        headers: {
+          authorization: `Bearer ${token?.trim()}`,
+          accept: "application/json",
+          "user-agent": "kube-vhostuser",
+          ...(body === undefined
+            ? {}
+            : { "content-type": contentType, "content-length": Buffer.byteLength(body) }),
+        },
+      });
+      let answer: IncomingMessage | undefined;
+      const timer = setTimeout(
+        () => (answer ?? sent).destroy(new Error("not within the deadline")),
+        deadlineMs,
+      );
+      sent.on("close", () => clearTimeout(timer));
+      sent.on("error", reject);
+      sent.on("response", (found) => {
+        answer = found;
+        if (isWatch && found.statusCode === 200) clearTimeout(timer);
+        resolve(found);
+      });
+      // A watch may be quiet for minutes; the kernel notices a connection that is dead.
+      sent.setSocketKeepAlive(true, KEEPALIVE_MS);
+      sent.end(body);
+    });
+    const { statusCode: status = 0, headers } = response;
+    if (status >= 200 && status < 300) return response;
+    throw failureOf(status, parsed(await bodyOf(response)), whereOf(request), headers["retry-after"]);
+  }
+
+  #agentFor(ca: string): Agent {
+    if (this.#agent?.ca === ca) return this.#agent.agent;
+    this.close();
+    const agent = new (loadHttps().Agent)({ ca, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+    this.#agent = { ca, agent };
+    return agent;
   }
 }
 
-/** Loaded by whoever has events switched on, and by nobody else: TLS is some megabytes. */
+/** Whether this is an object with a name; items of a list lack kind and apiVersion. */
+export function isObject(value: unknown): value is KubeObject {
+  const { metadata } = (value ?? {}) as { readonly metadata?: { readonly name?: unknown } | null };
+  return typeof metadata?.name === "string" && metadata.name !== "";
+}
+
+/** Time with the six digits that the API server insists on (`MicroTime`). */
+export function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/Z$/, "000Z");
+}
+
+/** Loaded at the first request: a daemon without events does without TLS, which is some megabytes. */
 function loadHttps(): typeof import("node:https") {
   return process.getBuiltinModule("node:https");
 }
 
-function eventsPath(namespace: string): string {
-  return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
+function pathOf({ group, version, plural, namespace, subresource }: Resource, name?: string): string {
+  const api = group === "" ? ["api"] : ["apis", group];
+  const place = namespace === undefined ? [] : ["namespaces", namespace];
+  const parts = [...api, version, ...place, plural, name, subresource].filter((part) => part !== undefined);
+  return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** 401 may be a token that has just been replaced, 5xx and 429 an API server that is busy or starting. */
-function judge({ status, body, retryAfterMs }: Answer): ApiOutcome {
-  if (status >= 200 && status < 300) return { kind: "done" };
-  const reason = `the API server answered ${status}${messageOf(body)}`;
-  if (status === 404) return { kind: "missing" };
-  if (status === 409) return { kind: "exists" };
-  if (status === 401 || status === 408 || status === 429 || status >= 500)
-    return { kind: "later", reason, ...(retryAfterMs === undefined ? {} : { afterMs: retryAfterMs }) };
-  return { kind: "refused", reason };
+function whereOf({ method, path }: Request): string {
+  return `${method} ${path}`;
 }
 
-/** The message of a `Status` object, or of whatever stands in between. */
-function messageOf(body: string): string {
-  let message: unknown;
-  try {
-    ({ message } = JSON.parse(body) as { message?: unknown });
-  } catch {
-    message = body;
+async function bodyOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error("the answer is too long");
+    chunks.push(chunk);
   }
-  return typeof message === "string" && message !== "" ? `: ${message.slice(0, MAX_REASON)}` : "";
+  return Buffer.concat(chunks).toString("utf8");
 }
 
-function retryAfter(header: string | undefined): number | undefined {
-  const seconds = Number(header);
-  return header === undefined || !(seconds >= 0) ? undefined : Math.min(seconds * 1000, MAX_RETRY_AFTER_MS);
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

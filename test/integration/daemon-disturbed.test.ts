@@ -10,7 +10,7 @@ import { addNetworkNamespace } from "../lab/network-namespace.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
-import { EventsApi } from "../stand-in/api-server/events-api.ts";
+import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 
 const LIMITED = {
   name: "limited",
@@ -19,7 +19,7 @@ const LIMITED = {
 
 let run: LabRun;
 let ovs: OvsDpdk;
-let api: EventsApi;
+let api: FakeApiServer;
 let node: ClusterNode;
 let churn: ChurnNode;
 let pod: LivingPod;
@@ -28,7 +28,7 @@ let port: string;
 beforeAll(async () => {
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
-  api = await EventsApi.start();
+  api = await FakeApiServer.start();
   run.cleanup.defer("stop the API server", () => api.close());
   api.namespaces.add("tests");
   const serviceAccountDirectory = join(run.directory, "serviceaccount");
@@ -144,7 +144,7 @@ describe("a port that somebody else touches, with an hour to the next pass", () 
 
 describe("what somebody sees of it who looks from outside", () => {
   it("is events about the pod: attached, and repaired again and again, which is one with a count", async () => {
-    const events = () => [...api.events.values()].map(({ object }) => object);
+    const events = () => api.events;
     const ofPod = { kind: "Pod", namespace: "tests", name: pod.name, uid: pod.uid };
     await waitUntil(() => events().some(({ reason }) => reason === "InterfaceRepaired"), {
       what: "the repair is an event",

@@ -3,70 +3,31 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { EventsApi } from "../../../test/stand-in/api-server/events-api.ts";
-import { ApiServer } from "../../kube-api/client.ts";
-import type { Clock } from "../../sync/clock.ts";
+import { FakeApiServer } from "../../../test/stand-in/api-server/fake-api-server.ts";
+import { ManualClock } from "../../../test/stand-in/manual-clock.ts";
+import { KubeApi } from "../../kube-api/client.ts";
 import type { NodeEvent } from "./event.ts";
 import { EventPoster } from "./event-poster.ts";
-
-/** Time that stands still until it is moved; whoever sleeps until then wakes. */
-class HandClock implements Clock {
-  /** Milliseconds that anybody wanted to sleep. */
-  readonly slept: number[] = [];
-  #now = 1_700_000_000_000;
-  readonly #sleepers = new Set<{ readonly until: number; readonly wake: () => void }>();
-
-  now(): number {
-    return this.#now;
-  }
-
-  monotonic(): number {
-    return this.now();
-  }
-
-  sleep(ms: number, signal: AbortSignal): Promise<void> {
-    this.slept.push(ms);
-    return new Promise((resolve, reject) => {
-      const sleeper = { until: this.#now + ms, wake: resolve };
-      this.#sleepers.add(sleeper);
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      if (signal.aborted) reject(signal.reason);
-    });
-  }
-
-  /** In steps, so that whoever sleeps again in between wakes again; everybody has had their turns afterwards. */
-  async advance(ms: number): Promise<void> {
-    for (let left = ms; left >= 0; left -= STEP_MS) {
-      this.#now += Math.min(STEP_MS, left);
-      for (const sleeper of this.#sleepers) {
-        if (sleeper.until > this.#now) continue;
-        this.#sleepers.delete(sleeper);
-        sleeper.wake();
-      }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  }
-}
 
 const STEP_MS = 1_000;
 
 let directory: string;
-let api: EventsApi;
-let clock: HandClock;
+let api: FakeApiServer;
+let clock: ManualClock;
 let poster: EventPoster;
 let logged: { readonly level: number; readonly msg: string; readonly reason?: string }[];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-events-"));
-  api = await EventsApi.start();
+  api = await FakeApiServer.start();
   await writeFile(join(directory, "token"), "first");
   await writeFile(join(directory, "ca.crt"), api.ca);
-  clock = new HandClock();
+  clock = new ManualClock(1_700_000_000_000);
   logged = [];
   poster = new EventPoster({
-    // Nobody would try again what was late: the poster's time stands still.
-    api: new ApiServer({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 60_000 }),
-    reporter: { instance: "daemon" },
+    // A late answer would not be retried: the poster's clock stands still.
+    api: new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 60_000 }),
+    instance: "daemon",
     clock,
     logger: pino({}, { write: (line) => logged.push(JSON.parse(line)) }),
   });
@@ -79,15 +40,12 @@ afterEach(async () => {
 
 const about = (name: string, change: Partial<NodeEvent> = {}): NodeEvent => ({
   regarding: { kind: "Pod", namespace: "tenant", name, uid: "u" },
-  ...{ type: "Warning", reason: "InterfaceFailed", action: "Attach", note: "no bridge" },
+  ...{ reason: "InterfaceFailed", action: "Attach", note: "no bridge" },
   ...change,
 });
-const objects = () => [...api.events.values()].map(({ object }) => object);
+const objects = () => api.events;
 
-/**
- * Lets everybody have their turns until something is so, and time pass as well where somebody has to wake for it: a
- * server over TLS takes as long as it takes, and minutes would be over meanwhile.
- */
+/** Waits until something is so; a server over TLS takes as long as it takes, and the clock moves only by `stepMs`. */
 async function until(isSo: () => boolean, stepMs = 0): Promise<void> {
   const end = AbortSignal.timeout(60_000);
   while (!isSo()) {
@@ -103,13 +61,13 @@ describe("events", () => {
     poster.post(about("vm"));
     poster.post(about("vm", { subject: "net2" }));
     poster.post(about("other"));
-    poster.post(about("vm", { type: "Normal", reason: "InterfaceAttached" }));
+    poster.post(about("vm", { reason: "InterfaceAttached" }));
     await posted(4);
     expect(objects()).toHaveLength(4);
     expect(poster.counts).toEqual({ posted: 4, merged: 0, dropped: 0, failed: 0 });
   });
 
-  it("that happen again and again are one, whose count is told now and then", async () => {
+  it("that repeat are one, whose count is updated now and then", async () => {
     for (let time = 0; time < 100; time++) poster.post(about("vm"));
     await posted(1);
     expect(objects()).toMatchObject([{ note: "no bridge" }]);
@@ -133,17 +91,17 @@ describe("events", () => {
     expect(objects().map(({ note }) => note)).toEqual(["no bridge", "again"]);
   });
 
-  it("are made anew when the API server has forgotten them", async () => {
+  it("are created again when the API server has deleted them", async () => {
     poster.post(about("vm"));
     await posted(1);
-    api.events.clear();
+    for (const { metadata } of api.events) api.store.remove("tenant/events", metadata.name, {});
     poster.post(about("vm"));
     await posted(2, STEP_MS);
     expect(api.answers).toEqual(["POST 201", "PATCH 404", "POST 201"]);
     expect(objects()).toMatchObject([{ series: { count: 2 } }]);
   });
 
-  it("are tried again when the server was busy, and made once when its answer was lost", async () => {
+  it("are retried when the server was busy, and created once when its answer was lost", async () => {
     api.illnesses.push({ kind: "status", status: 429, retryAfter: "20" }, { kind: "half" });
     poster.post(about("vm"));
     await posted(1, STEP_MS);
@@ -151,8 +109,8 @@ describe("events", () => {
     expect(objects()).toHaveLength(1);
     expect(poster.counts).toEqual({ posted: 1, merged: 0, dropped: 0, failed: 0 });
     expect(logged.map(({ msg }) => msg)).toEqual([
-      "Kubernetes events are not taken",
-      "Kubernetes events are taken again",
+      "Kubernetes events cannot be posted",
+      "event posting recovered",
     ]);
   });
 
@@ -163,7 +121,7 @@ describe("events", () => {
     expect(poster.counts).toEqual({ posted: 0, merged: 0, dropped: 0, failed: 10 });
     expect(logged).toEqual([
       expect.objectContaining({
-        msg: "Kubernetes events are not taken",
+        msg: "Kubernetes events cannot be posted",
         reason: expect.stringContaining("403"),
       }),
     ]);
@@ -172,7 +130,7 @@ describe("events", () => {
     await posted(1);
   });
 
-  it("of namespaces that go are told of once, though others are taken in between", async () => {
+  it("of deleted namespaces are logged once, though others are posted in between", async () => {
     for (let pod = 0; pod < 5; pod++) {
       poster.post(
         about(`vm-${pod}`, { regarding: { kind: "Pod", namespace: "gone", name: `vm-${pod}`, uid: "" } }),
@@ -181,33 +139,32 @@ describe("events", () => {
     }
     await until(() => poster.counts.failed === 5 && poster.counts.posted === 5);
     expect(logged.map(({ msg }) => msg)).toEqual([
-      "Kubernetes events are not taken",
-      "Kubernetes events are taken again",
+      "Kubernetes events cannot be posted",
+      "event posting recovered",
     ]);
   });
 
-  it("wait in a bounded queue while the server is silent; the oldest make room", async () => {
+  it("are bounded while the server is silent: the oldest are dropped", async () => {
     api.illnesses.push({ kind: "silent" });
     poster.post(about("first"));
     await api.hasAnswered(1);
     for (let pod = 0; pod < 2_000; pod++) poster.post(about(`vm-${pod}`));
-    expect(poster.counts).toMatchObject({ posted: 0, dropped: 2_000 - 256 });
+    expect(poster.counts).toMatchObject({ posted: 0, dropped: 2_001 - 1_000 });
   });
 
-  it("come no faster than five a second after the first of them", async () => {
+  it("are posted at five a second after the first 25", async () => {
     for (let pod = 0; pod < 60; pod++) poster.post(about(`vm-${pod}`));
-    // It stands still meanwhile.
-    await until(() => clock.slept.includes(200));
+    await until(() => clock.pending.includes(200));
     expect(api.answers.length).toBe(25);
     await posted(60, STEP_MS);
   });
 
-  it("about what Kubernetes cannot have are dropped", async () => {
+  it("about names that Kubernetes cannot have are dropped", async () => {
     poster.post(about("NOT/A/POD"));
     expect(poster.counts).toEqual({ posted: 0, merged: 0, dropped: 1, failed: 0 });
   });
 
-  it("end with the daemon, whatever the server does", async () => {
+  it("stop with the daemon, whatever the server does", async () => {
     api.illnesses.push({ kind: "silent" });
     poster.post(about("vm"));
     await api.hasAnswered(1);

@@ -1,31 +1,21 @@
 import { describeThrown } from "../../failure/failure.ts";
-import type { ApiOutcome } from "../../kube-api/client.ts";
+import { ApiFailure } from "../../kube-api/api-failure.ts";
+import { type KubeApi, microTime } from "../../kube-api/client.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
-import {
-  type EventSeries,
-  eventName,
-  eventObject,
-  isNamed,
-  microTime,
-  type NodeEvent,
-  namespaceOf,
-  type Reporter,
-} from "./event.ts";
+import { WorkQueue } from "../../sync/work-queue.ts";
+import { eventName, eventObject, isNamed, type NodeEvent, namespaceOf } from "./event.ts";
 
 /** What a poster works with. */
 export interface EventPosterOptions {
-  readonly api: {
-    create(namespace: string, event: object, signal: AbortSignal): Promise<ApiOutcome>;
-    patch(namespace: string, name: string, change: object, signal: AbortSignal): Promise<ApiOutcome>;
-    close(): void;
-  };
-  readonly reporter: Reporter;
+  readonly api: Pick<KubeApi, "create" | "patch" | "close">;
+  /** Name of the daemon's pod, or of the node. */
+  readonly instance: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What became of events; of each one exactly one counts. */
+/** What became of events; each one counts once. */
 export interface EventCounts {
   posted: number;
   merged: number;
@@ -36,236 +26,160 @@ export interface EventCounts {
 /** One event and how often it happened. */
 interface Series {
   readonly event: NodeEvent;
-  readonly key: string;
-  name: string;
   readonly firstAt: number;
+  name: string;
   lastAt: number;
+  /** By the monotonic clock. */
+  lastMs: number;
   count: number;
-  /** How often the API server knows that it happened. */
-  told: number;
-  /** When it was told last, and how long it is told nothing more then. */
-  toldAt: number;
+  /** The count that the API server has; 0 before the event is posted. */
+  posted: number;
+  /** How long its next repetition waits to be posted. */
   quietMs: number;
-  isQueued: boolean;
 }
 
-/** Writes that wait; when the API server is away, old ones make room for new ones. */
-const QUEUE_MAX = 256;
-/** Series that are remembered, so that a repetition is no event of its own. */
 const SERIES_MAX = 1_000;
 /** An event that has not happened for so long begins a new series. */
 const FORGET_MS = 10 * 60_000;
-/** A series is told of once in this time, doubled each time up to the second. */
+/** A series is updated once in this time, doubled with each update. */
 const QUIET_MS = 30_000;
 const MAX_QUIET_MS = 5 * 60_000;
-/** Writes are this far apart, but for so many that may come at once: 5 a second, as kubelet's own were for long. */
+/** Writes are so far apart, but for a burst: 5 a second, as kubelet's own were for long. */
 const PACE_MS = 200;
 const BURST = 25;
-/** Before each try of one write after its first. */
 const RETRIES_MS = [1_000, 5_000, 30_000] as const;
-/** Between two lines in the log that events are not taken. */
-const COMPLAINT_MS = 10 * 60_000;
-/** How often series are looked at that have something to tell. */
-const TICK_MS = 5_000;
+/** Between two warnings. */
+const WARN_MS = 10 * 60_000;
 
 /**
- * Posts events to the API server, in the background: {@link EventPoster.post} takes no time and never fails. What
- * happens again and again is one event with a count; what the API server does not take is counted and forgotten.
+ * Posts events to the API server in the background; {@link EventPoster.post} takes no time and never throws. Repetitions
+ * are one event with a count. What the API server does not accept is counted and forgotten.
  */
 export class EventPoster {
   readonly #options: EventPosterOptions;
   readonly #closing = new AbortController();
   /** By key, the one that happened last at the end. */
   readonly #series = new Map<string, Series>();
-  readonly #queue: Series[] = [];
   readonly #counts: EventCounts = { posted: 0, merged: 0, dropped: 0, failed: 0 };
+  readonly #queue: WorkQueue;
   readonly #running: Promise<void>;
-  #more = Promise.withResolvers<void>();
-  #tokens = BURST;
-  #tokensAt: number;
-  /** Whether the last that the log has is that events are not taken. */
-  #hasComplained = false;
-  #quietUntil = Number.NEGATIVE_INFINITY;
+  /** When the next write may begin. */
+  #freeAtMs = Number.NEGATIVE_INFINITY;
+  #hasWarned = false;
+  #warnAgainMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: EventPosterOptions) {
     this.#options = options;
-    this.#tokensAt = options.clock.now();
-    this.#running = Promise.all([this.#write(), this.#tick()]).then(() => undefined);
+    this.#queue = new WorkQueue({
+      work: (key, signal) => this.#write(key, signal),
+      backoffMs: (failures) => RETRIES_MS[failures - 1],
+      onFailure: (key, error, retryMs) => this.#failed(key, error, retryMs === undefined),
+      clock: options.clock,
+    });
+    this.#running = this.#queue.run(this.#closing.signal);
   }
 
-  /** Since it was made. */
+  /** Since the start. */
   get counts(): Readonly<EventCounts> {
     return this.#counts;
   }
 
-  /** Takes note of an event. */
   post(event: NodeEvent): void {
     if (!isNamed(event.regarding) || this.#closing.signal.aborted) {
       this.#counts.dropped += 1;
       return;
     }
-    const now = this.#options.clock.now();
+    const { clock } = this.#options;
+    const [now, nowMs] = [clock.now(), clock.monotonic()];
     const key = keyOf(event);
     const known = this.#series.get(key);
     this.#series.delete(key);
-    if (known !== undefined && now - known.lastAt < FORGET_MS) {
+    if (known !== undefined && nowMs - known.lastMs < FORGET_MS) {
       this.#series.set(key, known);
-      known.count += 1;
-      known.lastAt = now;
+      Object.assign(known, { count: known.count + 1, lastAt: now, lastMs: nowMs });
       this.#counts.merged += 1;
+      this.#queue.addAfter(key, known.quietMs);
       return;
     }
-    const series: Series = {
-      ...{ event, key, name: eventName(event.regarding), firstAt: now, lastAt: now, count: 1, told: 0 },
-      ...{ toldAt: now, quietMs: QUIET_MS, isQueued: false },
-    };
-    this.#series.set(key, series);
-    const [oldest] = this.#series.values();
-    if (this.#series.size > SERIES_MAX && oldest !== undefined) this.#series.delete(oldest.key);
-    this.#enqueue(series);
+    this.#series.set(key, {
+      ...{ event, firstAt: now, name: eventName(event.regarding), lastAt: now, lastMs: nowMs },
+      ...{ count: 1, posted: 0, quietMs: QUIET_MS },
+    });
+    const [oldest] = this.#series.keys();
+    if (this.#series.size > SERIES_MAX && oldest !== undefined) this.#forget(oldest, "dropped");
+    this.#queue.add(key);
   }
 
   /** Ends at once; what waits is not posted. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#more.resolve();
     await this.#running;
     this.#options.api.close();
   }
 
-  #enqueue(series: Series): void {
-    series.isQueued = true;
-    this.#queue.push(series);
-    if (this.#queue.length > QUEUE_MAX) {
-      const dropped = this.#queue.shift();
-      if (dropped !== undefined) this.#giveUp(dropped, "dropped");
+  async #write(key: string, signal: AbortSignal): Promise<void> {
+    const series = this.#series.get(key);
+    if (series === undefined || series.count === series.posted) return;
+    const { api, clock, instance, logger } = this.#options;
+    const nowMs = clock.monotonic();
+    this.#freeAtMs = Math.max(this.#freeAtMs, nowMs - BURST * PACE_MS) + PACE_MS;
+    if (this.#freeAtMs > nowMs) await clock.sleep(this.#freeAtMs - nowMs, signal);
+    const { event, name, count, firstAt: at, lastAt } = series;
+    const resource = {
+      ...{ group: "events.k8s.io", version: "v1", plural: "events", namespace: namespaceOf(event.regarding) },
+    };
+    const repeated = count < 2 ? undefined : { count, lastObservedTime: microTime(lastAt) };
+    try {
+      if (series.posted > 0)
+        await api.patch(resource, name, { type: "merge", body: { series: repeated } }, signal);
+      else await api.create(resource, eventObject(event, { name, at, instance, series: repeated }), signal);
+    } catch (error) {
+      // An earlier try made it, and its answer was lost: the name is random.
+      const isMade = error instanceof ApiFailure && error.problem === "exists";
+      if (!isMade) throw error;
     }
-    this.#more.resolve();
+    if (series.posted > 0) series.quietMs = Math.min(series.quietMs * 2, MAX_QUIET_MS);
+    else if (this.#series.get(key) === series) this.#counts.posted += 1;
+    series.posted = count;
+    if (this.#hasWarned) logger.info("event posting recovered");
+    this.#hasWarned = false;
   }
 
-  /** The first of a series counts; that it was not told of how often it happened is no event lost. */
-  #giveUp(series: Series, outcome: "dropped" | "failed"): void {
-    series.isQueued = false;
-    series.toldAt = this.#options.clock.now();
-    if (series.told > 0) return;
-    this.#counts[outcome] += 1;
-    // Its next time is a first one again.
-    if (this.#series.get(series.key) === series) this.#series.delete(series.key);
-  }
-
-  /** Has series told that happened again, and forgets those that do not any more. */
-  async #tick(): Promise<void> {
-    const { clock } = this.#options;
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      await clock.sleep(TICK_MS, signal).catch(() => undefined);
-      const now = clock.now();
-      for (const series of this.#series.values()) {
-        if (series.isQueued) continue;
-        if (series.count > series.told && now - series.toldAt >= series.quietMs) this.#enqueue(series);
-        else if (series.count === series.told && now - series.lastAt >= FORGET_MS)
-          this.#series.delete(series.key);
-      }
+  #failed(key: string, error: unknown, isLast: boolean): void {
+    const series = this.#series.get(key);
+    const {
+      problem = undefined,
+      isRetryable = false,
+      retryAfterMs = 0,
+    } = error instanceof ApiFailure ? error : {};
+    if (retryAfterMs > 0) this.#freeAtMs = this.#options.clock.monotonic() + retryAfterMs;
+    // The API server keeps events for an hour: this one is made again.
+    if (series !== undefined && problem === "not-found" && series.posted > 0) {
+      Object.assign(series, { posted: 0, name: eventName(series.event.regarding) });
+      this.#queue.add(key);
+      return;
     }
+    this.#warn(error);
+    if (isRetryable || problem === "conflict" ? isLast : true) this.#forget(key, "failed");
   }
 
-  async #write(): Promise<void> {
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      const series = this.#queue.shift();
-      if (series === undefined) {
-        this.#more = Promise.withResolvers();
-        await this.#more.promise;
-        continue;
-      }
-      try {
-        await this.#pace();
-        await this.#writeOne(series);
-      } catch (error) {
-        if (signal.aborted) return;
-        this.#giveUp(series, "failed");
-        this.#tell(describeThrown(error));
-      }
-    }
+  /** An event whose first post was lost is lost; one that was only not updated is not. */
+  #forget(key: string, outcome: "dropped" | "failed"): void {
+    if (this.#series.get(key)?.posted === 0) this.#counts[outcome] += 1;
+    this.#series.delete(key);
+    this.#queue.forget(key);
   }
 
-  /** One after the other, and not too fast. */
-  async #pace(): Promise<void> {
-    const { clock } = this.#options;
-    const now = clock.now();
-    // A clock that was set back gives none.
-    const gained = Math.max(0, now - this.#tokensAt) / PACE_MS;
-    this.#tokens = Math.min(BURST, this.#tokens + gained);
-    this.#tokensAt = now;
-    this.#tokens -= 1;
-    if (this.#tokens < 0) await clock.sleep(PACE_MS, this.#closing.signal);
-  }
-
-  async #writeOne(series: Series): Promise<void> {
-    const { clock } = this.#options;
-    const { signal } = this.#closing;
-    // A try whose answer was lost may have made it.
-    let mayBeMade = false;
-    for (let tries = 0; ; tries++) {
-      const count = series.count;
-      const asked = await this.#ask(series, count);
-      const outcome: ApiOutcome = asked.kind === "exists" && mayBeMade ? { kind: "done" } : asked;
-      if (outcome.kind === "done") {
-        this.#done(series, count);
-        return;
-      }
-      mayBeMade = outcome.kind === "later" && series.told === 0;
-      // It was there, and is not any more: events live for an hour.
-      if (outcome.kind === "missing") series.told = 0;
-      if (outcome.kind !== "later") series.name = eventName(series.event.regarding);
-      const pauseMs = RETRIES_MS[tries];
-      if (outcome.kind === "refused" || pauseMs === undefined) {
-        this.#giveUp(series, "failed");
-        this.#tell("reason" in outcome ? outcome.reason : "every name is taken");
-        return;
-      }
-      if (outcome.kind !== "later") continue;
-      this.#tell(outcome.reason);
-      await clock.sleep(Math.max(pauseMs, outcome.afterMs ?? 0), signal);
-    }
-  }
-
-  #ask(series: Series, count: number): Promise<ApiOutcome> {
-    const { api, reporter } = this.#options;
-    const { signal } = this.#closing;
-    const { event, name, firstAt, lastAt, told } = series;
-    const namespace = namespaceOf(event.regarding);
-    const repeated: EventSeries | undefined =
-      count < 2 ? undefined : { count, lastObservedTime: microTime(lastAt) };
-    if (told > 0) return api.patch(namespace, name, { series: repeated }, signal);
-    const object = eventObject(event, reporter, { name, at: firstAt, series: repeated });
-    return api.create(namespace, object, signal);
-  }
-
-  #done(series: Series, count: number): void {
+  /** Once until posting recovers, and not for each event of a namespace that is being deleted. */
+  #warn(error: unknown): void {
     const { clock, logger } = this.#options;
-    if (series.told === 0) this.#counts.posted += 1;
-    else series.quietMs = Math.min(series.quietMs * 2, MAX_QUIET_MS);
-    series.told = count;
-    series.toldAt = clock.now();
-    series.isQueued = false;
-    if (this.#hasComplained) logger.info("Kubernetes events are taken again");
-    this.#hasComplained = false;
-  }
-
-  /** Once until they are taken again, and not for each event whose namespace goes while others are taken. */
-  #tell(reason: string): void {
-    const { clock, logger } = this.#options;
-    const now = clock.now();
-    if (this.#hasComplained || now < this.#quietUntil) return;
-    logger.warn({ reason }, "Kubernetes events are not taken");
-    this.#hasComplained = true;
-    this.#quietUntil = now + COMPLAINT_MS;
+    if (this.#hasWarned || clock.monotonic() < this.#warnAgainMs) return;
+    logger.warn({ reason: describeThrown(error) }, "Kubernetes events cannot be posted");
+    this.#hasWarned = true;
+    this.#warnAgainMs = clock.monotonic() + WARN_MS;
   }
 }
 
-function keyOf({ regarding, type, reason, action, subject = "" }: NodeEvent): string {
-  const of =
-    regarding.kind === "Pod" ? [regarding.namespace, regarding.name, regarding.uid] : [regarding.name];
-  return JSON.stringify([regarding.kind, ...of, type, reason, action, subject]);
+function keyOf({ regarding, reason, action, subject = "" }: NodeEvent): string {
+  return JSON.stringify([regarding, reason, action, subject]);
 }

@@ -1,16 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { wrongWithEvent } from "../../../test/stand-in/api-server/check-event.ts";
-import { eventName, eventObject, isNamed, microTime, type NodeEvent, namespaceOf } from "./event.ts";
+import { microTime } from "../../kube-api/client.ts";
+import { eventName, eventObject, isNamed, type NodeEvent, namespaceOf } from "./event.ts";
 
 const pod: NodeEvent = {
   regarding: { kind: "Pod", namespace: "tenant", name: "vm", uid: "u-1" },
-  ...{ type: "Normal", reason: "InterfaceAttached", action: "Attach", note: "net1 is attached" },
+  ...{ reason: "InterfaceAttached", action: "Attach", note: "net1 is attached" },
 };
-const made = { name: "vm.0123456789abcdef", at: 1_700_000_000_123 };
+const made = { name: "vm.0123456789abcdef", at: 1_700_000_000_123, instance: "kube-vhostuser-x7k2p" };
 
 describe("an event", () => {
-  it("about a pod is what events.k8s.io/v1 asks for", () => {
-    const object = eventObject(pod, { instance: "kube-vhostuser-x7k2p" }, made);
+  it("about a pod is what events.k8s.io/v1 requires", () => {
+    const object = eventObject(pod, made);
     expect(object).toEqual({
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
@@ -27,9 +28,9 @@ describe("an event", () => {
     expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
   });
 
-  it("about a node lies in the default namespace, under the uid that kubectl describe looks for", () => {
+  it("about a node is in the default namespace, with the uid that kubectl describe searches for", () => {
     const regarding = { kind: "Node", name: "worker-1.example" } as const;
-    const object = eventObject({ ...pod, regarding }, { instance: "x" }, made);
+    const object = eventObject({ ...pod, regarding }, made);
     expect(namespaceOf(regarding)).toBe("default");
     expect(object).toMatchObject({
       regarding: { apiVersion: "v1", kind: "Node", name: "worker-1.example", uid: "worker-1.example" },
@@ -37,44 +38,41 @@ describe("an event", () => {
     expect(wrongWithEvent({ ...object }, "default")).toEqual([]);
   });
 
-  it("goes without a uid that the runtime did not pass, and carries a series", () => {
+  it("has no uid where the runtime did not pass one, and may have a series", () => {
     const regarding = { ...pod.regarding, uid: "" } as const;
     const series = { count: 3, lastObservedTime: microTime(made.at) };
-    const object = eventObject({ ...pod, regarding }, { instance: "x" }, { ...made, series });
+    const object = eventObject({ ...pod, regarding }, { ...made, series });
     expect(object).not.toHaveProperty("regarding.uid");
     expect(object).toHaveProperty("series", series);
     expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
   });
 
-  it("is cut to the bytes that the API server takes, and never within a character", () => {
+  it("is cut to the bytes that the API server accepts, never within a character", () => {
     const object = eventObject(
       { ...pod, note: `x${"é".repeat(2_000)}` },
-      { instance: "n".repeat(300) },
-      made,
+      { ...made, instance: "n".repeat(300) },
     ) as { readonly note: string; readonly reportingInstance: string };
     expect(Buffer.byteLength(object.note)).toBeLessThanOrEqual(1024);
     expect(object.note).toMatch(/^xé+\.\.\.$/);
     expect(wrongWithEvent({ ...object }, "tenant")).toEqual([]);
   });
 
-  it("has a name of its own, also where its object's is as long as names may be", () => {
+  it("has a unique name, also where its object's name is as long as names may be", () => {
     const names = Array.from({ length: 100 }, () =>
       eventName({ kind: "Node", name: `${"a".repeat(235)}.${"b".repeat(17)}` }),
     );
     expect(new Set(names).size).toBe(100);
     for (const name of names) {
-      expect(wrongWithEvent({ ...eventObject(pod, { instance: "x" }, { ...made, name }) }, "tenant")).toEqual(
-        [],
-      );
+      expect(wrongWithEvent({ ...eventObject(pod, { ...made, name }) }, "tenant")).toEqual([]);
     }
   });
 
   it.each([
     ["an empty name", { kind: "Node", name: "" }],
     ["a path", { kind: "Pod", namespace: "tenant", name: "../secrets", uid: "" }],
-    ["a namespace that is one of two", { kind: "Pod", namespace: "a.b", name: "vm", uid: "" }],
+    ["a namespace with a dot", { kind: "Pod", namespace: "a.b", name: "vm", uid: "" }],
     ["capital letters", { kind: "Pod", namespace: "tenant", name: "VM", uid: "" }],
-  ] as const)("is not posted about what Kubernetes cannot have: %s", (_, regarding) => {
+  ] as const)("is not posted about a name that Kubernetes cannot have: %s", (_, regarding) => {
     expect(isNamed(regarding)).toBe(false);
   });
 });

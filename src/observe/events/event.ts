@@ -1,57 +1,58 @@
 import { randomBytes } from "node:crypto";
+import { microTime } from "../../kube-api/client.ts";
 
 /** What an event is about. */
 export type Regarding =
   | { readonly kind: "Pod"; readonly namespace: string; readonly name: string; readonly uid: string }
   | { readonly kind: "Node"; readonly name: string };
 
-/** Something that happened, for people who look with kubectl. */
+/** Every reason of an event, one word that a machine can match, and its type. */
+export const EVENT_REASONS = {
+  InterfaceAttached: "Normal",
+  InterfaceFailed: "Warning",
+  InterfaceRepaired: "Normal",
+  InterfaceNotRepaired: "Warning",
+  InterfaceLinkDown: "Warning",
+  SwitchUnreachable: "Warning",
+  SwitchReady: "Normal",
+} as const;
+
+/** Something that happened, for readers of `kubectl describe`. */
 export interface NodeEvent {
   readonly regarding: Regarding;
-  readonly type: "Normal" | "Warning";
-  /** Why it happened, one word that a machine can match, such as `InterfaceAttached`. */
-  readonly reason: string;
+  readonly reason: keyof typeof EVENT_REASONS;
   /** What was done or tried, one word. */
   readonly action: string;
-  /** A sentence or two for people; cut to {@link NOTE_MAX_BYTES}. */
+  /** A sentence or two; cut to the API server's limit. */
   readonly note: string;
-  /** Tells apart what is of one object and reason, such as an interface's name. */
+  /** Distinguishes events of one object and reason, for example an interface's name. */
   readonly subject?: string;
 }
 
-/** How often an event happened beyond its first time, as events.k8s.io/v1 has it. */
+/** How often an event happened, as events.k8s.io/v1 has it. */
 export interface EventSeries {
   /** At least 2. */
   readonly count: number;
   readonly lastObservedTime: string;
 }
 
-/** Who posts. */
-export interface Reporter {
-  /** Name of the daemon's pod, or of the node. */
-  readonly instance: string;
-}
-
-/** The API server counts bytes, and refuses longer notes (`NoteLengthLimit` of its validation). */
+/** Limits of the API server's validation (`NoteLengthLimit`, `ReportingInstanceLengthLimit`), in bytes. */
 const NOTE_MAX_BYTES = 1024;
 const INSTANCE_MAX_BYTES = 128;
 const NAME_MAX = 253;
-const CONTROLLER = "kube-vhostuser.io/daemon";
-/** Events of what has no namespace are kept there; kubelet's about its node as well. */
-const CLUSTER_NAMESPACE = "default";
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Whether Kubernetes can have an object of this name; a runtime, or a test of one, may pass anything. */
+/** Whether Kubernetes can have an object of this name; a runtime may pass anything. */
 export function isNamed(regarding: Regarding): boolean {
   const { name } = regarding;
   if (!DNS_SUBDOMAIN.test(name) || name.length > NAME_MAX) return false;
   return regarding.kind === "Node" || DNS_LABEL.test(regarding.namespace);
 }
 
-/** Namespace in which an event about this must be made. */
+/** Namespace of events about this; those about a node are in `default`, as kubelet's own. */
 export function namespaceOf(regarding: Regarding): string {
-  return regarding.kind === "Pod" ? regarding.namespace : CLUSTER_NAMESPACE;
+  return regarding.kind === "Pod" ? regarding.namespace : "default";
 }
 
 /** A name that no other event has. */
@@ -60,47 +61,39 @@ export function eventName({ name }: Regarding): string {
   return `${name.slice(0, NAME_MAX - suffix.length).replace(/[^a-z0-9]+$/, "")}${suffix}`;
 }
 
-/** Time with the six digits that the API server insists on (`MicroTime`). */
-export function microTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/Z$/, "000Z");
-}
-
-/** An event as events.k8s.io/v1 takes it at POST; everything in it but `series` can never be changed. */
+/** An event as events.k8s.io/v1 accepts it at POST; nothing in it but `series` can be changed later. */
 export function eventObject(
-  event: NodeEvent,
-  { instance }: Reporter,
-  made: { readonly name: string; readonly at: number; readonly series?: EventSeries | undefined },
+  { regarding, action, reason, note }: NodeEvent,
+  made: {
+    readonly name: string;
+    /** Milliseconds since the epoch. */
+    readonly at: number;
+    /** Name of the daemon's pod, or of the node. */
+    readonly instance: string;
+    readonly series?: EventSeries | undefined;
+  },
 ): object {
-  const { regarding } = event;
+  const { kind, name } = regarding;
+  // `kubectl describe` finds events by uid; kubelet's for a node is the node's name.
+  const uid = regarding.kind === "Node" ? name : regarding.uid;
   return {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
     metadata: { name: made.name, namespace: namespaceOf(regarding) },
     eventTime: microTime(made.at),
-    reportingController: CONTROLLER,
-    reportingInstance: cut(instance, INSTANCE_MAX_BYTES),
-    action: event.action,
-    reason: event.reason,
-    type: event.type,
-    note: cut(event.note, NOTE_MAX_BYTES),
+    reportingController: "kube-vhostuser.io/daemon",
+    reportingInstance: cut(made.instance, INSTANCE_MAX_BYTES),
+    ...{ action, reason, type: EVENT_REASONS[reason], note: cut(note, NOTE_MAX_BYTES) },
     regarding: {
-      apiVersion: "v1",
-      kind: regarding.kind,
-      name: regarding.name,
+      ...{ apiVersion: "v1", kind, name },
       ...(regarding.kind === "Pod" ? { namespace: regarding.namespace } : {}),
-      // `kubectl describe` finds events by it; of a node, kubelet's name for it, which we know without asking.
-      ...uidOf(regarding),
+      ...(uid === "" ? {} : { uid }),
     },
     ...(made.series === undefined ? {} : { series: made.series }),
   };
 }
 
-function uidOf(regarding: Regarding): { readonly uid?: string } {
-  if (regarding.kind === "Node") return { uid: regarding.name };
-  return regarding.uid === "" ? {} : { uid: regarding.uid };
-}
-
-/** To so many bytes of UTF-8, without half a character at the end. */
+/** To so many bytes of UTF-8, not within a character. */
 function cut(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text;
   const ellipsis = "...";

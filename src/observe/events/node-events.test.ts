@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type PortRecord, portRecordName } from "../../records/port-record.ts";
+import type { PortRecord } from "../../records/port-record.ts";
 import type { NodeEvent } from "./event.ts";
 import { NodeEvents } from "./node-events.ts";
 
@@ -15,10 +15,7 @@ function node(records: readonly PortRecord[] = [record("net1")]) {
   const state = { downFor: new Map<string, number>(), unsettled: new Set<string>(), isHealthy: true };
   const events = new NodeEvents({
     node: "worker-1",
-    ports: {
-      list: () => records,
-      get: (name) => records.find((one) => portRecordName(one.containerId, one.interfaceName) === name),
-    },
+    ports: { list: () => records },
     post: (event) => posted.push(event),
     downFor: () => state.downFor,
     unsettled: () => state.unsettled,
@@ -37,96 +34,96 @@ const add = (CNI_IFNAME: string) => ({
 });
 
 describe("events of a node", () => {
-  it("tell of an interface that was attached, and hand the answer through", async () => {
+  it("report an interface that was attached, and pass the answer through", async () => {
     const { events, posted } = node();
     const answer = { exitCode: 0, stdout: "{}" };
     expect(await events.cni(async () => answer)(add("net1"), SIGNAL)).toBe(answer);
     expect(posted).toEqual([
       {
         regarding: POD,
-        ...{ type: "Normal", reason: "InterfaceAttached", action: "Attach", subject: "net1" },
+        ...{ reason: "InterfaceAttached", action: "Attach", subject: "net1" },
         note: "Interface net1 is attached to network blue as port vhu-net1 of bridge br0",
       },
     ]);
   });
 
-  it("tell of one that could not be, by the pod that the runtime names, with code and message", async () => {
+  it("report one that could not be attached, for the pod that the runtime names, with code and message", async () => {
     const { events, posted } = node();
     const failing = (failure: string, stdout: string) => async () => ({ exitCode: 1, stdout, failure });
     await events.cni(failing("bridge-missing", '{"msg":"there is no bridge br9"}'))(add("net9"), SIGNAL);
-    // The next try makes it good, or nobody knows what was asked.
+    // The next try repairs it, or it is unknown which pod it was.
     await events.cni(failing("busy", "{}"))(add("net9"), SIGNAL);
     await events.cni(failing("internal", "{}"))({ env: { CNI_COMMAND: "ADD" } }, SIGNAL);
     await events.cni(failing("internal", "{}"))({ env: { ...add("net9").env, CNI_COMMAND: "DEL" } }, SIGNAL);
     expect(posted).toEqual([
       {
         regarding: POD,
-        ...{ type: "Warning", reason: "InterfaceFailed", action: "Attach", subject: "net9" },
+        ...{ reason: "InterfaceFailed", action: "Attach", subject: "net9" },
         note: "Interface net9 cannot be attached (bridge-missing): there is no bridge br9",
       },
     ]);
   });
 
-  it("tell of a port that was mended, and what was wrong with it", () => {
+  it("report a port that was repaired, and what was wrong with it", () => {
     const { events, posted } = node();
     events.restored(record("net1"), ["it was gone", "its VLAN is 7"]);
-    expect(posted).toMatchObject([{ type: "Normal", reason: "InterfaceRepaired", subject: "net1" }]);
+    expect(posted).toMatchObject([{ reason: "InterfaceRepaired", subject: "net1" }]);
     expect(posted[0]?.note).toContain("it was gone; its VLAN is 7");
   });
 
-  it("tell once of a port that a second pass could not mend either, while its switch is well", () => {
+  it("report once a port that two passes could not repair, while its switch is healthy", () => {
     const { events, posted, state } = node([record("net1"), record("net2"), record("net3", "other")]);
-    const told = () => posted.splice(0).map(({ reason, subject }) => [reason, subject]);
-    state.unsettled = new Set(["vhu-net1", "nobody's"]);
-    events.look();
-    expect(told()).toEqual([]);
+    const reported = () => posted.splice(0).map(({ reason, subject }) => [reason, subject]);
+    state.unsettled = new Set(["vhu-net1", "unrecorded"]);
+    events.passEnded();
+    expect(reported()).toEqual([]);
     state.unsettled = new Set(["vhu-net1", "vhu-net2"]);
-    for (let pass = 0; pass < 4; pass++) events.look();
-    expect(told()).toEqual([
+    for (let pass = 0; pass < 4; pass++) events.passEnded();
+    expect(reported()).toEqual([
       ["InterfaceNotRepaired", "net1"],
       ["InterfaceNotRepaired", "net2"],
     ]);
     state.unsettled = new Set();
-    events.look();
+    events.passEnded();
     state.isHealthy = false;
     state.unsettled = new Set(["vhu-net1", "vhu-net3"]);
-    for (let pass = 0; pass < 3; pass++) events.look();
-    expect(told()).toEqual([
+    for (let pass = 0; pass < 3; pass++) events.passEnded();
+    expect(reported()).toEqual([
       ["InterfaceNotRepaired", "net3"],
-      // On the node, in the place of one for each of its pods.
+      // On the node, instead of one for each of its pods.
       ["SwitchUnreachable", "sockets"],
     ]);
   });
 
-  it("tell once of a link that stays down, and again when it had been up in between", () => {
+  it("report once a link that stays down, and again when it was up in between", () => {
     const { events, posted, state } = node();
     const reasons = () => posted.splice(0).map(({ reason, note }) => [reason, /\d+ minutes/.exec(note)?.[0]]);
     state.downFor = new Map([["vhu-net1", 60_000]]);
-    events.look();
+    events.passEnded();
     expect(reasons()).toEqual([]);
     state.downFor = new Map([["vhu-net1", 360_000]]);
-    events.look();
-    events.look();
+    events.passEnded();
+    events.passEnded();
     expect(reasons()).toEqual([["InterfaceLinkDown", "6 minutes"]]);
     state.downFor = new Map();
-    events.look();
+    events.passEnded();
     state.downFor = new Map([["vhu-net1", 300_000]]);
-    events.look();
+    events.passEnded();
     expect(reasons()).toEqual([["InterfaceLinkDown", "5 minutes"]]);
   });
 
-  it("tell of a switch that went away and came back, on the node, and not of one that a new daemon has not met yet", () => {
+  it("report on the node a switch that went away and came back, and not one that a new daemon has not reached yet", () => {
     const { events, posted, state } = node();
     state.isHealthy = false;
-    events.look();
+    events.passEnded();
     state.isHealthy = true;
-    events.look();
+    events.passEnded();
     expect(posted).toEqual([]);
     state.isHealthy = false;
-    for (let look = 0; look < 5; look++) events.look();
+    for (let pass = 0; pass < 5; pass++) events.passEnded();
     state.isHealthy = true;
-    events.look();
-    events.look();
+    events.passEnded();
+    events.passEnded();
     expect(posted.map(({ regarding, reason, subject }) => ({ regarding, reason, subject }))).toEqual([
       { regarding: { kind: "Node", name: "worker-1" }, reason: "SwitchUnreachable", subject: "sockets" },
       { regarding: { kind: "Node", name: "worker-1" }, reason: "SwitchReady", subject: "sockets" },

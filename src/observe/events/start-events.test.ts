@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { EventsApi } from "../../../test/stand-in/api-server/events-api.ts";
+import { FakeApiServer } from "../../../test/stand-in/api-server/fake-api-server.ts";
 import { parseConfig } from "../../config/load.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { type StartEventsOptions, startEvents } from "./start-events.ts";
@@ -26,20 +26,20 @@ const options = (events: object, change: Partial<StartEventsOptions> = {}): Star
     "test",
   ),
   ...{ apiServer: undefined, podName: "kube-vhostuser-x", clock: systemClock },
-  ...{ ports: { list: () => [], get: () => undefined }, downFor: () => undefined, pools: () => [] },
+  ...{ ports: { list: () => [] }, downFor: () => undefined, pools: () => [] },
   unsettled: () => new Set<string>(),
   logger: pino({}, { write: (line) => logged.push(line) }),
   ...change,
 });
 
-it("posts nothing, and says nothing, unless it is told to", () => {
+it("posts nothing, and logs nothing, unless it is configured", () => {
   expect(startEvents(options({}, { apiServer: { host: "10.96.0.1", port: "443" } }))).toBeUndefined();
   expect(logged).toEqual([]);
 });
 
 it.each([
   ["no API server", {}, /KUBERNETES_SERVICE_HOST/],
-  ["no token", { apiServer: { host: "fd00::1", port: "443" } }, /token of the ServiceAccount.*ENOENT/],
+  ["no token", { apiServer: { host: "fd00::1", port: "443" } }, /ENOENT.*token/],
 ] as const)("lets the daemon serve without events where there is %s", (_, change, reason) => {
   const events = { enabled: true, serviceAccountDirectory: directory };
   expect(startEvents(options(events, change))).toBeUndefined();
@@ -47,7 +47,7 @@ it.each([
 });
 
 it("posts what happens to the API server that the environment names", async () => {
-  const api = await EventsApi.start();
+  const api = await FakeApiServer.start();
   try {
     await writeFile(join(directory, "token"), "first");
     await writeFile(join(directory, "ca.crt"), api.ca);
@@ -59,23 +59,25 @@ it("posts what happens to the API server that the environment names", async () =
         { apiServer: { host, port }, pools: () => [{ name: "sockets", isHealthy }] },
       ),
     );
-    events?.events.look();
-    events?.events.look();
+    events?.events.passEnded();
+    events?.events.passEnded();
     isHealthy = true;
-    events?.events.look();
+    events?.events.passEnded();
     await api.hasAnswered(2);
     await events?.close();
-    expect([...api.events.values()].map(({ namespace, object }) => ({ namespace, ...object }))).toMatchObject(
-      [
-        { namespace: "default", reason: "SwitchUnreachable", reportingInstance: "kube-vhostuser-x" },
-        { namespace: "default", reason: "SwitchReady", regarding: { kind: "Node", name: "worker-1" } },
-      ],
-    );
+    expect(api.events).toMatchObject([
+      {
+        metadata: { namespace: "default" },
+        reason: "SwitchUnreachable",
+        reportingInstance: "kube-vhostuser-x",
+      },
+      { reason: "SwitchReady", regarding: { kind: "Node", name: "worker-1" } },
+    ]);
   } finally {
     await api.close();
   }
 });
 
-it("takes no API server without TLS", () => {
+it("refuses an API server without TLS", () => {
   expect(() => options({ enabled: true, apiServer: "http://10.96.0.1" })).toThrow(/apiServer/);
 });

@@ -2,7 +2,7 @@ import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import type { DaemonConfig } from "../../config/schema.ts";
 import { describeThrown } from "../../failure/failure.ts";
-import { ApiServer } from "../../kube-api/client.ts";
+import { KubeApi } from "../../kube-api/client.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type EventCounts, EventPoster } from "./event-poster.ts";
@@ -11,7 +11,7 @@ import { NodeEvents, type NodeEventsOptions } from "./node-events.ts";
 /** What events are started with. */
 export interface StartEventsOptions extends Omit<NodeEventsOptions, "post" | "node"> {
   readonly config: Pick<DaemonConfig, "events" | "node">;
-  /** Where the cluster says that its API server is (`KUBERNETES_SERVICE_HOST` and its port). */
+  /** Where the environment says that the API server is (`KUBERNETES_SERVICE_HOST` and its port). */
   readonly apiServer: ApiServerPlace | undefined;
   /** Name of the daemon's pod, where it runs in one. */
   readonly podName: string | undefined;
@@ -33,34 +33,28 @@ export interface RunningEvents {
 }
 
 /**
- * Starts to post events where the configuration wants them; undefined where it does not, or where there is no API
- * server or no token, which the log tells: a node serves its pods without events as well.
+ * Starts to post events where the configuration wants them. Without an API server or a token it logs that and returns
+ * undefined: a node serves its pods without events as well.
  */
 export function startEvents(options: StartEventsOptions): RunningEvents | undefined {
   const { config, apiServer, podName, clock, logger } = options;
   const { enabled, serviceAccountDirectory } = config.events;
   if (!enabled) return undefined;
   const url = config.events.apiServer ?? urlOf(apiServer);
-  const lacking =
-    url === undefined
-      ? "the environment names no API server (KUBERNETES_SERVICE_HOST), and events.apiServer none either"
-      : unreadable(join(serviceAccountDirectory, "token"));
-  if (url === undefined || lacking !== undefined) {
-    logger.warn({ reason: lacking }, "no Kubernetes events are posted");
+  try {
+    if (url === undefined)
+      throw new Error("neither KUBERNETES_SERVICE_HOST nor events.apiServer names an API server");
+    accessSync(join(serviceAccountDirectory, "token"), constants.R_OK);
+  } catch (error) {
+    logger.warn({ reason: describeThrown(error) }, "Kubernetes events are off");
     return undefined;
   }
-  const poster = new EventPoster({
-    api: new ApiServer({ url, serviceAccountDirectory }),
-    reporter: { instance: podName ?? config.node },
-    clock,
-    logger,
-  });
+  const api = new KubeApi({ url, serviceAccountDirectory });
+  const poster = new EventPoster({ api, instance: podName ?? config.node, clock, logger });
   logger.info({ url }, "posting Kubernetes events");
   return {
     events: new NodeEvents({ ...options, node: config.node, post: (event) => poster.post(event) }),
-    get counts() {
-      return poster.counts;
-    },
+    counts: poster.counts,
     close: () => poster.close(),
   };
 }
@@ -69,13 +63,4 @@ function urlOf(place: ApiServerPlace | undefined): string | undefined {
   if (place === undefined) return undefined;
   const host = place.host.includes(":") ? `[${place.host}]` : place.host;
   return `https://${host}:${place.port}`;
-}
-
-function unreadable(file: string): string | undefined {
-  try {
-    accessSync(file, constants.R_OK);
-    return undefined;
-  } catch (error) {
-    return `the token of the ServiceAccount cannot be read: ${describeThrown(error)}`;
-  }
 }
