@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { loadConfig } from "../config/load.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { toFailure } from "../failure/failure.ts";
-import { statusSocket } from "../status/status-socket.ts";
+import { statusSocket } from "../status/status-source.ts";
 
 /** Default path of the daemon's configuration. */
 export const CONFIG_FILE = "/etc/kube-vhostuser/config.yaml";

@@ -2,9 +2,8 @@ import type { DaemonConfig } from "../config/schema.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { serveStatusPage } from "../status/page/serve-page.ts";
-import { readNode } from "../status/read-node.ts";
+import { readNode, readUnattached } from "../status/read-node.ts";
 import { readTrace } from "../status/read-trace.ts";
-import { readUnattached } from "../status/read-unattached.ts";
 import type { StatusSource } from "../status/status-source.ts";
 
 /** Serves the status page where it is asked for. A node serves its pods also while nobody can look at it. */

@@ -1,5 +1,7 @@
+import type { PodDevices } from "../kubelet/pod-resources.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
+import { newestAllocations, type Records } from "../records/records.ts";
 import { lookAtPlaces } from "./look-at-places.ts";
 import { portOf, type SwitchReading } from "./read-switches.ts";
 import type { InterfaceStatus } from "./shape.ts";
@@ -67,4 +69,33 @@ function vlanOf({
   trunks,
 }: NonNullable<PortRecord["settings"]["vlan"]>): NonNullable<InterfaceStatus["vlan"]> {
   return { mode, ...(tag === undefined ? {} : { tag }), trunks };
+}
+
+/** A device that a pod holds, and its allocation. */
+export interface UnattachedDevice {
+  readonly device: string;
+  readonly allocation: AllocationRecord;
+  readonly pod: InterfaceStatus["pod"];
+}
+
+/**
+ * Pure: devices that kubelet says pods hold, in allocations of which no interface is attached: CNI ADD was not called yet,
+ * or failed. Further devices of an allocation that has an interface are left out: a VM may ask for its resource itself,
+ * and KubeVirt asks for it once more.
+ */
+export function unattachedDevices(
+  { ports, allocations }: Records,
+  pods: readonly PodDevices[],
+): readonly UnattachedDevice[] {
+  const newest = newestAllocations(allocations.list());
+  const withInterface = new Set(ports.list().map(({ allocationId }) => allocationId));
+  return pods.flatMap(({ podNamespace: namespace, podName: name, containers }) =>
+    containers
+      .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))
+      .flatMap((device) => {
+        const allocation = newest.get(device);
+        if (allocation === undefined || withInterface.has(allocation.id)) return [];
+        return [{ device, allocation, pod: { namespace, name, uid: "" } }];
+      }),
+  );
 }

@@ -1,15 +1,15 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { listAllocationDirectories } from "../allocation/directory/list.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
 import type { Pool } from "../pools/pools.ts";
-import { describeInterface } from "./describe-interface.ts";
+import { mapInChunks } from "../sync/map-in-chunks.ts";
+import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
 import { lookAtAllocation } from "./look-at-places.ts";
 import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
-import type { NodeStatus, PoolStatus } from "./shape.ts";
+import type { InterfaceStatus, NodeStatus, PoolStatus } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
 
-/** Interfaces or allocations between two turns of the event loop; each costs some 20 µs. */
-const AT_ONCE = 50;
+/** Interfaces or allocations before other work may run; each costs some 20 µs. */
+const CHUNK = 50;
 
 /** Allocate makes its directories before its record; longer than that takes. */
 const SETTLED_MS = 200;
@@ -26,7 +26,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     listAllocationDirectories(config.root).catch(() => []),
   ]);
   const readingOf = (pool: Pool | undefined) => pool && switches.get(pool.dataplane);
-  const interfaces = await inTurns(records.ports.list(), (record) =>
+  const interfaces = await mapInChunks(records.ports.list(), CHUNK, (record) =>
     describeInterface(
       config.root,
       record,
@@ -34,7 +34,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
       readingOf(pools.ofPort(record)),
     ),
   );
-  const allocations = await inTurns(records.allocations.list(), (record) => {
+  const allocations = await mapInChunks(records.allocations.list(), CHUNK, (record) => {
     const { id, pool, resource, devices, pod, createdAt } = record;
     const directory = lookAtAllocation(config.root, id);
     return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
@@ -130,12 +130,19 @@ function poolsOf(
   });
 }
 
-/** Maps a list and lets other work in now and then. */
-async function inTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
-  const results: Result[] = [];
-  for (const [index, item] of items.entries()) {
-    if (index > 0 && index % AT_ONCE === 0) await nextTurn();
-    results.push(map(item));
-  }
-  return results;
+/**
+ * Devices of pods that have no interface yet. No record names these pods, so kubelet's list is read, and only where
+ * the node has such an allocation. Empty where the list cannot be read.
+ */
+export async function readUnattached(
+  source: StatusSource,
+  { interfaces, allocations }: NodeStatus,
+): Promise<readonly InterfaceStatus[]> {
+  const attached = new Set(interfaces.map(({ allocation }) => allocation));
+  if (allocations.every(({ id }) => attached.has(id))) return [];
+  const { records, config } = source.context;
+  const pods = await source.listPods().catch(() => []);
+  return unattachedDevices(records, pods).map(({ device, allocation, pod }) =>
+    describeDevice(config.root, device, allocation, pod),
+  );
 }

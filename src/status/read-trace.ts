@@ -7,11 +7,10 @@ import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { describeDevice, describeInterface } from "./describe-interface.ts";
+import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
 import { readSwitches } from "./read-switches.ts";
 import type { DeviceInfoStatus, InterfaceStatus, TraceAnswer, TracedInterface } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
-import { unattachedDevices } from "./unattached-devices.ts";
 
 /** Which pods are asked for; a namespace that is left out is any. */
 export interface TraceQuery {
@@ -39,7 +38,7 @@ export async function readTrace(
   const attached = records.ports.list().filter((record) => isAsked(record.podNamespace, record.podName));
   const asked = new Set(attached.flatMap((record) => pools.ofPort(record) ?? []));
   const switches = await readSwitches(asked, signal);
-  const bare = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
+  const unattached = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
   const interfaces = await Promise.all([
     ...attached.slice(0, MAX_INTERFACES).map(async (record): Promise<TracedInterface> => {
       const allocation = records.allocations.get(record.allocationId);
@@ -52,10 +51,12 @@ export async function readTrace(
         ...(await ofSwitch(source, record, signal)),
       };
     }),
-    ...bare.slice(0, MAX_INTERFACES).map(async ({ device, allocation, pod }): Promise<TracedInterface> => {
-      const seen = describeDevice(config.root, device, allocation, pod);
-      return { ...seen, ...holding(kubelet, seen), ...(await ofDeviceInfo(source, allocation, device)) };
-    }),
+    ...unattached
+      .slice(0, MAX_INTERFACES)
+      .map(async ({ device, allocation, pod }): Promise<TracedInterface> => {
+        const seen = describeDevice(config.root, device, allocation, pod);
+        return { ...seen, ...holding(kubelet, seen), ...(await ofDeviceInfo(source, allocation, device)) };
+      }),
   ]);
   return { node: config.node, at: clock.now(), interfaces };
 }

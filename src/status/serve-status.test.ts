@@ -12,9 +12,8 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { systemClock } from "../sync/clock.ts";
-import { serveStatus } from "./serve-status.ts";
+import { serveStatus, stringifyInChunks } from "./serve-status.ts";
 import { nodeStatusShape, traceShape } from "./shape.ts";
-import { stringifyInTurns } from "./stringify-in-turns.ts";
 
 const ID = "0123456789abcdef";
 const SECRET = "not-for-everyone";
@@ -248,6 +247,6 @@ describe("the status of a node", () => {
 
   it("is made into JSON in turns, and is the same JSON", async () => {
     const value = { a: 1, none: undefined, list: Array.from({ length: 450 }, (_, i) => ({ i })), empty: [] };
-    expect(JSON.parse(await stringifyInTurns(value))).toEqual(JSON.parse(JSON.stringify(value)));
+    expect(JSON.parse(await stringifyInChunks(value))).toEqual(JSON.parse(JSON.stringify(value)));
   });
 });

@@ -1,4 +1,6 @@
+import { dirname, join } from "node:path";
 import type { NodeContext } from "../attachment/node-context.ts";
+import type { DaemonConfig } from "../config/schema.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import type { NodeView } from "../observe/node-view.ts";
 import type { ObservedCounts } from "../observe/observer.ts";
@@ -15,4 +17,12 @@ export interface StatusSource {
   readonly version: string;
   readonly startedAt: number;
   readonly clock: Clock;
+}
+
+/** Where the status is served: as configured, else beside the CNI socket, whose directory is root's. */
+export function statusSocket({
+  statusSocket: path,
+  cniSocket,
+}: Pick<DaemonConfig, "statusSocket" | "cniSocket">): string {
+  return path ?? join(dirname(cniSocket), "status.sock");
 }

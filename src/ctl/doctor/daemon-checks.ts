@@ -9,7 +9,7 @@ import { type AllocationRecord, allocationRecordKind } from "../../records/alloc
 import { type PortRecord, portRecordKind } from "../../records/port-record.ts";
 import type { RecordKind } from "../../records/record-store.ts";
 import { nodeStatusShape } from "../../status/shape.ts";
-import { statusSocket } from "../../status/status-socket.ts";
+import { statusSocket } from "../../status/status-source.ts";
 import { askDaemon } from "../daemon-client.ts";
 import { age, plural } from "../terminal.ts";
 import {

@@ -3,9 +3,9 @@ import { checkDirectory } from "./check-directory.ts";
 import { checkConnected, checkLink, checkQueues, checkSocket } from "./check-guest.ts";
 import { checkPort } from "./check-port.ts";
 import { checkAllocation, checkDeviceInfo, checkPod, checkRecord } from "./check-records.ts";
-import { type Finding, LINKS, type Link, type LinkName } from "./link.ts";
+import { LINKS, type Link, type LinkFinding, type LinkName } from "./link.ts";
 
-const CHECKS: Readonly<Record<LinkName, (one: TracedInterface) => Finding>> = {
+const CHECKS: Readonly<Record<LinkName, (one: TracedInterface) => LinkFinding>> = {
   pod: checkPod,
   allocation: checkAllocation,
   directory: checkDirectory,

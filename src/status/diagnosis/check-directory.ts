@@ -1,6 +1,6 @@
 import { isLocked } from "../../allocation/directory/locked-directory.ts";
 import type { Place, TracedInterface } from "../shape.ts";
-import { broken, type Finding, ok } from "./link.ts";
+import { broken, type LinkFinding, ok } from "./link.ts";
 
 /** The directory of an allocation is root's, or its pod could swap what is in it. */
 const ALLOCATION = { owner: 0, group: 0, mode: 0o755 };
@@ -8,7 +8,7 @@ const MENDED =
   "the daemon makes it anew, at its next pass (reclaim.intervalSeconds, 30 s) at the latest; its log tells why if it cannot";
 
 /** Whether the interface's directory is there, with owner and mode. */
-export function checkDirectory({ places, ownership }: TracedInterface): Finding {
+export function checkDirectory({ places, ownership }: TracedInterface): LinkFinding {
   if (places === undefined || ownership === undefined) return ok("not looked at");
   return checkOwnership(places, ownership);
 }
@@ -17,7 +17,7 @@ export function checkDirectory({ places, ownership }: TracedInterface): Finding 
 export function checkOwnership(
   { allocation, directory }: Pick<NonNullable<TracedInterface["places"]>, "allocation" | "directory">,
   ownership: NonNullable<TracedInterface["ownership"]>,
-): Finding {
+): LinkFinding {
   for (const place of [allocation, directory]) {
     if (place.kind === "directory") continue;
     return place.kind === "missing"

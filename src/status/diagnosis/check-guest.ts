@@ -1,11 +1,11 @@
 import type { TracedInterface } from "../shape.ts";
-import { broken, type Finding, ok, waiting } from "./link.ts";
+import { broken, type LinkFinding, ok, waiting } from "./link.ts";
 
 /** connect(2) needs write permission. */
 const GROUP_MAY_WRITE = 0o020;
 
 /** Whether the socket is there, and open to the pool's group. */
-export function checkSocket(one: TracedInterface): Finding {
+export function checkSocket(one: TracedInterface): LinkFinding {
   const { places, ownership, socketServer } = one;
   if (places === undefined) return ok("not looked at");
   const { socket } = places;
@@ -44,7 +44,7 @@ export function checkSocket(one: TracedInterface): Finding {
 }
 
 /** Whether a peer is connected. */
-export function checkConnected({ port, places, socketServer, ownership }: TracedInterface): Finding {
+export function checkConnected({ port, places, socketServer, ownership }: TracedInterface): LinkFinding {
   if (port?.connected === true) return ok("the switch has a peer on the socket");
   if (socketServer === "switch") {
     return waiting(
@@ -61,7 +61,7 @@ export function checkConnected({ port, places, socketServer, ownership }: Traced
 }
 
 /** Whether the guest's driver runs its queues. */
-export function checkLink({ port }: TracedInterface): Finding {
+export function checkLink({ port }: TracedInterface): LinkFinding {
   if (port?.link === "up") return ok("up");
   return waiting(
     "down",
@@ -71,7 +71,7 @@ export function checkLink({ port }: TracedInterface): Finding {
 }
 
 /** Whether there are queues to run. */
-export function checkQueues({ port }: TracedInterface): Finding {
+export function checkQueues({ port }: TracedInterface): LinkFinding {
   const pairs = port?.queuePairs;
   if (pairs === undefined) return { verdict: "unknown", what: "this switch does not tell" };
   if (pairs > 0) return ok(`${pairs} ${pairs === 1 ? "pair" : "pairs"}`);

@@ -1,8 +1,8 @@
 import type { TracedInterface } from "../shape.ts";
-import { broken, type Finding, ok } from "./link.ts";
+import { broken, type LinkFinding, ok } from "./link.ts";
 
 /** Whether the switch runs and has the port as it was asked for. */
-export function checkPort(one: TracedInterface): Finding {
+export function checkPort(one: TracedInterface): LinkFinding {
   const { port, portUnknown, portName, bridge, differences = [] } = one;
   if (one.switch?.ready === false) {
     return broken(

@@ -1,10 +1,10 @@
 import type { TracedInterface } from "../shape.ts";
-import { broken, type Finding, ok, waiting } from "./link.ts";
+import { broken, type LinkFinding, ok, waiting } from "./link.ts";
 
 const ANEW = "delete the pod; its controller makes it anew, and it gets everything afresh";
 
 /** Whether kubelet says that the pod has the device. */
-export function checkPod(one: TracedInterface): Finding {
+export function checkPod(one: TracedInterface): LinkFinding {
   const pod = `${one.pod.namespace}/${one.pod.name}`;
   switch (one.holder) {
     case "held":
@@ -21,7 +21,7 @@ export function checkPod(one: TracedInterface): Finding {
 }
 
 /** Whether the daemon remembers the Allocate. */
-export function checkAllocation(one: TracedInterface): Finding {
+export function checkAllocation(one: TracedInterface): LinkFinding {
   if (one.allocation !== undefined) return ok(`${one.allocation} for ${one.device}, pool ${one.pool}`);
   return broken(
     `no record of an allocation holds ${one.device}`,
@@ -31,7 +31,7 @@ export function checkAllocation(one: TracedInterface): Finding {
 }
 
 /** Whether Multus, and so KubeVirt, finds where the socket is. */
-export function checkDeviceInfo({ deviceInfo }: TracedInterface): Finding {
+export function checkDeviceInfo({ deviceInfo }: TracedInterface): LinkFinding {
   if (deviceInfo === undefined) return ok("not looked at");
   const files = [deviceInfo.device, ...(deviceInfo.attachment === undefined ? [] : [deviceInfo.attachment])];
   for (const { file, state, reason } of files) {
@@ -54,7 +54,7 @@ export function checkDeviceInfo({ deviceInfo }: TracedInterface): Finding {
 }
 
 /** Whether CNI ADD went through. */
-export function checkRecord(one: TracedInterface): Finding {
+export function checkRecord(one: TracedInterface): LinkFinding {
   switch (one.state) {
     case "attached":
       return ok(`${one.name} attached to network ${one.network}`);

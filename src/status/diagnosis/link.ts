@@ -27,19 +27,19 @@ export interface Link {
 }
 
 /** A link before it has its name. */
-export type Finding = Omit<Link, "name">;
+export type LinkFinding = Omit<Link, "name">;
 
 /** All is well. */
-export function ok(what: string): Finding {
+export function ok(what: string): LinkFinding {
   return { verdict: "ok", what };
 }
 
 /** Something of ours or of the node's is wrong. */
-export function broken(what: string, cause: string, cure: string): Finding {
+export function broken(what: string, cause: string, cure: string): LinkFinding {
   return { verdict: "broken", what, cause, cure };
 }
 
 /** The pod's program has to do something first. */
-export function waiting(what: string, cause: string, cure: string): Finding {
+export function waiting(what: string, cause: string, cure: string): LinkFinding {
   return { verdict: "waiting", what, cause, cure };
 }

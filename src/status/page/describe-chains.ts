@@ -3,7 +3,7 @@ import { isBroken, traceChain } from "../diagnosis/chain.ts";
 import { LINKS } from "../diagnosis/link.ts";
 import type { TraceAnswer, TracedInterface } from "../shape.ts";
 import { healthOf, type PodName, podId } from "./describe-node.ts";
-import type { ChainView, PodChains } from "./page-shape.ts";
+import type { PageChain, PodChains } from "./page-shape.ts";
 
 /** Pure: what the page shows of one pod, the chain as `vhostuserctl trace` has it. */
 export function describeChains(pod: PodName, { at, interfaces }: TraceAnswer): PodChains {
@@ -11,7 +11,7 @@ export function describeChains(pod: PodName, { at, interfaces }: TraceAnswer): P
   return printable<PodChains>({ id: podId(pod), namespace, name, at, interfaces: interfaces.map(describe) });
 }
 
-function describe(one: TracedInterface): ChainView {
+function describe(one: TracedInterface): PageChain {
   const chain = traceChain(one);
   return {
     name: one.name ?? `device ${one.device}`,
@@ -23,7 +23,7 @@ function describe(one: TracedInterface): ChainView {
   };
 }
 
-function factsOf(one: TracedInterface): ChainView["facts"] {
+function factsOf(one: TracedInterface): PageChain["facts"] {
   const { port, vlan, places } = one;
   const packets = (of: { packets: number; dropped: number } | undefined) =>
     of && `${of.packets} packets, ${of.dropped} dropped`;

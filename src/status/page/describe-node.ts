@@ -6,12 +6,12 @@ import type { Link } from "../diagnosis/link.ts";
 import { findProblems } from "../diagnosis/problems.ts";
 import type { InterfaceStatus, NodeStatus } from "../shape.ts";
 import {
-  type BridgeView,
   HEALTHS,
   type Health,
-  type InterfaceView,
-  type NodeView,
-  type PodView,
+  type PageBridge,
+  type PageInterface,
+  type PageNode,
+  type PagePod,
 } from "./page-shape.ts";
 
 /** More would be neither looked at nor drawn in reasonable time. */
@@ -36,7 +36,7 @@ export function healthOf(broken: Pick<Link, "verdict"> | undefined): Health {
 
 /** What the page shows of a node, and the names as they are that the ids of shown pods stand for. */
 export interface DescribedNode {
-  readonly view: NodeView;
+  readonly view: PageNode;
   readonly pods: ReadonlyMap<string, PodName>;
 }
 
@@ -64,15 +64,15 @@ export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
   const { shown, leftOut } = bounded(podsOf(status, broken));
   await nextTurn();
   const kinds = new Map(status.pools.map((pool) => [pool.name, pool.switch.kind]));
-  const pods: PodView[] = [];
+  const pods: PagePod[] = [];
   for (const [index, { pod, health, own }] of shown.entries()) {
     if (index > 0 && index % AT_ONCE === 0) await nextTurn();
     const views = own.map((one) => describe(one, broken.get(one), kinds.get(one.pool)));
     const { namespace, name } = pod;
-    pods.push(printable<PodView>({ id: podId(pod), namespace, name, health, interfaces: views }));
+    pods.push(printable<PagePod>({ id: podId(pod), namespace, name, health, interfaces: views }));
   }
   const attached = new Set(status.interfaces.flatMap(({ allocation }) => allocation ?? []));
-  const view = printable<Omit<NodeView, "pods">>({
+  const view = printable<Omit<PageNode, "pods">>({
     node: status.node,
     version: status.version,
     startedAt: status.startedAt,
@@ -122,7 +122,7 @@ function podsOf(
   });
 }
 
-function describe(one: InterfaceStatus, broken: Link | undefined, kind: string | undefined): InterfaceView {
+function describe(one: InterfaceStatus, broken: Link | undefined, kind: string | undefined): PageInterface {
   const { port, places, name, device, network, portName, bridge } = one;
   const traffic = port?.traffic;
   return {
@@ -192,9 +192,9 @@ function inOrder({ key: one }: PodStatus, { key: other }: PodStatus): number {
 }
 
 /** Those of the pools, and those that interfaces are on beside them. */
-function bridgesOf({ pools, interfaces }: NodeStatus): BridgeView[] {
+function bridgesOf({ pools, interfaces }: NodeStatus): PageBridge[] {
   const kinds = new Map(pools.map((pool) => [pool.name, pool.switch.kind]));
-  const bridges = new Map<string, BridgeView>();
+  const bridges = new Map<string, PageBridge>();
   for (const { bridge: name, switch: of } of pools) {
     const { kind, ready, version, reason } = of;
     const id = bridgeId(kind, name);

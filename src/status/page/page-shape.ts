@@ -10,8 +10,8 @@ export const HEALTHS = ["healthy", "degraded", "broken"] as const;
 export type Health = (typeof HEALTHS)[number];
 
 /** A bridge of a switch. */
-export interface BridgeView {
-  /** Which switch and which bridge; {@link InterfaceView.bridge} refers to it. */
+export interface PageBridge {
+  /** Which switch and which bridge; {@link PageInterface.bridge} refers to it. */
   readonly id: string;
   readonly name: string;
   /** Name of the kind of switch; undefined where no pool stands for it. */
@@ -22,7 +22,7 @@ export interface BridgeView {
   readonly reason?: string;
 }
 
-export interface PoolView {
+export interface PagePool {
   readonly name: string;
   readonly resource: string;
   /** Whether kubelet knows the resource. */
@@ -34,7 +34,7 @@ export interface PoolView {
 }
 
 /** An interface of a pod with what the picture shows of it. */
-export interface InterfaceView {
+export interface PageInterface {
   readonly name: string;
   readonly device: string;
   readonly health: Health;
@@ -58,18 +58,18 @@ export interface InterfaceView {
   readonly portKnown: boolean;
 }
 
-export interface PodView {
+export interface PagePod {
   /** Stands for namespace and name, which may hold anything, in addresses and in the document. */
   readonly id: string;
   readonly namespace: string;
   readonly name: string;
   /** That of its worst interface. */
   readonly health: Health;
-  readonly interfaces: readonly InterfaceView[];
+  readonly interfaces: readonly PageInterface[];
 }
 
 /** A node for one look at it. Times are milliseconds since the epoch. */
-export interface NodeView {
+export interface PageNode {
   readonly node: string;
   readonly version: string;
   readonly startedAt: number;
@@ -77,19 +77,19 @@ export interface NodeView {
   readonly lastPassAt?: number;
   readonly health: Health;
   readonly problems: readonly { readonly what: string; readonly look: string }[];
-  readonly bridges: readonly BridgeView[];
-  readonly pools: readonly PoolView[];
-  readonly pods: readonly PodView[];
+  readonly bridges: readonly PageBridge[];
+  readonly pools: readonly PagePool[];
+  readonly pods: readonly PagePod[];
   /** Of all, shown or not. */
   readonly interfaces: Readonly<Record<Health, number>>;
-  /** How many interfaces are left out of {@link NodeView.pods}, the healthy first. */
+  /** How many interfaces are left out of {@link PageNode.pods}, the healthy first. */
   readonly leftOut: number;
   /** Allocations of which no interface is attached. */
   readonly bare: number;
 }
 
 /** One interface, looked at closely. */
-export interface ChainView {
+export interface PageChain {
   readonly name: string;
   readonly device: string;
   readonly health: Health;
@@ -107,5 +107,5 @@ export interface PodChains {
   readonly namespace: string;
   readonly name: string;
   readonly at: number;
-  readonly interfaces: readonly ChainView[];
+  readonly interfaces: readonly PageChain[];
 }

@@ -10,7 +10,7 @@ import { silentLogger } from "../../logging/logger.ts";
 import type { HttpServer } from "../../observe/http-server.ts";
 import type { NodeStatus } from "../shape.ts";
 import { type PodName, podId } from "./describe-node.ts";
-import type { NodeView, PodChains } from "./page-shape.ts";
+import type { PageNode, PodChains } from "./page-shape.ts";
 import { serveStatusPage } from "./serve-page.ts";
 
 const PAGE = "<!doctype html><style>p{}</style><script>start()</script>";
@@ -68,7 +68,7 @@ function ask(path: string, headers: Record<string, string> = {}, method = "GET")
     sent.on("error", reject).end();
   });
 }
-const node = async () => JSON.parse((await ask("/api/node")).body) as NodeView;
+const node = async () => JSON.parse((await ask("/api/node")).body) as PageNode;
 const chain = async (id: string) => JSON.parse((await ask(`/api/chain?pod=${id}`)).body) as PodChains;
 
 describe("the status page's server", () => {
@@ -202,7 +202,7 @@ describe("the status page's server", () => {
     const { body, headers } = await ask("/api/node");
     expect(headers["content-type"]).toBe("application/json");
     expect(["\u202e", "\u0007"].filter((one) => body.includes(one))).toEqual([]);
-    const view = JSON.parse(body) as NodeView;
+    const view = JSON.parse(body) as PageNode;
     expect(view.node).toBe(`"><img src=x onerror=alert(1)><script>\\u202e\\u0007`);
     expect(view.pods[0]?.id).toBe(podId(pod));
     expect(view.pods[0]?.id).toMatch(/^[0-9a-f]{16}$/);

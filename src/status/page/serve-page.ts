@@ -1,13 +1,13 @@
 import type { Logger } from "../../logging/logger.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../../observe/http-server.ts";
-import { RecentAnswer } from "../../observe/recent-answer.ts";
+import { SharedRead } from "../../sync/shared-read.ts";
 import type { NodeStatus, TraceAnswer } from "../shape.ts";
 import { describeChains } from "./describe-chains.ts";
 import { describeNode, type PodName } from "./describe-node.ts";
 import { refuseStrangers } from "./own-origin.ts";
 import { PAGE_FILE, readPageFile } from "./page-file.ts";
 
-/** What is shown, and where. */
+/** What the page shows, and where it is served. */
 export interface StatusPageOptions {
   /** A loopback address. */
   readonly address: string;
@@ -15,25 +15,25 @@ export interface StatusPageOptions {
   readonly port: number;
   /** Reads the whole node. */
   readonly readNode: (signal: AbortSignal) => Promise<NodeStatus>;
-  /** Looks closely at one pod. */
+  /** Traces one pod. */
   readonly readTrace: (pod: PodName, signal: AbortSignal) => Promise<TraceAnswer>;
   readonly logger: Logger;
   /** The page as it was built; default {@link PAGE_FILE}. */
   readonly file?: string;
-  /** Milliseconds of a clock that is never set back. */
+  /** Monotonic clock in milliseconds. */
   readonly now?: () => number;
 }
 
-/** Time for the switches and kubelet to answer; one that does not is told as such. */
+/** Time for the switches and kubelet to answer; one that does not is reported as such. */
 const READ_MS = 3_000;
-/** However many look, the node is read once in this time. */
-const GOOD_FOR_MS = 1_000;
-/** Pods that are looked at closely within that time; more would cost the switch too much. */
+/** Requests within this time share one read of the node. */
+const MAX_AGE_MS = 1_000;
+/** Pods that are traced within that time; more would cost the switch too much. */
 const MAX_CHAINS = 16;
 
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#3157b8"/><path d="M3 8h4m2 0h4" stroke="#fff" stroke-width="1.6"/><circle cx="8" cy="8" r="2.2" fill="none" stroke="#fff" stroke-width="1.6"/></svg>`;
 
-/** Beside what every server of ours says (nosniff, no-store). */
+/** In addition to what every server of ours sends (nosniff, no-store). */
 const HEADERS = {
   "x-frame-options": "DENY",
   "referrer-policy": "no-referrer",
@@ -44,15 +44,17 @@ const HEADERS = {
 };
 
 /**
- * Serves the status page of the node, read-only. Nothing is read while nobody looks; a look that comes within a second
- * of another gets what that one got.
+ * Serves the status page of the node, read-only. The node is read only on request, and at most once a second.
  * @throws Failure `invalid-config` when the address cannot be listened on, `part-missing` without a page
  */
 export async function serveStatusPage(options: StatusPageOptions): Promise<HttpServer> {
   const { address, port, logger, now } = options;
   const { html, policy } = await readPageFile(options.file ?? PAGE_FILE);
-  const node = new RecentAnswer(() => look(options), GOOD_FOR_MS, now);
-  const chains = new Map<string, RecentAnswer<Page>>();
+  const clock = now === undefined ? {} : { clock: { monotonic: now } };
+  const recent = <Value>(read: () => Promise<Value>) =>
+    new SharedRead({ read, maxAgeMs: MAX_AGE_MS, ...clock });
+  const node = recent(() => readPage(options));
+  const chains = new Map<string, SharedRead<Page>>();
   const routes: readonly (readonly [string, (query: URLSearchParams) => Promise<Page>])[] = [
     [
       "/",
@@ -69,11 +71,12 @@ export async function serveStatusPage(options: StatusPageOptions): Promise<HttpS
         const id = query.get("pod") ?? "";
         const pod = (await node.get()).pods.get(id);
         if (pod === undefined) return text(404, "this pod has no interface on this node\n");
-        for (const [other, chain] of chains) if (!chain.isGood) chains.delete(other);
+        for (const [other, chain] of chains) if (!chain.isFresh) chains.delete(other);
         const known = chains.get(id);
         if (known !== undefined) return known.get();
-        if (chains.size >= MAX_CHAINS) return text(503, "too many look at once; try again\n");
-        const chain = new RecentAnswer(() => lookClosely(options, pod), GOOD_FOR_MS, now);
+        if (chains.size >= MAX_CHAINS)
+          return text(503, "too many pods are traced at the same time; try again\n");
+        const chain = recent(() => readChains(options, pod));
         chains.set(id, chain);
         return chain.get();
       },
@@ -88,12 +91,12 @@ export async function serveStatusPage(options: StatusPageOptions): Promise<HttpS
   });
 }
 
-async function look({ readNode }: StatusPageOptions) {
+async function readPage({ readNode }: StatusPageOptions) {
   const { view, pods } = await describeNode(await readNode(AbortSignal.timeout(READ_MS)));
   return { page: page("application/json", JSON.stringify(view)), pods };
 }
 
-async function lookClosely({ readTrace }: StatusPageOptions, pod: PodName): Promise<Page> {
+async function readChains({ readTrace }: StatusPageOptions, pod: PodName): Promise<Page> {
   const chains = describeChains(pod, await readTrace(pod, AbortSignal.timeout(READ_MS)));
   return page("application/json", JSON.stringify(chains));
 }

@@ -1,5 +1,5 @@
 import type { Link } from "../../diagnosis/link.ts";
-import type { ChainView, PodChains } from "../page-shape.ts";
+import type { PageChain, PodChains } from "../page-shape.ts";
 import { HEALTH_WORDS } from "../picture/words.ts";
 import { byId, fill, html } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
@@ -26,7 +26,7 @@ export function drawNoChains(title: string, why: string): void {
   fill(byId("chain-body"), html("p", { class: "why" }, why));
 }
 
-function drawInterface({ name, health, chain, beyond, facts }: ChainView, open: boolean): HTMLElement {
+function drawInterface({ name, health, chain, beyond, facts }: PageChain, open: boolean): HTMLElement {
   const end = chain.at(-1);
   return html(
     "section",

@@ -1,4 +1,4 @@
-import type { PodView } from "../page-shape.ts";
+import type { PagePod } from "../page-shape.ts";
 import type { Layout, PlacedBridge, PlacedPod } from "../picture/layout.ts";
 import { plural, switchWords } from "../picture/words.ts";
 import { svg } from "./elements.ts";
@@ -50,7 +50,7 @@ export function drawFace({ of, x, y, width, height, rows }: PlacedPod): SVGEleme
   );
 }
 
-function namePart({ namespace, name }: PodView, x: number, y: number, width: number): SVGElement {
+function namePart({ namespace, name }: PagePod, x: number, y: number, width: number): SVGElement {
   const shownNamespace = fitText(`${namespace} /`, width * 0.3, SMALL);
   const offset = measure(shownNamespace, SMALL) + 5;
   return words("name", x + 18 + offset, y + 21, name, { width: width - offset - 62, font: BOLD });

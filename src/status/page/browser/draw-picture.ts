@@ -1,4 +1,4 @@
-import type { PodView } from "../page-shape.ts";
+import type { PagePod } from "../page-shape.ts";
 import type { Layout, PlacedPod } from "../picture/layout.ts";
 import { rateKey } from "../picture/rates.ts";
 import { podLabel } from "../picture/words.ts";
@@ -85,7 +85,7 @@ export class Picture {
       (focused as SVGGElement).focus({ preventScroll: true });
   }
 
-  #button({ id }: PodView): SVGGElement {
+  #button({ id }: PagePod): SVGGElement {
     const known = this.#buttons.get(id);
     if (known !== undefined) return known;
     const button = svg("g", { role: "button", tabindex: -1, "data-pod": id });

@@ -1,4 +1,4 @@
-import type { NodeView, PoolView } from "../page-shape.ts";
+import type { PageNode, PagePool } from "../page-shape.ts";
 import { age, HEALTH_WORDS, nodeWords, plural } from "../picture/words.ts";
 import { byId, fill, html, svg } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
@@ -7,7 +7,7 @@ import { type Mark, markIcon } from "./marks.ts";
 const AT_ONCE = 3;
 
 /** Everything above the picture. */
-export function drawSummary(view: NodeView): void {
+export function drawSummary(view: PageNode): void {
   const { node, version, at, startedAt, lastPassAt, health } = view;
   document.title = `${node}: ${nodeWords(view)}`;
   fill(byId("node"), node);
@@ -25,7 +25,7 @@ export function drawSummary(view: NodeView): void {
   drawProblems(view);
 }
 
-function interfacesTile({ interfaces, bare }: NodeView): HTMLElement {
+function interfacesTile({ interfaces, bare }: PageNode): HTMLElement {
   const all = interfaces.healthy + interfaces.degraded + interfaces.broken;
   const counts = (["healthy", "degraded", "broken"] as const).map((health) =>
     html(
@@ -51,7 +51,7 @@ function poolTile({
   devices,
   healthy,
   inUse,
-}: PoolView): HTMLElement {
+}: PagePool): HTMLElement {
   const mark: Mark = !configured ? "unknown" : registered && healthy === devices ? "healthy" : "broken";
   const state = !configured
     ? "no longer configured"
@@ -102,7 +102,7 @@ export function drawLegend(): void {
 }
 
 /** The first ones; the others are a click away, or the picture would be out of sight. */
-function drawProblems({ problems }: NodeView): void {
+function drawProblems({ problems }: PageNode): void {
   byId("problems").hidden = problems.length === 0;
   fill(byId("problem-list"), ...problems.slice(0, AT_ONCE).map(drawProblem));
   const more = byId("more-problems");
@@ -111,7 +111,7 @@ function drawProblems({ problems }: NodeView): void {
   fill(byId("more-list"), ...problems.slice(AT_ONCE).map(drawProblem));
 }
 
-function drawProblem({ what, look }: NodeView["problems"][number]): HTMLElement {
+function drawProblem({ what, look }: PageNode["problems"][number]): HTMLElement {
   const words = html("p", {}, html("bdi", {}, what));
   return html(
     "li",

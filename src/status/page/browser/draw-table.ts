@@ -1,9 +1,9 @@
-import type { InterfaceView, NodeView, PodView } from "../page-shape.ts";
+import type { PageInterface, PageNode, PagePod } from "../page-shape.ts";
 import { HEALTH_WORDS, portWords } from "../picture/words.ts";
 import { byId, fill, html } from "./elements.ts";
 import { markIcon } from "./marks.ts";
 
-const SOCKET_WORDS: Readonly<Record<InterfaceView["socket"], string>> = {
+const SOCKET_WORDS: Readonly<Record<PageInterface["socket"], string>> = {
   there: "there",
   missing: "not there",
   wrong: "something else in its place",
@@ -12,8 +12,8 @@ const SOCKET_WORDS: Readonly<Record<InterfaceView["socket"], string>> = {
 
 /** The picture as a table. @param onSelect called with a pod's id */
 export function drawTable(
-  pods: readonly PodView[],
-  bridges: NodeView["bridges"],
+  pods: readonly PagePod[],
+  bridges: PageNode["bridges"],
   onSelect: (pod: string) => void,
 ): void {
   const nameOf = new Map(bridges.map(({ id, name }) => [id, name]));

@@ -1,4 +1,4 @@
-import type { NodeView, PodChains, PodView } from "../page-shape.ts";
+import type { PageNode, PagePod, PodChains } from "../page-shape.ts";
 import { layOut } from "../picture/layout.ts";
 import { Rates } from "../picture/rates.ts";
 import { age, plural } from "../picture/words.ts";
@@ -22,7 +22,7 @@ const picture = new Picture(byId("canvas"), (pod) => select(pod));
 
 const rates = new Rates();
 
-let view: NodeView | undefined;
+let view: PageNode | undefined;
 /** Packets a second, by interface. */
 let passing: ReadonlyMap<string, number> = new Map();
 /** Id of the pod whose chain is shown. */
@@ -48,7 +48,7 @@ async function run(): Promise<never> {
 
 async function look(): Promise<void> {
   try {
-    const next = await ask<NodeView>("api/node");
+    const next = await ask<PageNode>("api/node");
     // Another release has another page.
     if (view !== undefined && view.version !== next.version) location.reload();
     view = next;
@@ -109,7 +109,7 @@ function draw(): void {
   tellFreshness();
 }
 
-function isWanted(pod: PodView): boolean {
+function isWanted(pod: PagePod): boolean {
   const text = filter.value.trim().toLowerCase();
   if (attention.checked && pod.health === "healthy") return false;
   const names = [

@@ -1,4 +1,4 @@
-import type { BridgeView, InterfaceView, NodeView, PodView } from "../page-shape.ts";
+import type { PageBridge, PageInterface, PageNode, PagePod } from "../page-shape.ts";
 
 /** A rectangle in pixels. */
 export interface Box {
@@ -18,7 +18,7 @@ export interface Columns {
 }
 
 export interface PlacedInterface {
-  readonly of: InterfaceView;
+  readonly of: PageInterface;
   /** The middle of its row. */
   readonly y: number;
   /** Where its line meets the bridge's box; undefined where it is on no bridge. */
@@ -26,12 +26,12 @@ export interface PlacedInterface {
 }
 
 export interface PlacedPod extends Box {
-  readonly of: PodView;
+  readonly of: PagePod;
   readonly rows: readonly PlacedInterface[];
 }
 
 export interface PlacedBridge extends Box {
-  readonly of: BridgeView;
+  readonly of: PageBridge;
   readonly ports: number;
 }
 
@@ -62,7 +62,7 @@ const STEP = 5;
  * Pure: places pods from top to bottom, grouped by the bridge that their first interface is on, and each bridge beside
  * its group, so that nearly all lines are straight.
  */
-export function layOut({ pods, bridges }: Pick<NodeView, "pods" | "bridges">, available: number): Layout {
+export function layOut({ pods, bridges }: Pick<PageNode, "pods" | "bridges">, available: number): Layout {
   const width = Math.max(MIN_WIDTH, Math.floor(available));
   const columns = columnsOf(width);
   const groups = Map.groupBy(pods, homeOf);
@@ -93,7 +93,7 @@ export function layOut({ pods, bridges }: Pick<NodeView, "pods" | "bridges">, av
     pods: meetBridges(placedPods, boxes),
     bridges: bridges.flatMap((of) => {
       const box = boxes.get(of.id);
-      const on = (one: InterfaceView) => one.bridge === of.id && one.port !== undefined;
+      const on = (one: PageInterface) => one.bridge === of.id && one.port !== undefined;
       const ports = pods.reduce((sum, pod) => sum + pod.interfaces.filter(on).length, 0);
       return box === undefined ? [] : [{ ...box, of, ports }];
     }),
@@ -115,11 +115,11 @@ function columnsOf(width: number): Columns {
   };
 }
 
-function homeOf({ interfaces }: PodView): string | undefined {
+function homeOf({ interfaces }: PagePod): string | undefined {
   return interfaces.find(({ bridge }) => bridge !== undefined)?.bridge;
 }
 
-function placePod(of: PodView, { x, width }: Columns["pod"], y: number): PlacedPod {
+function placePod(of: PagePod, { x, width }: Columns["pod"], y: number): PlacedPod {
   return {
     of,
     ...{ x, y, width, height: TITLE + of.interfaces.length * ROW + FOOT },

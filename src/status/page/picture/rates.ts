@@ -1,53 +1,64 @@
-import type { NodeView } from "../page-shape.ts";
+import type { PageNode } from "../page-shape.ts";
 
 /** Open vSwitch writes its counters every 5 s; a counter that stands still for longer than twice that is at rest. */
 const AT_REST_MS = 12_000;
 
-/** A counter as it was seen last. */
-interface Seen {
+/** A counter's value, and when it was first read with it. */
+interface Reading {
   readonly packets: number;
-  /** When it was seen to change, or first. */
-  readonly changedAt: number;
-  /** Packets a second; undefined until it changed once. */
+  readonly at: number;
+}
+
+interface Counter {
+  readonly last: Reading;
+  /**
+   * The readings at which the counter had changed, oldest first. The first reading of all is not among them, because
+   * its age is not known.
+   */
+  readonly changes: readonly Reading[];
   readonly rate?: number;
 }
 
-/**
- * Packets a second of each interface, both directions together, from what a switch counts now and then. Between two of
- * its countings the last rate stands.
- */
-export class Rates {
-  #seen: ReadonlyMap<string, Seen> = new Map();
+/** Changes that a rate spans: the switch counts every 5 s and is read every 2 s, so one interval alone is 4 to 6 s. */
+const SPAN = 2;
 
-  /** Takes a look at the node into account. @returns by {@link rateKey}; an interface is in it once its rate is known */
-  note({ pods, at }: Pick<NodeView, "pods" | "at">): ReadonlyMap<string, number> {
-    const next = new Map<string, Seen>();
+/** Packets a second of each interface, both directions together, from counters that the switch updates now and then. */
+export class Rates {
+  #counters: ReadonlyMap<string, Counter> = new Map();
+
+  /** Adds a reading of the node. @returns rates by {@link rateKey}, of the interfaces whose rate is known */
+  note({ pods, at }: Pick<PageNode, "pods" | "at">): ReadonlyMap<string, number> {
+    const next = new Map<string, Counter>();
     for (const { id, interfaces } of pods) {
       for (const { name, port } of interfaces) {
         if (port?.packets === undefined) continue;
         const key = rateKey(id, name);
-        next.set(key, moved(this.#seen.get(key), port.packets, at));
+        next.set(key, updated(this.#counters.get(key), { packets: port.packets, at }));
       }
     }
-    this.#seen = next;
+    this.#counters = next;
     return new Map(
       [...next].flatMap(([key, { rate }]) => (rate === undefined ? [] : [[key, rate] as const])),
     );
   }
 }
 
-/** What stands for an interface of a pod. */
+/** Key of a pod's interface. */
 export function rateKey(podId: string, name: string): string {
   return `${podId} ${name}`;
 }
 
-function moved(before: Seen | undefined, packets: number, at: number): Seen {
-  // A port that was made anew counts from nought.
-  if (before === undefined || packets < before.packets) return { packets, changedAt: at };
-  const elapsed = at - before.changedAt;
-  if (packets > before.packets) {
-    if (elapsed <= 0) return { ...before, packets };
-    return { packets, changedAt: at, rate: ((packets - before.packets) * 1000) / elapsed };
+function updated(before: Counter | undefined, now: Reading): Counter {
+  // The counters of a port that was made again begin at 0; a clock that was set back makes all readings useless.
+  if (before === undefined || now.packets < before.last.packets || now.at < before.last.at) {
+    return { last: now, changes: [] };
   }
-  return elapsed > AT_REST_MS ? { packets, changedAt: at, rate: 0 } : before;
+  if (now.packets === before.last.packets) {
+    return now.at - before.last.at > AT_REST_MS ? { last: now, changes: [], rate: 0 } : before;
+  }
+  const changes = [...before.changes, now].slice(-1 - SPAN);
+  const [oldest = now] = changes;
+  if (now.at === oldest.at) return { ...before, last: now, changes };
+  const rate = ((now.packets - oldest.packets) * 1000) / (now.at - oldest.at);
+  return { last: now, changes, rate };
 }

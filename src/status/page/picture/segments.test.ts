@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { LINKS } from "../../diagnosis/link.ts";
-import type { InterfaceView } from "../page-shape.ts";
+import type { PageInterface } from "../page-shape.ts";
 import { segmentsOf } from "./segments.ts";
 
-const WHOLE: InterfaceView = {
+const WHOLE: PageInterface = {
   ...{ name: "net1", device: "d", health: "healthy", socket: "there", portName: "vhu1", portKnown: true },
   port: { link: "up", connected: true, failed: false },
 };

@@ -1,5 +1,5 @@
 import type { LinkName } from "../../diagnosis/link.ts";
-import type { Health, InterfaceView } from "../page-shape.ts";
+import type { Health, PageInterface } from "../page-shape.ts";
 
 /** The three lines of an interface in the picture: pod to socket, socket to port, port to bridge. */
 const SEGMENTS = ["socket", "peer", "port"] as const;
@@ -31,7 +31,7 @@ const SEGMENT_OF: Readonly<Record<LinkName, Segment>> = {
 };
 
 /** Pure: the state of each line by what is known, and where the chain breaks, which wins. */
-export function segmentsOf(one: InterfaceView): DrawnSegments {
+export function segmentsOf(one: PageInterface): DrawnSegments {
   const { port, portKnown, socket, broken, health } = one;
   const states: Record<Segment, SegmentState> = {
     socket: socket === "there" ? "ok" : "unknown",

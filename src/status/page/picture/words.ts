@@ -1,4 +1,4 @@
-import type { BridgeView, Health, InterfaceView, NodeView, PodView } from "../page-shape.ts";
+import type { Health, PageBridge, PageInterface, PageNode, PagePod } from "../page-shape.ts";
 
 /** What each state is called. */
 export const HEALTH_WORDS: Readonly<Record<Health, string>> = {
@@ -8,7 +8,7 @@ export const HEALTH_WORDS: Readonly<Record<Health, string>> = {
 };
 
 /** The state of a whole node in a sentence. */
-export function nodeWords({ health, problems, interfaces }: NodeView): string {
+export function nodeWords({ health, problems, interfaces }: PageNode): string {
   switch (health) {
     case "healthy":
       return "All is well";
@@ -35,7 +35,7 @@ export function age(ms: number): string {
 }
 
 /** A pod and its state in one line, for those who cannot see the picture. */
-export function podLabel({ namespace, name, health, interfaces }: PodView): string {
+export function podLabel({ namespace, name, health, interfaces }: PagePod): string {
   const broken = interfaces.flatMap((one) =>
     one.broken === undefined ? [] : [`${one.name} at ${one.broken.name}: ${one.broken.what}`],
   );
@@ -44,7 +44,7 @@ export function podLabel({ namespace, name, health, interfaces }: PodView): stri
 }
 
 /** What a port is, as far as its switch tells. */
-export function portWords({ port, portKnown, portName }: InterfaceView): string {
+export function portWords({ port, portKnown, portName }: PageInterface): string {
   if (!portKnown) return `${portName ?? "port"}, the switch does not tell`;
   if (port === undefined) return portName === undefined ? "none" : `${portName} is missing`;
   if (port.failed) return `${portName} failed`;
@@ -54,7 +54,7 @@ export function portWords({ port, portKnown, portName }: InterfaceView): string 
 }
 
 /** What a switch is, a line for each of its parts. */
-export function switchWords({ kind, version }: Pick<BridgeView, "kind" | "version">): readonly string[] {
+export function switchWords({ kind, version }: Pick<PageBridge, "kind" | "version">): readonly string[] {
   return (version ?? kind ?? "switch").split(", ").slice(0, 2);
 }
 
