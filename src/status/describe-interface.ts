@@ -2,7 +2,7 @@ import type { PodDevices } from "../kubelet/pod-resources.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocations, type Records } from "../records/records.ts";
-import { lookAtPlaces } from "./look-at-places.ts";
+import { inspectPlaces } from "./inspect-places.ts";
 import { portOf, type SwitchReading } from "./read-switches.ts";
 import type { InterfaceStatus } from "./shape.ts";
 
@@ -60,7 +60,7 @@ function ofAllocation(
 ): Pick<InterfaceStatus, "allocation" | "resource" | "ownership" | "places"> {
   if (allocation === undefined) return {};
   const { id, resource, ownership } = allocation;
-  return { allocation: id, resource, ownership, places: lookAtPlaces(root, id, name) };
+  return { allocation: id, resource, ownership, places: inspectPlaces(root, id, name) };
 }
 
 function vlanOf({

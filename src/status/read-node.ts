@@ -3,7 +3,7 @@ import type { Readiness } from "../dataplane/dataplane.ts";
 import type { Pool } from "../pools/pools.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";
 import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
-import { lookAtAllocation } from "./look-at-places.ts";
+import { inspectAllocation } from "./inspect-places.ts";
 import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
 import type { InterfaceStatus, NodeStatus, PoolStatus } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
@@ -14,7 +14,7 @@ const CHUNK = 50;
 /** Allocate makes its directories before its record; longer than that takes. */
 const SETTLED_MS = 200;
 
-/** Reads everything about the node; a switch that does not answer before the signal fires is told as such. */
+/** Reads everything about the node; a switch that does not answer before the signal fires is reported as such. */
 export async function readNode(source: StatusSource, signal: AbortSignal): Promise<NodeStatus> {
   const { context, view, version, startedAt, clock } = source;
   const { records, config, pools } = context;
@@ -36,7 +36,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
   );
   const allocations = await mapInChunks(records.allocations.list(), CHUNK, (record) => {
     const { id, pool, resource, devices, pod, createdAt } = record;
-    const directory = lookAtAllocation(config.root, id);
+    const directory = inspectAllocation(config.root, id);
     return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
   });
   // Before and after the switches: what was made meanwhile has its record by now, what went had it then.
@@ -84,7 +84,7 @@ function namesOf({ context: { records } }: StatusSource): ReadonlySet<string> {
   return new Set([...ports, ...records.allocations.list().map(({ id }) => id)]);
 }
 
-/** Those that are there, and of which no record tells, at a second look too. */
+/** Those that a second look finds too, and that still have no record. */
 async function stillUnnamed(
   { context: { config, records }, clock }: StatusSource,
   unnamed: readonly string[],

@@ -4,7 +4,7 @@ import { describeThrown } from "../failure/failure.ts";
 import type { Pool } from "../pools/pools.ts";
 import type { InterfaceStatus } from "./shape.ts";
 
-/** What a switch told at one look. */
+/** What one read of a switch gave. */
 export interface SwitchReading {
   /** By name; undefined where it could not be read. */
   readonly ports: ReadonlyMap<string, PortInspection> | undefined;
@@ -13,7 +13,7 @@ export interface SwitchReading {
   readonly version?: string;
 }
 
-/** Reads each switch once, however many pools stand for it; one that does not answer says why. */
+/** Reads each switch once, however many pools use it; one that does not answer says why. */
 export async function readSwitches(
   pools: Iterable<Pool>,
   signal: AbortSignal,
@@ -47,14 +47,14 @@ export async function probePools(
   return new Map(await Promise.all(probes));
 }
 
-/** The part of an interface's status that its switch tells. */
+/** The part of an interface's status that comes from its switch. */
 export function portOf(
   name: string,
   reading: SwitchReading | undefined,
 ): Pick<InterfaceStatus, "port" | "portUnknown"> {
-  if (reading === undefined) return { portUnknown: "its pool is not there any more" };
+  if (reading === undefined) return { portUnknown: "its pool does not exist any more" };
   if (reading.ports === undefined)
-    return { portUnknown: reading.reason ?? "the switch does not tell its ports" };
+    return { portUnknown: reading.reason ?? "the switch's ports cannot be read" };
   const found = reading.ports.get(name);
   if (found === undefined) return {};
   const { owner: _, socketFile: __, ...port } = found;

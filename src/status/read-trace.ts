@@ -18,13 +18,13 @@ export interface TraceQuery {
   readonly pod: string;
 }
 
-/** More than a pod can have, so that nobody asks for the closer look at a whole node. */
+/** More than a pod can have: a trace of a whole node would cost too much. */
 const MAX_INTERFACES = 64;
 
 /** What kubelet says of the pods that are asked for. */
 type Holders = { readonly pods: readonly PodDevices[] } | { readonly reason: string };
 
-/** Looks closely at the interfaces of the pods of a name, and at their devices that have none. */
+/** Traces the interfaces of the pods of a name, and their devices without an interface. */
 export async function readTrace(
   source: StatusSource,
   query: TraceQuery,
@@ -121,7 +121,7 @@ async function ofSwitch(
   if (pool === undefined) return {};
   const { dataplane } = pool;
   const state = await dataplane.probe(record.bridge, signal);
-  // One that is away would fail, and be counted as an error because somebody looked.
+  // The check would fail and be counted as an error.
   if (!state.ready) return { switch: { ready: false, reason: state.reason } };
   const check = dataplane.checkPort(portRequest(context, record), signal);
   const differences = await check.catch(() => undefined);

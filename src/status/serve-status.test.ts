@@ -24,7 +24,7 @@ let records: Records;
 let dataplane: MemoryDataplane;
 let server: HttpServer;
 let listPods: () => Promise<[]>;
-/** What happens between two looks. */
+/** What happens between two reads. */
 let meanwhile: () => Promise<void>;
 
 beforeEach(async () => {
@@ -110,7 +110,7 @@ describe("the status of a node", () => {
     await expect(ask("/v1/node")).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("tells pools, records and what lies where, and keeps what is not for every reader", async () => {
+  it("has pools, records and paths, and not what only some readers may see", async () => {
     await attach();
     const { body } = await ask("/v1/node");
     expect(body).not.toContain(SECRET);
@@ -140,7 +140,7 @@ describe("the status of a node", () => {
     expect((await node()).interfaces[0]?.places?.directory.kind).toBe("other");
   });
 
-  it("tells leftovers: directories and ports without a record", async () => {
+  it("has leftovers: directories and ports without a record", async () => {
     await mkdir(join(directory, "root", "zzzzzzzzzzzzzzzz"));
     await writeFile(join(directory, "root", "file"), "");
     const owner = { node: "n", podNamespace: "shop", podName: "old" } as never;
@@ -194,7 +194,7 @@ describe("the status of a node", () => {
     expect([asked, (await trace())?.switch, asked]).toEqual([0, { ready: true }, 1]);
   });
 
-  it("is told whole while the switch is away, with what it says", async () => {
+  it("is whole while the switch is away, with the reason", async () => {
     await attach();
     dataplane.dead = true;
     const { interfaces, pools } = await node();
@@ -202,13 +202,13 @@ describe("the status of a node", () => {
     expect(pools[0]?.switch).toMatchObject({ ready: false, reason: "the switch does not answer" });
   });
 
-  it("is told though the switch hangs, after the time that it has", async () => {
+  it("is answered though the switch hangs, after the switch's deadline", async () => {
     await attach();
     dataplane.hang = new Promise(() => undefined);
     expect((await node()).interfaces[0]?.portUnknown).toContain("in time");
   });
 
-  it("reads the switch once for all who ask at the same time", async () => {
+  it("reads the switch once for requests at the same time", async () => {
     let reads = 0;
     const inspect = dataplane.inspectPorts.bind(dataplane);
     dataplane.inspectPorts = (signal) => {
@@ -227,7 +227,7 @@ describe("the status of a node", () => {
     expect(reads).toBe(1);
   });
 
-  it("tells of a trace whether kubelet knows, and why it does not", async () => {
+  it("says in a trace whether kubelet could be read, and why not", async () => {
     await attach();
     const trace = async () =>
       traceShape.parse(JSON.parse((await ask("/v1/trace?pod=web")).body)).interfaces[0];
@@ -245,7 +245,7 @@ describe("the status of a node", () => {
     },
   );
 
-  it("is made into JSON in turns, and is the same JSON", async () => {
+  it("is made into JSON in chunks, and is the same JSON", async () => {
     const value = { a: 1, none: undefined, list: Array.from({ length: 450 }, (_, i) => ({ i })), empty: [] };
     expect(JSON.parse(await stringifyInChunks(value))).toEqual(JSON.parse(JSON.stringify(value)));
   });

@@ -1,15 +1,15 @@
 import { z } from "zod";
 import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
 
-// What the daemon tells over its status socket, and what vhostuserctl prints with --json. It is an interface: scripts
-// hang on it, so keys are added and not renamed. Times are milliseconds since the epoch, modes are numbers. What an
+// What the daemon's status socket serves, and vhostuserctl prints with --json. Scripts depend on it, so keys are added
+// and never renamed. Times are milliseconds since the epoch, modes are numbers. What an
 // IPAM plugin was called with and a network's external_ids are left out: both may hold what is not for every reader.
 
 const count = z.number().nonnegative();
 
 const podShape = z.object({ namespace: z.string(), name: z.string(), uid: z.string() });
 
-/** Something that is to lie at a path, looked at without following a link. */
+/** A path and what is there; links are not followed. */
 const placeShape = z.object({
   path: z.string(),
   kind: z.enum(["directory", "socket", "other", "missing", "unknown"]),
@@ -79,7 +79,7 @@ const interfaceShape = z.object({
   portUnknown: z.string().optional(),
 });
 
-/** An interface that was looked at more closely, for a trace. */
+/** An interface in a trace. */
 const tracedShape = interfaceShape.extend({
   /** Whether kubelet says that the pod holds the device. */
   holder: z.enum(["held", "not-held", "unknown"]),
@@ -104,7 +104,7 @@ const poolShape = z.object({
     reason: z.string().optional(),
     version: z.string().optional(),
   }),
-  /** False for one that is looked after until its last pod is gone. */
+  /** False for a pool that is kept until its last pod is gone. */
   configured: z.boolean(),
   devices: count,
   healthy: count,

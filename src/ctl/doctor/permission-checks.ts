@@ -5,7 +5,7 @@ import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
-import { lookAtPlaces } from "../../status/look-at-places.ts";
+import { inspectPlaces } from "../../status/inspect-places.ts";
 import { readRecords } from "./daemon-checks.ts";
 import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
 
@@ -57,7 +57,7 @@ async function checkDirectories(config: { readonly root: string; readonly record
       .filter(({ allocationId }) => allocationId === id)
       .map((port) => port.interfaceName);
     return [...devices, ...interfaces].flatMap((name) => {
-      const { cause, cure, what, verdict } = checkOwnership(lookAtPlaces(config.root, id, name), ownership);
+      const { cause, cure, what, verdict } = checkOwnership(inspectPlaces(config.root, id, name), ownership);
       return verdict === "broken" ? [problem(what, `${cause}; ${cure}`)] : [];
     });
   });

@@ -86,7 +86,7 @@ describe("the chain of an interface", () => {
       "broken",
       /bridge br0: ovs-vswitchd is not running/,
     ],
-    ["port", { ...without("port"), portUnknown: "no answer" }, "broken", /nobody tells.*no answer/],
+    ["port", { ...without("port"), portUnknown: "no answer" }, "broken", /is not known.*no answer/],
     ["port", without("port"), "broken", /does not exist in the switch/],
     ["port", { ...without("port"), differences: ["it is another's"] }, "broken", /it is another's/],
     ["port", tracedInterface(port({ error: "no memory" })), "broken", /failed: no memory/],
@@ -118,13 +118,13 @@ describe("the chain of an interface", () => {
     const chain = traceChain(one);
     const last = chain.at(-1);
     expect(last).toMatchObject({ name, verdict, what: expect.stringMatching(what) });
-    // Whoever reads this at night must be told why, and what to do.
+    // A reader at night needs the reason and what to do.
     expect(last?.cause).toMatch(/\w{3}/);
     expect(last?.cure).toMatch(/\w{3}/);
     expect(chain.filter(isBroken)).toHaveLength(1);
   });
 
-  it("does not break where nobody tells: kubelet that is away, a switch without a word for queues", () => {
+  it("does not break where something cannot be read: kubelet is away, a switch has no value for queues", () => {
     const { port: whole } = tracedInterface();
     const { queuePairs: _, ...others } = whole ?? {};
     const one = tracedInterface({ holder: "unknown", holderUnknown: "kubelet is away" });
@@ -136,7 +136,7 @@ describe("the chain of an interface", () => {
     expect(chain).toHaveLength(LINKS.length);
   });
 
-  it("does without what only a trace looks at, for the status of the node", () => {
+  it("leaves out what only a trace checks, for the status of the node", () => {
     const one = without("holder", "deviceInfo", "switch", "differences");
     expect(brokenLink(one)).toBeUndefined();
     expect(brokenLink({ ...one, ...places({ directory: { kind: "missing" } }) })).toMatchObject({

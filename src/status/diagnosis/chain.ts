@@ -18,7 +18,7 @@ const CHECKS: Readonly<Record<LinkName, (one: TracedInterface) => LinkFinding>> 
   queues: checkQueues,
 };
 
-/** Pure: the links of an interface's chain up to the first that is not as it should be; what stands on it is left out. */
+/** Pure: the links of an interface's chain up to the first that is not as it should be; the links that depend on it are left out. */
 export function traceChain(one: TracedInterface): readonly Link[] {
   const chain: Link[] = [];
   for (const name of LINKS) {
@@ -34,7 +34,7 @@ export function isBroken({ verdict }: Pick<Link, "verdict">): boolean {
   return verdict === "broken" || verdict === "waiting";
 }
 
-/** The first broken link of an interface as far as the status of the whole node tells; undefined where none is. */
+/** The first broken link of an interface as far as the status of the whole node shows it; undefined where no link is broken. */
 export function brokenLink(one: InterfaceStatus): Link | undefined {
   return traceChain({ ...one, holder: "held" }).find(isBroken);
 }

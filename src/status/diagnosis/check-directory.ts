@@ -5,11 +5,11 @@ import { broken, type LinkFinding, ok } from "./link.ts";
 /** The directory of an allocation is root's, or its pod could swap what is in it. */
 const ALLOCATION = { owner: 0, group: 0, mode: 0o755 };
 const MENDED =
-  "the daemon makes it anew, at its next pass (reclaim.intervalSeconds, 30 s) at the latest; its log tells why if it cannot";
+  "the daemon makes it again, at its next pass (reclaim.intervalSeconds, 30 s) at the latest; its log says why if it cannot";
 
 /** Whether the interface's directory is there, with owner and mode. */
 export function checkDirectory({ places, ownership }: TracedInterface): LinkFinding {
-  if (places === undefined || ownership === undefined) return ok("not looked at");
+  if (places === undefined || ownership === undefined) return ok("not checked");
   return checkOwnership(places, ownership);
 }
 
@@ -23,20 +23,20 @@ export function checkOwnership(
     return place.kind === "missing"
       ? broken(
           `${place.path} is not there`,
-          "somebody removed it, or the root was mounted anew over it; a running pod keeps the old one in its mount",
+          "it was removed, or the root was mounted again over it; a running pod keeps the old one in its mount",
           `${MENDED}; a pod that had it mounted has to be deleted to see the new one`,
         )
       : broken(
           `${place.path} is no directory${place.reason === undefined ? "" : `: ${place.reason}`}`,
           "a process with the rights of root put something in its place",
-          "find out who did; delete the pod",
+          "find out what did it; delete the pod",
         );
   }
   const wrong = differs(allocation, ALLOCATION);
   if (wrong !== undefined) {
     return broken(
       `${allocation.path} has ${wrong}`,
-      "somebody changed it: the pod as root of its container, or a person",
+      "the pod as root of its container, or a person, changed it",
       MENDED,
     );
   }
@@ -52,7 +52,7 @@ export function checkOwnership(
   }
   return broken(
     `${directory.path} has ${odd}`,
-    "somebody changed it: the pod as root of its container, or a person",
+    "the pod as root of its container, or a person, changed it",
     MENDED,
   );
 }

@@ -7,7 +7,7 @@ const GROUP_MAY_WRITE = 0o020;
 /** Whether the socket is there, and open to the pool's group. */
 export function checkSocket(one: TracedInterface): LinkFinding {
   const { places, ownership, socketServer } = one;
-  if (places === undefined) return ok("not looked at");
+  if (places === undefined) return ok("not checked");
   const { socket } = places;
   switch (socket.kind) {
     case "socket":
@@ -17,12 +17,12 @@ export function checkSocket(one: TracedInterface): LinkFinding {
         ? broken(
             `${socket.path} is not there`,
             "the switch has not made it, or makes its sockets in another directory than switchSockets says",
-            "compare other_config:vhost-sock-dir with the pool's switchSockets; the daemon's log tells more",
+            "compare other_config:vhost-sock-dir with the pool's switchSockets; see the daemon's log",
           )
         : waiting(
             `${socket.path} is not there`,
-            "the pod's program (QEMU, a DPDK application) has not made it: it does not run yet, has ended, or looks at another path",
-            `look at the program's log; in the pod the path is ${one.podSocket}`,
+            "the pod's program (QEMU, a DPDK application) has not made it: it does not run yet, has ended, or uses another path",
+            `read the program's log; in the pod the path is ${one.podSocket}`,
           );
     default:
       return broken(
@@ -37,7 +37,7 @@ export function checkSocket(one: TracedInterface): LinkFinding {
     return broken(
       `${socket.path} has mode ${mode.toString(8).padStart(4, "0")}, its group may not connect`,
       "the pod's program made it with another umask than 002, and the daemon has not opened it",
-      "the daemon does so within a second while it runs; its log tells why if it cannot. A switch that runs as root does not care",
+      "a running daemon does so within a second; its log says why if it cannot. A switch that runs as root does not need it",
     );
   }
   return ok(socket.path);
@@ -50,7 +50,7 @@ export function checkConnected({ port, places, socketServer, ownership }: Traced
     return waiting(
       "no peer is connected",
       "the pod's DPDK program has not connected to the switch's socket",
-      "look at the program's log; it has to be a client (server=0)",
+      "read the program's log; it has to be a client (server=0)",
     );
   }
   return waiting(
@@ -73,7 +73,7 @@ export function checkLink({ port }: TracedInterface): LinkFinding {
 /** Whether there are queues to run. */
 export function checkQueues({ port }: TracedInterface): LinkFinding {
   const pairs = port?.queuePairs;
-  if (pairs === undefined) return { verdict: "unknown", what: "this switch does not tell" };
+  if (pairs === undefined) return { verdict: "unknown", what: "this switch has no such value" };
   if (pairs > 0) return ok(`${pairs} ${pairs === 1 ? "pair" : "pairs"}`);
   return waiting(
     "none",

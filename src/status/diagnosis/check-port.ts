@@ -13,7 +13,7 @@ export function checkPort(one: TracedInterface): LinkFinding {
   }
   if (portUnknown !== undefined) {
     return broken(
-      `nobody tells of port ${portName}: ${portUnknown}`,
+      `port ${portName} is not known: ${portUnknown}`,
       "the switch's socket does not answer, or the pool left the configuration and its switch is gone",
       "vhostuserctl doctor checks the switch",
     );
@@ -22,22 +22,22 @@ export function checkPort(one: TracedInterface): LinkFinding {
   if (port === undefined) {
     return broken(
       first ?? `port ${portName} does not exist in the switch`,
-      "somebody deleted it (ovs-vsctl del-port, a database made anew) or took its name, or VPP has just restarted",
-      "the daemon makes it anew in a moment; where it does not come back, its log tells why. A port of somebody else has to go first",
+      "it was deleted (ovs-vsctl del-port, a new database) or its name was taken, or VPP has just restarted",
+      "the daemon makes it again in a moment; if it does not come back, its log says why. Another owner's port must be removed first",
     );
   }
   if (port.error !== undefined) {
     return broken(
       `port ${port.name} failed: ${port.error}`,
       "the switch took the port and could not make it",
-      "the switch's log (ovs-vswitchd.log) tells more; hugepages and memory of the NUMA node are the usual reason",
+      "see the switch's log (ovs-vswitchd.log); hugepages and memory of the NUMA node are the usual reason",
     );
   }
   if (first !== undefined) {
     return broken(
       differences.join("; "),
-      "somebody changed the port behind the daemon's back",
-      "the daemon mends it in a moment; a value that comes back is set by another controller, and the daemon's log tells why it could not",
+      "another program changed the port",
+      "the daemon repairs it in a moment; a value that comes back is set by another controller; the daemon's log says why it could not repair it",
     );
   }
   return ok(`${port.name} on bridge ${port.bridge}${port.mtu === undefined ? "" : `, MTU ${port.mtu}`}`);

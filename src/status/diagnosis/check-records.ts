@@ -1,7 +1,7 @@
 import type { TracedInterface } from "../shape.ts";
 import { broken, type LinkFinding, ok, waiting } from "./link.ts";
 
-const ANEW = "delete the pod; its controller makes it anew, and it gets everything afresh";
+const RECREATE = "delete the pod; its controller makes another, which gets new devices";
 
 /** Whether kubelet says that the pod has the device. */
 export function checkPod(one: TracedInterface): LinkFinding {
@@ -10,12 +10,12 @@ export function checkPod(one: TracedInterface): LinkFinding {
     case "held":
       return ok(`${pod} holds ${one.device}`);
     case "unknown":
-      return { verdict: "unknown", what: `kubelet does not tell: ${one.holderUnknown ?? "no reason"}` };
+      return { verdict: "unknown", what: `kubelet cannot be asked: ${one.holderUnknown ?? "no reason"}` };
     case "not-held":
       return broken(
         `kubelet does not list ${one.device} for ${pod}`,
         "the pod has ended, or kubelet lost its list of devices (its checkpoint) and will not give it back",
-        `wait for the daemon to take the rest away; where the pod still runs, ${ANEW}`,
+        `wait for the daemon to remove the rest; if the pod still runs, ${RECREATE}`,
       );
   }
 }
@@ -26,13 +26,13 @@ export function checkAllocation(one: TracedInterface): LinkFinding {
   return broken(
     `no record of an allocation holds ${one.device}`,
     "its file in the records directory is torn or was removed; kubelet never repeats Allocate for a running pod",
-    `look at vhostuserctl doctor (records); then ${ANEW}`,
+    `run vhostuserctl doctor (records); then ${RECREATE}`,
   );
 }
 
 /** Whether Multus, and so KubeVirt, finds where the socket is. */
 export function checkDeviceInfo({ deviceInfo }: TracedInterface): LinkFinding {
-  if (deviceInfo === undefined) return ok("not looked at");
+  if (deviceInfo === undefined) return ok("not checked");
   const files = [deviceInfo.device, ...(deviceInfo.attachment === undefined ? [] : [deviceInfo.attachment])];
   for (const { file, state, reason } of files) {
     if (state === "good") continue;
@@ -41,13 +41,13 @@ export function checkDeviceInfo({ deviceInfo }: TracedInterface): LinkFinding {
     return isAttachment
       ? broken(
           what,
-          "somebody removed or changed what the daemon wrote at CNI ADD; KubeVirt may have read it before",
-          `if the VM does not start, ${ANEW}`,
+          "the file that the daemon wrote at CNI ADD was removed or changed; KubeVirt may have read it before",
+          `if the VM does not start, ${RECREATE}`,
         )
       : broken(
           what,
-          "somebody removed or changed what the daemon wrote at Allocate, and Multus reads it when it attaches",
-          "the daemon writes it anew in a moment; its log tells why if it cannot, for example because something else lies there",
+          "the file that the daemon wrote at Allocate was removed or changed; Multus reads it when it attaches",
+          "the daemon writes it again in a moment; its log says why if it cannot, for example because of another file in its place",
         );
   }
   return ok(deviceInfo.attachment === undefined ? "of the device" : "of the device and of the attachment");
@@ -62,18 +62,18 @@ export function checkRecord(one: TracedInterface): LinkFinding {
       return broken(
         `no interface is attached for ${one.device}`,
         "CNI ADD has not been called for this device, or failed",
-        "kubectl describe pod tells the error of Multus; check that the network's annotation k8s.v1.cni.cncf.io/resourceName is this pool's resource, and the daemon's log",
+        "kubectl describe pod shows Multus' error; check that the network's annotation k8s.v1.cni.cncf.io/resourceName is this pool's resource, and the daemon's log",
       );
     case "attaching":
       return waiting(
         `${one.name} is being attached`,
         "a CNI ADD runs at the moment, or one did not end and is about to be taken back",
-        "look again in some seconds; kubectl describe pod tells the error of Multus",
+        "try again in some seconds; kubectl describe pod shows Multus' error",
       );
     default:
       return broken(
         `${one.name} is being detached (${one.state})`,
-        "CNI DEL was called: the pod ends, or its sandbox was made anew",
+        "CNI DEL was called: the pod ends, or its sandbox was replaced",
         one.state === "releasing"
           ? "an IPAM plugin has yet to take its addresses back; the daemon's log says why it fails"
           : "the switch has yet to let go of the port; the daemon tries again and again",

@@ -17,7 +17,7 @@ export type LinkName = (typeof LINKS)[number];
 /** What was found of one link of the chain. */
 export interface Link {
   readonly name: LinkName;
-  /** `waiting` for what only the pod's program can do; `unknown` where nobody tells, which breaks nothing. */
+  /** `waiting` for what only the pod's program can do; `unknown` where it cannot be read, which does not break the chain. */
   readonly verdict: "ok" | "broken" | "waiting" | "unknown";
   /** In one line what is there. */
   readonly what: string;

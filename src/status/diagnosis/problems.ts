@@ -2,7 +2,7 @@ import type { NodeStatus } from "../shape.ts";
 import { brokenLink } from "./chain.ts";
 import type { Link } from "./link.ts";
 
-/** Something that is wrong on a node, and what to look at next. */
+/** Something that is wrong on a node, and where to look next. */
 export interface Problem {
   readonly what: string;
   readonly look: string;
@@ -10,7 +10,7 @@ export interface Problem {
 
 /**
  * Pure: what is wrong by the status of a node. An interface that waits for its guest is not among it.
- * @param linkOf for who has looked for the first broken link of each interface already
+ * @param linkOf for callers that know the first broken link of each interface already
  */
 export function findProblems(
   status: NodeStatus,

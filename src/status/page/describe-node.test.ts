@@ -10,7 +10,7 @@ const { port, ...noPort } = one;
 if (port === undefined) throw new Error("the example has a port");
 
 describe("a node as the page shows it", () => {
-  it("is healthy where nothing is wrong and nobody waits", async () => {
+  it("is healthy where nothing is wrong and no interface waits", async () => {
     const { view } = await describeNode(nodeStatus());
     expect(view).toMatchObject({
       health: "healthy",
@@ -49,12 +49,12 @@ describe("a node as the page shows it", () => {
     ]);
   });
 
-  it("has a bridge that a network names and no pool stands for", async () => {
+  it("has a bridge that a network names and no pool uses", async () => {
     const { view } = await describeNode(nodeStatus({ interfaces: [{ ...one, bridge: "br-other" }] }));
     expect(view.bridges[1]).toEqual({ id: "ovs-dpdk/br-other", name: "br-other", kind: "ovs-dpdk" });
   });
 
-  it("is patient with a pod that is just being made, and then takes it for broken", async () => {
+  it("shows a new pod as waiting for a while, and then as broken", async () => {
     const {
       name: _,
       network: __,
@@ -78,10 +78,10 @@ describe("a node as the page shows it", () => {
     const { view } = await describeNode(
       nodeStatus({ allocations: [allocation, { ...allocation, id: "other" }] }),
     );
-    expect(view.bare).toBe(1);
+    expect(view.unattached).toBe(1);
   });
 
-  it("shows the worst of more interfaces than anybody can look at, and counts the others", async () => {
+  it("shows the worst of very many interfaces, and counts the others", async () => {
     const { view, pods } = await describeNode(exampleNode(manyExamples(2_700)));
     expect(view.pods).toHaveLength(1_000);
     expect([view.leftOut, view.interfaces.broken, view.interfaces.degraded]).toEqual([1_700, 300, 300]);

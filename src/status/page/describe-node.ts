@@ -14,16 +14,16 @@ import {
   type PagePod,
 } from "./page-shape.ts";
 
-/** More would be neither looked at nor drawn in reasonable time. */
+/** More could neither be read by a person nor drawn in reasonable time. */
 const MAX_INTERFACES = 1_000;
 const MAX_PROBLEMS = 100;
-/** Interfaces between two turns of the event loop. */
+/** Interfaces before other work may run. */
 const AT_ONCE = 100;
 
 /** A pod as the status names it. */
 export type PodName = Pick<InterfaceStatus["pod"], "namespace" | "name">;
 
-/** What stands for a pod in addresses: names may hold anything, and would stay in a browser's history. */
+/** A pod's id in URLs: names may hold any character, and would stay in a browser's history. */
 export function podId({ namespace, name }: PodName): string {
   return createHash("sha256").update(`${namespace}\0${name}`).digest("hex").slice(0, 16);
 }
@@ -34,7 +34,7 @@ export function healthOf(broken: Pick<Link, "verdict"> | undefined): Health {
   return broken.verdict === "broken" ? "broken" : "degraded";
 }
 
-/** What the page shows of a node, and the names as they are that the ids of shown pods stand for. */
+/** What the page shows of a node, and the pods' real names by their ids. */
 export interface DescribedNode {
   readonly view: PageNode;
   readonly pods: ReadonlyMap<string, PodName>;
@@ -44,17 +44,17 @@ export interface DescribedNode {
 const STARTING_MS = 30_000;
 
 /** A pod that is just being made waits; nothing of it is broken yet. */
-function patient(one: InterfaceStatus, link: Link | undefined, at: number): Link | undefined {
+function graceNewPods(one: InterfaceStatus, link: Link | undefined, at: number): Link | undefined {
   const isStarting = one.state === "allocated" && at - one.createdAt < STARTING_MS;
   return link?.name === "record" && isStarting ? { ...link, verdict: "waiting" } : link;
 }
 
-/** Describes a node for the page; other work gets its turn meanwhile. */
+/** Describes a node for the page; other work may run in between. */
 export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
   const broken = new Map<InterfaceStatus, Link | undefined>();
   for (const [index, one] of status.interfaces.entries()) {
     if (index > 0 && index % AT_ONCE === 0) await nextTurn();
-    broken.set(one, patient(one, brokenLink(one), status.at));
+    broken.set(one, graceNewPods(one, brokenLink(one), status.at));
   }
   const count = (health: Health) => [...broken.values()].filter((link) => healthOf(link) === health).length;
   const interfaces = { healthy: count("healthy"), degraded: count("degraded"), broken: count("broken") };
@@ -92,7 +92,7 @@ export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
     })),
     interfaces,
     leftOut,
-    bare: status.allocations.filter(({ id }) => !attached.has(id)).length,
+    unattached: status.allocations.filter(({ id }) => !attached.has(id)).length,
   });
   return {
     view: { ...view, pods },

@@ -13,7 +13,7 @@ export interface PageFile {
   readonly policy: string;
 }
 
-/** @throws Failure `part-missing` where the page was not built, or is none */
+/** @throws Failure `part-missing` where the page was not built, or is not one */
 export async function readPageFile(file: string = PAGE_FILE): Promise<PageFile> {
   try {
     const html = await readFile(file, "utf8");

@@ -1,8 +1,8 @@
 import type { Link, LinkName } from "../diagnosis/link.ts";
 
-// What the server tells the page. Only types: the page's own code is bundled for browsers. Both are of one release, so
-// the shape may change freely; scripts use the status socket. Texts are fit for eyes already (names/printable.ts), and
-// still nobody's to trust: the page shows them as text and nothing else.
+// The JSON that the server sends to the page. Only types: the page's own code is bundled for browsers. Both are of one release, so
+// the shape may change freely; scripts use the status socket. Control characters are
+// escaped already (names/printable.ts); the page still treats every text as untrusted and never as markup.
 
 /** `degraded`: a pod's program has something to do yet. Worst last. */
 export const HEALTHS = ["healthy", "degraded", "broken"] as const;
@@ -14,10 +14,10 @@ export interface PageBridge {
   /** Which switch and which bridge; {@link PageInterface.bridge} refers to it. */
   readonly id: string;
   readonly name: string;
-  /** Name of the kind of switch; undefined where no pool stands for it. */
+  /** Name of the kind of switch; undefined where no pool uses it. */
   readonly kind?: string;
   readonly version?: string;
-  /** Whether it can take ports; undefined where no pool stands for it. */
+  /** Whether it can take ports; undefined where no pool uses it. */
   readonly ready?: boolean;
   readonly reason?: string;
 }
@@ -44,7 +44,7 @@ export interface PageInterface {
   readonly bridge?: string;
   readonly socket: "there" | "missing" | "wrong" | "unknown";
   readonly portName?: string;
-  /** Absent where the switch has none, or does not tell. */
+  /** Absent where the switch has none, or cannot be read. */
   readonly port?: {
     readonly link: "up" | "down";
     readonly connected: boolean;
@@ -54,12 +54,12 @@ export interface PageInterface {
     readonly packets?: number;
     readonly dropped?: number;
   };
-  /** Whether the switch told its ports. */
+  /** Whether the switch's ports could be read. */
   readonly portKnown: boolean;
 }
 
 export interface PagePod {
-  /** Stands for namespace and name, which may hold anything, in addresses and in the document. */
+  /** Replaces namespace and name, which may hold any character, in URLs and in the document. */
   readonly id: string;
   readonly namespace: string;
   readonly name: string;
@@ -68,7 +68,7 @@ export interface PagePod {
   readonly interfaces: readonly PageInterface[];
 }
 
-/** A node for one look at it. Times are milliseconds since the epoch. */
+/** A node at one moment. Times are milliseconds since the epoch. */
 export interface PageNode {
   readonly node: string;
   readonly version: string;
@@ -85,17 +85,17 @@ export interface PageNode {
   /** How many interfaces are left out of {@link PageNode.pods}, the healthy first. */
   readonly leftOut: number;
   /** Allocations of which no interface is attached. */
-  readonly bare: number;
+  readonly unattached: number;
 }
 
-/** One interface, looked at closely. */
+/** One interface with its chain. */
 export interface PageChain {
   readonly name: string;
   readonly device: string;
   readonly health: Health;
-  /** Up to the first link that is broken; what stands on it is left out. */
+  /** Up to the first link that is broken; the links that depend on it are left out. */
   readonly chain: readonly Link[];
-  /** Links that were not looked at, in their order. */
+  /** Links that were not checked, in their order. */
   readonly beyond: readonly LinkName[];
   /** What else is known, for people. */
   readonly facts: readonly (readonly [label: string, text: string])[];

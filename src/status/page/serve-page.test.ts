@@ -130,7 +130,7 @@ describe("the status page's server", () => {
   it.each([
     ...["evil.example", "evil.example:9418", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"],
     ...["127.0.0.1@evil.example", "[::1].evil.example", "[::2]", "0.0.0.0", "localhost:x", "::1"],
-  ])("is nobody whom a name such as %j was made to resolve to", async (host) => {
+  ])("refuses a name such as %j that was made to resolve to it", async (host) => {
     for (const path of ["/", "/api/node"]) expect((await ask(path, { host })).status).toBe(421);
     expect(read).toEqual([]);
   });
@@ -148,7 +148,7 @@ describe("the status page's server", () => {
     expect(await code("/api/node", from("same-site", { "sec-fetch-mode": "no-cors" }))).toBe(403);
   });
 
-  it("reads nothing while nobody looks, and once a second however many do", async () => {
+  it("reads the node only on request, and at most once a second", async () => {
     await ask("/");
     expect(read).toEqual([]);
     await Promise.all(Array.from({ length: 20 }, node));
@@ -167,14 +167,14 @@ describe("the status page's server", () => {
     expect(interfaces[0]?.chain.at(-1)).toMatchObject({
       name: "port",
       verdict: "broken",
-      what: "port vhu7c41e090004d belongs to somebody else",
+      what: "port vhu7c41e090004d belongs to another owner",
       cause: expect.any(String),
       cure: expect.any(String),
     });
     expect(interfaces[0]?.beyond).toEqual(["socket", "connected", "link", "queues"]);
   });
 
-  it("looks at a pod once a second, and at few pods", async () => {
+  it("traces a pod at most once a second, and few pods", async () => {
     const all = manyExamples(40);
     status = exampleNode(all);
     const { pods } = await node();
@@ -210,7 +210,7 @@ describe("the status page's server", () => {
     expect(read.at(-1)).toMatchObject({ namespace: HOSTILE, name: HOSTILE });
   });
 
-  it("tells that the node could not be read, and tries again", async () => {
+  it("says that the node could not be read, and tries again", async () => {
     readNode = () => Promise.reject(new Error("torn"));
     expect(await ask("/api/node")).toMatchObject({ status: 500, body: "torn\n" });
     readNode = async () => status;
@@ -236,7 +236,7 @@ describe("a status page that cannot be served", () => {
     });
   });
 
-  it("is none whose code is not all in one place", async () => {
+  it("is refused where its code is not all in one place", async () => {
     const file = join(directory, "two.html");
     await writeFile(file, `${PAGE}<script>more()</script>`);
     await expect(start({ file })).rejects.toMatchObject({ code: "part-missing" });

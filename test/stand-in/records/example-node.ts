@@ -21,7 +21,7 @@ const BOOTING: Example["changes"] = ({ port }) =>
   port === undefined ? {} : { port: { ...port, link: "down" } };
 const PORT_LOST: Example["changes"] = ({ portName }) => ({
   port: undefined,
-  differences: [`port ${portName} belongs to somebody else`],
+  differences: [`port ${portName} belongs to another owner`],
 });
 
 /** The pods of {@link exampleNode}. */

@@ -20,7 +20,7 @@ export function drawChains({ namespace, name, interfaces }: PodChains): void {
   fill(body, ...interfaces.map((one, index) => drawInterface(one, open[index] ?? false)));
 }
 
-/** What stands in the place of chains. */
+/** Shown instead of chains. */
 export function drawNoChains(title: string, why: string): void {
   fill(byId("chain-title"), html("bdi", {}, title));
   fill(byId("chain-body"), html("p", { class: "why" }, why));

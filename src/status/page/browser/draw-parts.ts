@@ -59,7 +59,7 @@ function namePart({ namespace, name }: PagePod, x: number, y: number, width: num
 /** A bridge of a switch. */
 export function drawBridge({ of, x, y, width, height, ports }: PlacedBridge): SVGElement {
   const mark: Mark = of.ready === undefined ? "unknown" : of.ready ? "healthy" : "broken";
-  const state = of.ready === undefined ? "no pool stands for it" : of.ready ? "ready" : "not ready";
+  const state = of.ready === undefined ? "no pool uses it" : of.ready ? "ready" : "not ready";
   const copies = Math.max(1, Math.floor(height / NAME_EVERY));
   const notes = [...switchWords(of), `${plural(ports, "port")}, ${state}`];
   return svg(

@@ -18,7 +18,7 @@ export class Picture {
   readonly #lines = svg("g", { "aria-hidden": "true" });
   readonly #bridges = svg("g", { "aria-hidden": "true" });
   readonly #pods = svg("g");
-  /** What is written on the pods: what they are called for those who hear it is on the buttons. */
+  /** Labels of the pods; the buttons have the names for screen readers. */
   readonly #faces = svg("g", { "aria-hidden": "true", class: "faces" });
   /** By pod's id. They are kept from one drawing to the next, or a reader would lose the focus at each. */
   readonly #buttons = new Map<string, SVGGElement>();
@@ -32,7 +32,7 @@ export class Picture {
     this.#root.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** Draws anew what differs from the last time. */
+  /** Redraws what differs from the last time. */
   draw(layout: Layout, selected: string | undefined, rates: ReadonlyMap<string, number>): void {
     const now = JSON.stringify([layout, selected, [...rates]]);
     if (now === this.#drawn) return;

@@ -54,7 +54,7 @@ function curve(x1: number, y1: number, x2: number, y2: number): string {
   return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
 }
 
-/** The state of a port stands beside its name where there is room for both; its title has it in any case. */
+/** The state of a port is shown beside its name where both fit; its title always has it. */
 function drawPort(of: PlacedInterface["of"], { x, width }: Layout["columns"]["port"], y: number): SVGElement {
   const state = of.port === undefined ? "gone" : of.port.failed ? "failed" : of.port.link;
   const name = fitText(of.portName ?? "", width - 20, PLAIN);

@@ -25,7 +25,7 @@ export function drawSummary(view: PageNode): void {
   drawProblems(view);
 }
 
-function interfacesTile({ interfaces, bare }: PageNode): HTMLElement {
+function interfacesTile({ interfaces, unattached }: PageNode): HTMLElement {
   const all = interfaces.healthy + interfaces.degraded + interfaces.broken;
   const counts = (["healthy", "degraded", "broken"] as const).map((health) =>
     html(
@@ -39,7 +39,7 @@ function interfacesTile({ interfaces, bare }: PageNode): HTMLElement {
     "Interfaces",
     String(all),
     html("ul", { class: "counts" }, ...counts),
-    ...(bare === 0 ? [] : [html("p", {}, `${plural(bare, "allocation")} without an interface`)]),
+    ...(unattached === 0 ? [] : [html("p", {}, `${plural(unattached, "allocation")} without an interface`)]),
   );
 }
 

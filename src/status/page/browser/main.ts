@@ -9,7 +9,7 @@ import { drawLegend, drawSummary } from "./draw-summary.ts";
 import { drawTable } from "./draw-table.ts";
 import { byId, fill } from "./elements.ts";
 
-/** Between two looks; a slow answer makes it longer, so that the page never keeps a node busy. */
+/** Between two requests; a slow answer makes it longer, so that the page never keeps a node busy. */
 const EVERY_MS = 2_000;
 const TIMES_SLOWER = 10;
 const HASH = "#pod=";
@@ -32,7 +32,7 @@ let answeredAt: number | undefined;
 let drawnChain = "";
 let wake = Promise.withResolvers<void>();
 
-/** Asks, draws and waits, as long as somebody can see it. */
+/** Requests, draws and waits, as long as the page is visible. */
 async function run(): Promise<never> {
   for (;;) {
     while (document.hidden) await wake.promise;

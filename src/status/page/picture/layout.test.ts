@@ -47,10 +47,10 @@ describe("the picture's layout", () => {
     const status = exampleNode();
     const [one, ...others] = status.interfaces;
     if (one === undefined) throw new Error("the example has interfaces");
-    const { bridge: _, port: __, portName: ___, ...bare } = one;
+    const { bridge: _, port: __, portName: ___, ...rest } = one;
     const { layout } = await drawn({
       ...status,
-      interfaces: [{ ...bare, state: "allocated" }, ...others.slice(1)],
+      interfaces: [{ ...rest, state: "allocated" }, ...others.slice(1)],
     });
     expect(layout.pods.at(-1)?.rows).toMatchObject([{ of: { socket: "there" }, bridgeY: undefined }]);
     expect(outside(layout)).toBe(0);

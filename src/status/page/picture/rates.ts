@@ -1,6 +1,6 @@
 import type { PageNode } from "../page-shape.ts";
 
-/** Open vSwitch writes its counters every 5 s; a counter that stands still for longer than twice that is at rest. */
+/** Open vSwitch writes its counters every 5 s; a counter that does not change for longer than twice that is at rest. */
 const AT_REST_MS = 12_000;
 
 /** A counter's value, and when it was first read with it. */

@@ -23,7 +23,7 @@ describe("the lines of an interface", () => {
     }
   });
 
-  it("are not known where nothing is there to tell", () => {
+  it("are not known where there is nothing to show", () => {
     const broken = { health: "broken", broken: { name: "port", what: "x" } } as const;
     expect(segmentsOf({ ...GONE, ...broken }).states).toEqual({
       socket: "ok",

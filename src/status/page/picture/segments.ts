@@ -6,7 +6,7 @@ const SEGMENTS = ["socket", "peer", "port"] as const;
 
 export type Segment = (typeof SEGMENTS)[number];
 
-/** `unknown` where nothing is there to tell, or nobody tells. */
+/** `unknown` where there is nothing to show, or it cannot be read. */
 export type SegmentState = "ok" | "waiting" | "broken" | "unknown";
 
 /** How the lines of one interface are drawn. */

@@ -14,7 +14,7 @@ describe("the words of the page", () => {
     expect(nodeWords({ ...view, health: "degraded", interfaces })).toBe("2 interfaces wait for their guest");
   });
 
-  it("tell a pod to those who cannot see it", () => {
+  it("describe a pod for screen readers", () => {
     const labels = view.pods.map(podLabel);
     expect(labels).toContain("Pod shop/virt-launcher-web-x7k2p, 2 interfaces, healthy. Show its chain");
     expect(labels).toContain(
@@ -22,18 +22,20 @@ describe("the words of the page", () => {
     );
   });
 
-  it("tell a port as far as the switch does", () => {
+  it("describe a port as far as it is known", () => {
     const ports = view.pods.flatMap((pod) => pod.interfaces.map(portWords));
     expect(ports).toContain("vhu7c41e090002d, link up, 4 pairs, 12 dropped");
     expect(ports).toContain("vhu7c41e090004d is missing");
     const [one] = view.pods[0]?.interfaces ?? [];
     if (one === undefined) throw new Error("there is an interface");
-    expect(portWords({ ...one, portKnown: false })).toBe("vhu7c41e090006d, the switch does not tell");
+    expect(portWords({ ...one, portKnown: false })).toBe(
+      "vhu7c41e090006d, not known: the switch cannot be read",
+    );
     const port = { link: "down", connected: false, failed: true } as const;
     expect(portWords({ ...one, port })).toBe("vhu7c41e090006d failed");
   });
 
-  it("tell a switch in lines that fit", () => {
+  it("describe a switch in lines that fit", () => {
     expect(view.bridges.map(switchWords)).toEqual([["Open vSwitch 3.1.0", "DPDK 22.11.1"], ["VPP 25.06"]]);
     expect(switchWords({ kind: "vpp" })).toEqual(["vpp"]);
   });
@@ -47,7 +49,7 @@ describe("the words of the page", () => {
     [99_949, 0, ["99.9 kpps"]],
     [999_499, 2, ["999 kpps, 2 dropped", "2 dropped"]],
     [1_234_567, 0, ["1.23 Mpps"]],
-  ])("tell a rate of %s with %i drops as %j", (rate, dropped, texts) => {
+  ])("show a rate of %s with %i drops as %j", (rate, dropped, texts) => {
     expect(trafficWords(rate, dropped)).toEqual(texts);
   });
 
@@ -57,7 +59,7 @@ describe("the words of the page", () => {
     [3_599_999, "59 min"],
     [47 * 3_600_000, "47 h"],
     [50 * 3_600_000, "2 d"],
-  ])("tell %i ms as %s", (ms, text) => {
+  ])("show %i ms as %s", (ms, text) => {
     expect(age(ms)).toBe(text);
   });
 });

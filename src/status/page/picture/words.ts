@@ -24,7 +24,7 @@ export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A time span as people say it. @param ms negative where two clocks differ, which is told as none */
+/** A time span in words. @param ms negative where two clocks differ, which counts as 0 */
 export function age(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -34,7 +34,7 @@ export function age(ms: number): string {
   return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
 }
 
-/** A pod and its state in one line, for those who cannot see the picture. */
+/** A pod and its state in one line, for screen readers. */
 export function podLabel({ namespace, name, health, interfaces }: PagePod): string {
   const broken = interfaces.flatMap((one) =>
     one.broken === undefined ? [] : [`${one.name} at ${one.broken.name}: ${one.broken.what}`],
@@ -43,9 +43,9 @@ export function podLabel({ namespace, name, health, interfaces }: PagePod): stri
   return `Pod ${namespace}/${name}, ${count}, ${[HEALTH_WORDS[health], ...broken].join("; ")}. Show its chain`;
 }
 
-/** What a port is, as far as its switch tells. */
+/** A port in words. */
 export function portWords({ port, portKnown, portName }: PageInterface): string {
-  if (!portKnown) return `${portName ?? "port"}, the switch does not tell`;
+  if (!portKnown) return `${portName ?? "port"}, not known: the switch cannot be read`;
   if (port === undefined) return portName === undefined ? "none" : `${portName} is missing`;
   if (port.failed) return `${portName} failed`;
   const queues = port.queuePairs === undefined ? [] : [plural(port.queuePairs, "pair")];

@@ -7,8 +7,8 @@ import type { InterfaceStatus, Place } from "./shape.ts";
 
 const PERMISSIONS = 0o7777;
 
-/** What lies at the three places of an interface or device. The pod owns the last of them, so no link is followed. */
-export function lookAtPlaces(
+/** What is at the three paths of an interface or device. The pod owns the last of them, so no link is followed. */
+export function inspectPlaces(
   root: string,
   allocation: string,
   name: string,
@@ -18,28 +18,28 @@ export function lookAtPlaces(
     directory: join(root, allocation, name),
     socket: join(root, allocation, name, SOCKET_FILE),
   };
-  const looked: { allocation?: Place; directory?: Place; socket?: Place } = {};
+  const found: { allocation?: Place; directory?: Place; socket?: Place } = {};
   try {
     using top = openDirectory(root);
     using allocated = open(top, allocation);
-    looked.allocation = seen(paths.allocation, top, allocation);
+    found.allocation = seen(paths.allocation, top, allocation);
     if (allocated !== undefined) {
       using own = open(allocated, name);
-      looked.directory = seen(paths.directory, allocated, name);
-      if (own !== undefined) looked.socket = seen(paths.socket, own, SOCKET_FILE);
+      found.directory = seen(paths.directory, allocated, name);
+      if (own !== undefined) found.socket = seen(paths.socket, own, SOCKET_FILE);
     }
   } catch (error) {
-    looked.allocation ??= { path: paths.allocation, ...failed(error) };
+    found.allocation ??= { path: paths.allocation, ...failed(error) };
   }
   return {
-    allocation: looked.allocation,
-    directory: looked.directory ?? { path: paths.directory, kind: "missing" },
-    socket: looked.socket ?? { path: paths.socket, kind: "missing" },
+    allocation: found.allocation,
+    directory: found.directory ?? { path: paths.directory, kind: "missing" },
+    socket: found.socket ?? { path: paths.socket, kind: "missing" },
   };
 }
 
 /** The directory of an allocation alone. */
-export function lookAtAllocation(root: string, allocation: string): Place {
+export function inspectAllocation(root: string, allocation: string): Place {
   const path = join(root, allocation);
   try {
     using top = openDirectory(root);
@@ -49,7 +49,7 @@ export function lookAtAllocation(root: string, allocation: string): Place {
   }
 }
 
-/** Undefined also for what is no directory: what it is instead is told by {@link seen}. */
+/** Undefined also for what is not a directory; {@link seen} says what it is instead. */
 function open(parent: OpenDirectory, name: string): OpenDirectory | undefined {
   try {
     return parent.openEntry(name);
