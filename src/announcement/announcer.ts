@@ -1,129 +1,143 @@
+// Announces guests that come up behind a port, so that the network learns at once where their MAC is.
 import type { Dataplane, LinkChange } from "../dataplane/dataplane.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { isGoing, type PortRecord } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
 import { within } from "../sync/deadlines.ts";
-import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { announcementFrames, unusedGroup } from "./frames.ts";
-import { guestIdentity } from "./guest-identity.ts";
+import { WorkQueue } from "../sync/work-queue.ts";
+import { announcementFrames, guestIdentity, unusedGroup } from "./frames.ts";
 
 /**
- * Milliseconds before each time that a guest is announced. The first may be lost where the network is not ready yet;
- * frames of the guest's that are still under way from its old place may undo it for a moment.
+ * Milliseconds before each repetition. The first announcement may be lost where the network is not ready yet; frames of
+ * the guest that are still under way from its old place may undo it for a moment.
  */
-const PAUSES_MS = [0, 50, 100, 200, 400, 800] as const;
-/** Time for one of them. */
+const PAUSES_MS = [50, 100, 200, 400, 800] as const;
+/** Milliseconds for one announcement. */
 const LIMIT_MS = 2_000;
-/** A switch that restarts brings all its guests up at once, and has more to do then than to hear of them. */
-const AT_ONCE = 8;
+/** Announcements at a time: a switch that restarts brings all its guests up at once, and is busy then. */
+const WORKERS = 8;
 
-/** How an announcement ended: the switch took it at least once, or never. */
+/** How an announcement ended: the switch sent it at least once, or never. */
 export type AnnouncementOutcome = "ok" | "failed";
 
 /** What announcing works with. */
 export interface AnnouncerOptions {
   /** All attachments of the node. */
   readonly ports: { list(): readonly PortRecord[] };
-  /** Whether guests are to be announced at the moment. */
-  readonly isWanted: () => boolean;
+  readonly isEnabled: boolean;
   /** Hears of every guest that came up and was to be announced. */
   readonly onAnnounced: (outcome: AnnouncementOutcome) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
+/** A guest that came up, until it was announced often enough or leaves. */
+interface Arrival {
+  readonly dataplane: Dataplane;
+  readonly record: PortRecord;
+  readonly left: AbortController;
+  tries: number;
+  sent: number;
+  failure?: unknown;
+}
+
 /**
- * Announces a guest where its port comes up: after a migration the network learns at once where its MAC is, instead
- * of with the first frame that the guest happens to send. It ends as soon as the guest leaves the port again; the
- * switch is then told to look out for it elsewhere.
+ * Announces a guest when its port comes up: after a migration the network learns at once where its MAC is, instead of
+ * with the first frame that the guest happens to send. When the guest leaves again, its announcement ends and the
+ * switch is asked to apply what it learns of the guest's new place at once.
  */
 export class Announcer {
   readonly #options: AnnouncerOptions;
-  readonly #closing = new AbortController();
-  readonly #running = new Set<Promise<void>>();
-  readonly #turns = new KeyedMutex();
-  #count = 0;
+  readonly #stop = new AbortController();
+  readonly #queue: WorkQueue;
+  readonly #running: Promise<unknown>[];
+  /** By the port's name. */
+  readonly #arrivals = new Map<string, Arrival>();
 
   constructor(options: AnnouncerOptions) {
     this.#options = options;
+    this.#queue = new WorkQueue({
+      work: (port) => this.#announce(port),
+      workers: WORKERS,
+      clock: options.clock,
+    });
+    this.#running = [this.#queue.run(this.#stop.signal)];
   }
 
-  /** Announces the guests behind this switch's ports until one of the two is closed; gives the switch back. */
+  /** Announces the guests behind this switch's ports until one of the two is closed. @returns the switch */
   follow(dataplane: Dataplane): Dataplane {
-    const underWay = new Map<string, AbortController>();
-    const onLink = ({ port, link }: LinkChange) => {
-      underWay.get(port)?.abort();
-      underWay.delete(port);
-      if (link === "down") {
-        this.#expectElsewhere(dataplane, port);
-        return;
-      }
-      const left = new AbortController();
-      underWay.set(port, left);
-      const over = () => {
-        if (underWay.get(port) === left) underWay.delete(port);
-      };
-      this.#track(this.#announce(dataplane, port, left.signal).then(over));
-    };
-    const watching = dataplane.watchLinks(onLink, this.#closing.signal);
+    if (!this.#options.isEnabled) return dataplane;
+    const watching = dataplane.watchLinks((change) => this.#onLink(dataplane, change), this.#stop.signal);
     // Closing ends the watch too.
-    this.#track(
-      watching.then(() => {
-        for (const left of underWay.values()) left.abort();
-      }),
-    );
+    const ended = watching.then(() => {
+      for (const [port, arrival] of this.#arrivals) if (arrival.dataplane === dataplane) this.#end(port);
+    });
+    this.#running.push(ended);
     return dataplane;
   }
 
-  /** Where it turns up, that node's daemon announces it; this node's own guests are to hear of it at once as well. */
-  #expectElsewhere(dataplane: Dataplane, port: string): void {
-    const record = this.#recordOf(port);
-    if (record !== undefined && this.#options.isWanted()) dataplane.refreshMacTable?.(record.bridge);
-  }
-
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.#stop.abort();
     await Promise.all(this.#running);
   }
 
-  #track(task: Promise<void>): void {
-    this.#running.add(task);
-    void task.then(() => this.#running.delete(task));
+  #onLink(dataplane: Dataplane, { port, link }: LinkChange): void {
+    this.#end(port);
+    const record = this.#recordOf(port);
+    if (record === undefined) return;
+    if (link === "down") {
+      // The node where it turns up announces it; this node's own guests are to learn its place at once as well.
+      dataplane.refreshMacTable?.(record.bridge);
+      return;
+    }
+    this.#arrivals.set(port, { dataplane, record, left: new AbortController(), tries: 0, sent: 0 });
+    this.#queue.add(port);
   }
 
-  /** Never rejects. */
-  async #announce(dataplane: Dataplane, port: string, signal: AbortSignal): Promise<void> {
-    const { clock, logger, isWanted, onAnnounced } = this.#options;
-    const first = this.#recordOf(port);
-    if (first === undefined || !isWanted()) return;
-    this.#count += 1;
-    const turn = { key: `${this.#count % AT_ONCE}`, what: "an announcement", signal };
-    let sent = 0;
-    let failure: unknown;
-    for (const pauseMs of PAUSES_MS) {
-      if (pauseMs > 0) await clock.sleep(pauseMs, signal).catch(() => undefined);
-      // It may be detached, or have got its addresses, while we slept.
-      const record = this.#recordOf(port);
-      if (signal.aborted || record === undefined) break;
-      const frames = announcementFrames(guestIdentity(record), unusedGroup());
-      const send = () => {
-        const limit = within(signal, LIMIT_MS);
-        return dataplane.announce({ name: port, bridge: record.bridge }, frames, limit);
-      };
-      try {
-        if (!(await this.#turns.run(turn, send))) break;
-      } catch (thrown) {
-        failure = thrown;
-        continue;
-      }
-      sent += 1;
-      if (sent === 1) logger.info(attachmentFields(record), "announced a guest to the network");
+  /** Announces a guest once, and again later unless that was the last time. */
+  async #announce(port: string): Promise<void> {
+    const arrival = this.#arrivals.get(port);
+    // It may have been detached, or got its addresses, since the last time.
+    const record = this.#recordOf(port);
+    if (arrival === undefined || record === undefined) return this.#end(port);
+    const isSent = await this.#send(arrival, record);
+    if (this.#arrivals.get(port) !== arrival) return;
+    const pauseMs = isSent ? PAUSES_MS[arrival.tries] : undefined;
+    arrival.tries += 1;
+    if (pauseMs === undefined) this.#end(port);
+    else this.#queue.addAfter(port, pauseMs);
+  }
+
+  /** @returns whether to go on: the guest may be there */
+  async #send(arrival: Arrival, record: PortRecord): Promise<boolean> {
+    const { dataplane, left } = arrival;
+    const frames = announcementFrames(guestIdentity(record), unusedGroup());
+    const port = { name: record.portName, bridge: record.bridge };
+    try {
+      if (!(await dataplane.announce(port, frames, within(left.signal, LIMIT_MS)))) return false;
+    } catch (thrown) {
+      arrival.failure = thrown;
+      return true;
     }
+    arrival.sent += 1;
+    if (arrival.sent === 1) {
+      this.#options.logger.info(attachmentFields(record), "announced a guest to the network");
+    }
+    return true;
+  }
+
+  #end(port: string): void {
+    const arrival = this.#arrivals.get(port);
+    if (arrival === undefined) return;
+    this.#arrivals.delete(port);
+    const { record, left, sent, tries, failure } = arrival;
+    left.abort();
+    const { onAnnounced, logger } = this.#options;
     if (sent > 0) onAnnounced("ok");
-    else if (failure !== undefined && !signal.aborted) {
+    else if (failure !== undefined && tries > PAUSES_MS.length) {
       onAnnounced("failed");
-      logger.warn({ ...attachmentFields(first), err: failure }, "could not announce a guest to the network");
+      logger.warn({ ...attachmentFields(record), err: failure }, "could not announce a guest to the network");
     }
   }
 

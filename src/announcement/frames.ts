@@ -1,17 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
+import type { VlanSettings } from "../config/port-settings.ts";
 import { ipv4Bytes, ipv6Bytes } from "../names/ip-address.ts";
+import type { PortRecord } from "../records/port-record.ts";
 
-const EVERYBODY = Buffer.alloc(6, 0xff);
+const BROADCAST = Buffer.alloc(6, 0xff);
 /** Ethernet address of ff02::1 (RFC 2464 section 7). */
 const ALL_NODES_MAC = Buffer.from("333300000001", "hex");
 const ALL_NODES = Buffer.from("ff020000000000000000000000000001", "hex");
 const ETHERTYPE = { arp: 0x0806, rarp: 0x8035, ipv6: 0x86dd, vlan: 0x8100 } as const;
 /** Least length of an Ethernet frame without its checksum. */
-const LEAST_BYTES = 60;
+const MIN_BYTES = 60;
+/** A frame for each tag, several times: a trunk of more VLANs is announced untagged only. */
+const MAX_TAGS = 256;
 
-/** Who is announced. */
-export interface Announced {
+/** The guest behind a port, as the network is to know it. */
+export interface GuestIdentity {
   /** Six bytes with colons. */
   readonly mac: string;
   /** Without prefix length. */
@@ -20,14 +24,34 @@ export interface Announced {
   readonly vlans: readonly number[];
 }
 
+/** The guest of an attachment. Addresses that it gave itself are not known to us. */
+export function guestIdentity({
+  mac,
+  ipam,
+  settings,
+}: Pick<PortRecord, "mac" | "ipam" | "settings">): GuestIdentity {
+  const given = ipam?.given?.ips ?? [];
+  const addresses = given.map(({ address }) => address.replace(/\/.*$/, ""));
+  return { mac, addresses, vlans: tagsOf(settings.vlan) };
+}
+
+/** VLANs whose tag the guest writes itself, so that its frames are in no other VLAN of the port's making. */
+function tagsOf(vlan: VlanSettings | undefined): readonly number[] {
+  if (vlan === undefined || vlan.mode === "access") return [];
+  const listed =
+    vlan.mode === "dot1q-tunnel" ? vlan.customerVlans : vlan.trunks.filter((id) => id !== vlan.tag);
+  const tags = listed.filter((id) => id !== 0);
+  return tags.length > MAX_TAGS ? [] : tags;
+}
+
 /**
- * Frames that tell a network where a MAC is now, and which addresses it has. The addresses are those that go without
- * a tag: nobody knows of others. The MAC is told to everybody, as the network may expect it, and once more to a group
- * that no frame has gone to lately: a switch that still caches how it forwarded the first kind, from when the MAC came
- * from there before, would learn of it late (Open vSwitch up to half a second, `max-revalidator`).
+ * Frames that show a network where a MAC is now, and which addresses it has; the addresses untagged, because those of
+ * tagged interfaces are not known. The MAC goes to all, as the network may expect it, and once more to a group that no
+ * frame has gone to lately: a switch that still caches how it forwarded the broadcasts, from when the MAC was there
+ * before, would learn of it late (Open vSwitch up to half a second, `max-revalidator`).
  * @param group the group, from {@link unusedGroup}
  */
-export function announcementFrames({ mac, addresses, vlans }: Announced, group: Uint8Array): Buffer[] {
+export function announcementFrames({ mac, addresses, vlans }: GuestIdentity, group: Uint8Array): Buffer[] {
   const requests = [rarpRequest(mac), rarpRequest(mac, group)];
   return [
     ...requests,
@@ -39,15 +63,15 @@ export function announcementFrames({ mac, addresses, vlans }: Announced, group: 
 }
 
 /**
- * A group address that nobody listens to and that, one of 2 ** 40, no switch has seen before: the first byte says group
- * and locally administered (IEEE 802 section 8.2).
+ * A random group address of 2 ** 40, which no switch has seen before: the first byte says group and locally administered
+ * (IEEE 802 section 8.2).
  */
 export function unusedGroup(): Buffer {
   return Buffer.concat([Buffer.from([0x03]), randomBytes(5)]);
 }
 
-/** A host asking for its own address, which nobody answers any more: bridges learn the MAC (RFC 903). */
-export function rarpRequest(mac: string, to: Uint8Array = EVERYBODY): Buffer {
+/** A host asking for its own address, which no server answers any more: bridges learn the MAC (RFC 903). */
+export function rarpRequest(mac: string, to: Uint8Array = BROADCAST): Buffer {
   const sender = macBytes(mac);
   const none = Buffer.alloc(4);
   return ethernet(to, sender, ETHERTYPE.rarp, arpBody(3, [sender, none, sender, none]));
@@ -57,7 +81,7 @@ export function rarpRequest(mac: string, to: Uint8Array = EVERYBODY): Buffer {
 export function gratuitousArp(mac: string, address: string): Buffer {
   const sender = macBytes(mac);
   const own = ipv4Bytes(address);
-  return ethernet(EVERYBODY, sender, ETHERTYPE.arp, arpBody(1, [sender, own, Buffer.alloc(6), own]));
+  return ethernet(BROADCAST, sender, ETHERTYPE.arp, arpBody(1, [sender, own, Buffer.alloc(6), own]));
 }
 
 /**
@@ -86,7 +110,7 @@ function tagged(frame: Buffer, vlan: number): Buffer {
 
 function ethernet(to: Uint8Array, from: Buffer, type: number, payload: Buffer): Buffer {
   const frame = Buffer.concat([to, from, words16(type), payload]);
-  return Buffer.concat([frame, Buffer.alloc(Math.max(0, LEAST_BYTES - frame.length))]);
+  return Buffer.concat([frame, Buffer.alloc(Math.max(0, MIN_BYTES - frame.length))]);
 }
 
 function arpBody(operation: number, addresses: readonly Buffer[]): Buffer {

@@ -124,7 +124,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => uses.close());
   const announcer = new Announcer({
     ports: records.ports,
-    isWanted: () => config.announce,
+    isEnabled: config.announce,
     onAnnounced: (outcome) => observer.announced(outcome),
     clock,
     logger,
