@@ -100,17 +100,17 @@ export const METRICS = {
   vhostuser_switch_ports: {
     type: "gauge",
     labels: ["bridge", "state"],
-    help: "Our ports in the switch at the reconciler's last look: connected to a VM or pod, waiting for one, or failed. Absent while the switch does not answer.",
+    help: "Our ports in the switch when it was last asked: connected to a VM or pod, waiting for one, or failed. Absent while the switch does not answer.",
   },
   vhostuser_ports_unsettled: {
     type: "gauge",
     labels: ["pool"],
-    help: "Recorded ports that the reconciler could not make, mend or remove when it last tried.",
+    help: "Recorded ports that could not be made, repaired or removed at the last try.",
   },
   vhostuser_links_down: {
     type: "gauge",
     labels: ["pool"],
-    help: "Attached ports whose guest does not run its queues, at the reconciler's last look. Absent while no switch answers.",
+    help: "Attached ports whose guest does not run its queues, when the switch was last asked. Absent while no switch answers.",
   },
   vhostuser_link_down_longest_seconds: {
     type: "gauge",
@@ -121,30 +121,30 @@ export const METRICS = {
   vhostuser_reconcile_passes_total: {
     type: "counter",
     labels: ["outcome"],
-    help: "Passes of the reconciler; failed where a stage was left out because the switch or kubelet could not be read.",
+    help: "Reconcile passes; failed where one of their stages failed, for example because kubelet could not be read.",
   },
   vhostuser_reconcile_pass_duration_seconds: {
     type: "histogram",
     unit: "seconds",
     labels: ["outcome"],
-    help: "Time that a pass of the reconciler took.",
+    help: "Duration of a reconcile pass.",
     buckets: PASS,
   },
   vhostuser_reconcile_last_ok_timestamp_seconds: {
     type: "gauge",
     unit: "seconds",
     labels: [],
-    help: "Unix time at which a pass of the reconciler last went through; 0 before the first.",
+    help: "Unix time of the end of the last reconcile pass without a failed stage; 0 before the first.",
   },
   vhostuser_reconcile_repairs_total: {
     type: "counter",
     labels: ["kind"],
-    help: "What the reconciler took away: the port of an ADD that did not end (unfinished-add), of a DEL that was answered before (late-del), of a pod that is gone without a DEL (missing-del), without a record (orphan-port); what a port left behind in the switch (stray); a directory without a record (unknown-directory). And what it made anew or set right because somebody else had removed or changed it: directories of an allocation (directory), the file that tells of a device (device-info), a port (port). And ports of VMs that it made anew because their guest was never heard (silent-guest).",
+    help: "Repairs by the reconciler. Removed: the port of an ADD that did not complete (unfinished-add), of a DEL that was answered before its port was gone (late-del), of a pod that is gone without a DEL (missing-del), a port without a record (orphan-port), what a port left behind in the switch (stray), a directory without a record (unknown-directory). Restored after something else removed or changed it: directories of an allocation (directory), a device's device-info file (device-info), a port (port). Reconnected because the VM's guest was never seen: a port (silent-guest).",
   },
   vhostuser_unreclaimed: {
     type: "gauge",
     labels: ["what"],
-    help: "What no pod holds any more and could not be removed at the reconciler's last look: allocations, ports, or directories without a record.",
+    help: "What no pod holds and the last reconcile pass could not remove: allocations, ports, or directories without a record.",
   },
   vhostuser_announcements_total: {
     type: "counter",

@@ -3,7 +3,7 @@ import type { Clock } from "../sync/clock.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError } from "./observed-calls.ts";
 
-/** What the reconciler takes away or makes anew; the metric's help says what each is. */
+/** What the reconciler removes or restores; the metric's help says what each is. */
 const REPAIR_KINDS = [
   "unfinished-add",
   "late-del",
@@ -17,10 +17,10 @@ const REPAIR_KINDS = [
   "silent-guest",
 ] as const;
 
-/** One of the things that the reconciler puts right. */
+/** A kind of repair. */
 export type RepairKind = (typeof REPAIR_KINDS)[number];
 
-/** What may be left that no pod holds; the metric's help says more. */
+/** What may be left that no pod holds. */
 const LEFTOVERS = ["allocation", "port", "directory"] as const;
 
 /** What the watch over the reconciler works with. */
@@ -31,7 +31,7 @@ export interface ReconcileWatchOptions {
   readonly onAlive: () => void;
 }
 
-/** Counts what the reconciler does; it is told by the reconciler, whose passes never overlap. */
+/** Counts what the reconciler does; its passes never overlap. */
 export class ReconcileWatch {
   readonly #options: ReconcileWatchOptions;
   readonly #unsettled = new Set<string>();
@@ -76,13 +76,13 @@ export class ReconcileWatch {
     this.#options.onAlive();
   }
 
-  /** A stage of the pass was left out, so the pass did not do all that it is for. */
+  /** A stage of the pass failed, and the pass with it. */
   stageFailed(error: unknown): void {
     this.#hasFailed = true;
     this.itemFailed(error);
   }
 
-  /** One port, allocation or directory could not be put right; the pass goes on with the others. */
+  /** One port, allocation or directory could not be repaired; the others are. */
   itemFailed(error: unknown): void {
     countError(this.#options.metrics, "reconcile", toFailure(error).code);
   }
@@ -103,7 +103,7 @@ export class ReconcileWatch {
     this.#options.metrics.set("vhostuser_unreclaimed", { what }, count);
   }
 
-  /** Something was put right. */
+  /** Something was repaired. */
   repaired(kind: RepairKind): void {
     this.#options.metrics.count("vhostuser_reconcile_repairs_total", { kind });
   }

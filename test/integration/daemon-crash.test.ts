@@ -194,14 +194,14 @@ describe("the daemon killed with SIGKILL", () => {
     await writeFile(node.configFile, before.replaceAll(ovs.databaseSocket, moved));
     await node.startDaemon();
     const log = () => readFileSync(node.daemonLog, "utf8");
-    expect(log()).toContain("other switch waits until its last device is freed");
+    expect(log()).toContain("serving its older pods in the recorded one");
     expect(await vhostPorts(ovs)).toEqual(ports);
     await node.multus.detach(sandbox(pod, containerId));
     node.kubelet.removePod({ namespace: "tests", name: pod.name });
     await expectNothingLeft();
     // The record is gone a moment before this.
-    await waitUntil(() => log().includes("the pool is at its configured switch"), {
-      what: "the pool is at its configured switch",
+    await waitUntil(() => log().includes("last pod in a switch that is not configured is gone"), {
+      what: "the recorded switch is given up",
       limitMs: 60_000,
     });
     const other = await admit();
