@@ -1,4 +1,4 @@
-import { ensureSocketDirectories } from "../allocation/directory/ensure.ts";
+import { ensureSocketDirectories } from "../allocation/socket-directories.ts";
 import type { PortOwner, PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";

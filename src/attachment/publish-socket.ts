@@ -9,9 +9,9 @@ import {
   type Stats,
   unlinkSync,
 } from "node:fs";
-import { SOCKET_FILE } from "../allocation/directory/layout.ts";
-import { type OpenDirectory, openDirectory } from "../allocation/directory/open-directory.ts";
-import { setSelinuxLabel } from "../allocation/directory/selinux-label.ts";
+import { SOCKET_FILE } from "../allocation/layout.ts";
+import { type OpenDirectory, openDirectory } from "../allocation/open-directory.ts";
+import { setSelinuxLabel } from "../allocation/selinux-label.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
 

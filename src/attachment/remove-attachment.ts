@@ -1,4 +1,4 @@
-import { removeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
+import { removeDeviceInfo } from "../allocation/device-info.ts";
 import { describeThrown, toFailure } from "../failure/failure.ts";
 import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { NodeContext } from "./node-context.ts";

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "../allocation/device-info/device-info.ts";
-import { writeDeviceInfo } from "../allocation/device-info/device-info-file.ts";
+import { type VhostUserDeviceInfo, vhostUserDeviceInfo, writeDeviceInfo } from "../allocation/device-info.ts";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { Failure } from "../failure/failure.ts";

@@ -1,6 +1,6 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
-import { allocationDirectory } from "../allocation/directory/layout.ts";
+import { allocationDirectory } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { Failure } from "../failure/failure.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";

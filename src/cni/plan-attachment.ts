@@ -1,5 +1,5 @@
-import { checkCniFile } from "../allocation/device-info/device-info-file.ts";
-import { allocationDirectory, podDirectory, socketPath } from "../allocation/directory/layout.ts";
+import { checkCniFile } from "../allocation/device-info.ts";
+import { allocationDirectory, podDirectory, socketPath } from "../allocation/layout.ts";
 import type { PortSettings } from "../config/port-settings.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";

@@ -327,13 +327,19 @@ describe("ADD", () => {
       "a device-info file elsewhere",
       { runtimeConfig: { CNIDeviceInfoFile: "/etc/cron.d/x" } },
       4,
-      /does not lie below/,
+      /is not a name of at most 255 bytes directly in/,
     ],
     [
       "a device-info file that climbs out",
       { runtimeConfig: { CNIDeviceInfoFile: "/devinfo/cni/../../x" } },
       4,
-      /does not lie below/,
+      /is not a name of at most 255 bytes directly in/,
+    ],
+    [
+      "a device-info file that nothing could write",
+      { runtimeConfig: { CNIDeviceInfoFile: `/devinfo/cni/${"n".repeat(256)}` } },
+      4,
+      /is not a name of at most 255 bytes directly in/,
     ],
   ])("refuses %s and leaves nothing", async (_name, config, code, message) => {
     await allocate([DEVICE]);

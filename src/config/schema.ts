@@ -17,13 +17,6 @@ const rootFileSystem = z.strictObject({
     .max(1024)
     .default(16)
     .describe("Bytes that all allocations together may fill; sockets and directories take none."),
-  inodes: z
-    .number()
-    .int()
-    .min(1024)
-    .max(4_194_304)
-    .default(131_072)
-    .describe("Files, directories and sockets of all allocations together."),
   allowInsecure: switchedOff.describe(
     "Serve although the root's mount does not keep pods apart; for trying things out.",
   ),

@@ -1,6 +1,6 @@
-import { checkRoot } from "../allocation/directory/check-root.ts";
-import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
-import { DirectoryGuard } from "../allocation/guard/guard.ts";
+import type { AllocationPlaces } from "../allocation/allocation.ts";
+import { PodDirectories } from "../allocation/pod-directories.ts";
+import { checkRoot } from "../allocation/root-mount.ts";
 import { Announcer } from "../announcement/announcer.ts";
 import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
@@ -36,7 +36,6 @@ import { SharedRead } from "../sync/shared-read.ts";
 import { checkLabels } from "./check-labels.ts";
 import { heardByAll } from "./heard-by-all.ts";
 import { takeOwnership } from "./owner-lock.ts";
-import { recordedDirectories } from "./recorded-directories.ts";
 import { startStatusPage } from "./start-status-page.ts";
 import { nodeView, type StartedParts } from "./started-parts.ts";
 
@@ -107,16 +106,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   undo.defer(() => observer.close());
   logger.info({ url: observer.url }, "serving metrics and probes");
-  // Before anything needs room in the root, which a pod may have filled while no daemon ran.
-  const guard = new DirectoryGuard({
-    root,
-    clock,
-    logger,
-    ...recordedDirectories(records),
-  });
-  started.guard = guard;
-  void guard.start();
-  undo.defer(() => guard.close());
+  const directories = new PodDirectories({ root, clock, logger });
+  started.directories = directories;
+  void directories.start();
+  undo.defer(() => directories.close());
   await rebuildAllocations(records, places, logger, signal);
   signal.throwIfAborted();
 
@@ -239,7 +232,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => dataplane.close());
   const repairs = heardByAll(observer.reconcile, events?.events);
   const reconciler = new Reconciler({
-    ...{ context: node, places, locks, observer: repairs, listPods, ownPod, clock, logger },
+    ...{ context: node, places, locks, observer: repairs, directories, listPods, ownPod, clock, logger },
   });
   started.reconciler = reconciler;
   reconciler.start();

@@ -1,6 +1,6 @@
 import { mkdir, rmdir } from "node:fs/promises";
-import { openDirectory } from "../allocation/directory/open-directory.ts";
-import { setSelinuxLabel } from "../allocation/directory/selinux-label.ts";
+import { openDirectory } from "../allocation/open-directory.ts";
+import { setSelinuxLabel } from "../allocation/selinux-label.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { systemCode } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";

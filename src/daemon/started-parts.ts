@@ -1,4 +1,4 @@
-import type { DirectoryGuard } from "../allocation/guard/guard.ts";
+import type { PodDirectories } from "../allocation/pod-directories.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import type { DevicePlugin } from "../device-plugin/plugin.ts";
 import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
@@ -11,7 +11,7 @@ import type { Records } from "../records/records.ts";
 export interface StartedParts {
   plugins?: readonly PoolPlugin[];
   dataplane?: DevicePlugin;
-  guard?: DirectoryGuard;
+  directories?: PodDirectories;
   reconciler?: Reconciler;
   events?: RunningEvents;
 }
@@ -38,6 +38,6 @@ export function nodeView(config: DaemonConfig, records: Records, started: Starte
     ],
     root: config.root,
     events: () => started.events?.counts ?? { posted: 0, merged: 0, dropped: 0, failed: 0 },
-    guard: () => started.guard?.counts ?? { socketsMended: 0, hoardsEmptied: 0 },
+    socketsMended: () => started.directories?.socketsOpened ?? 0,
   };
 }

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ensureDeviceInfo } from "../allocation/ensure-allocation.ts";
-import { removeAllocation } from "../allocation/remove-allocation.ts";
+import { ensureDeviceInfo, removeAllocation } from "../allocation/allocation.ts";
+import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 import { parseConfig } from "../config/load.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { silentLogger } from "../logging/logger.ts";
@@ -54,7 +54,7 @@ describe("an Allocate whose caller is gone", () => {
       await expect(call).rejects.toThrow("kubelet is gone");
       expect(records.allocations.list()).toEqual([]);
       expect((await openRecords(join(top, "records"))).allocations.list()).toEqual([]);
-      expect(await readdir(places.root)).toEqual([]);
+      expect(await listAllocationDirectories(places.root)).toEqual([]);
       await expect(deviceInfo("sockets-00001")).rejects.toMatchObject({ code: "ENOENT" });
     },
   );
@@ -67,7 +67,7 @@ describe("an Allocate that fails", () => {
     const devices = ["sockets-00001", "sockets-00002"];
     await expect(allocator(configured({}))(devices)).rejects.toThrow("EISDIR");
     expect(records.allocations.list()).toEqual([]);
-    expect(await readdir(places.root)).toEqual([]);
+    expect(await listAllocationDirectories(places.root)).toEqual([]);
     expect(await readdir(join(places.deviceInfoDirectory, "dp"))).toEqual([inTheWay]);
   });
 });

@@ -1,12 +1,13 @@
 // Allocate, from kubelet's request to its answer.
-import { allocationDirectory, podDirectory } from "../allocation/directory/layout.ts";
-import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
+
 import {
   type AllocationPlaces,
   ensureAllocationDirectories,
   ensureDeviceInfo,
-} from "../allocation/ensure-allocation.ts";
-import { removeAllocation } from "../allocation/remove-allocation.ts";
+  removeAllocation,
+} from "../allocation/allocation.ts";
+import { allocationDirectory, podDirectory } from "../allocation/layout.ts";
+import { removeAllocationDirectory } from "../allocation/set-aside.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
@@ -110,7 +111,7 @@ export function createAllocator(
     await using undo = new AsyncDisposableStack();
     // What cannot be undone now the reconciler removes; the caller gets the error that Allocate failed with.
     undo.defer(() => removeAllocationDirectory(places.root, record.id).catch(() => undefined));
-    await ensureAllocationDirectories(record, places, signal).finally(() => signal?.throwIfAborted());
+    await ensureAllocationDirectories(record, places).finally(() => signal?.throwIfAborted());
 
     await allocations.put(record);
     undo.defer(() => allocations.remove(record.id).catch(() => undefined));

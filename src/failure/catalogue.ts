@@ -43,7 +43,7 @@ export const FAILURE_CODES = {
   "root-missing": "The directory of all allocations is not there.",
   "root-insecure": "The root's mount lacks what keeps its pods apart.",
   "root-busy": "The root cannot be mounted, because something else is there.",
-  "root-full": "The root has no room for another directory.",
+  "root-full": "The root's file system has no space for another directory.",
   "capability-missing": "The daemon lacks a Linux capability that it needs.",
   "label-refused": "The SELinux policy does not let the daemon set a directory's label.",
   "cni-directory-unfit": "The node's directory of CNI executables cannot take ours.",

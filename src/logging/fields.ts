@@ -42,8 +42,6 @@ export interface LogFields {
   readonly added?: readonly string[] | number | undefined;
   readonly removed?: readonly string[] | number | undefined;
   readonly changed?: readonly string[] | number | boolean | undefined;
-  /** Milliseconds for which a pod's directory is locked against it. */
-  readonly lockedMs?: number;
   /** Path of a unix socket. */
   readonly socket?: string | undefined;
   /** Path of a file or directory. */

@@ -21,14 +21,6 @@ export function collectMachine({ root, sys = "/sys" }: MachinePlaces, metrics: M
     "vhostuser_root_free_bytes",
     room.map(({ bavail, bsize }) => [{}, bavail * bsize]),
   );
-  metrics.replace(
-    "vhostuser_root_inodes",
-    room.map(({ files }) => [{}, files]),
-  );
-  metrics.replace(
-    "vhostuser_root_inodes_free",
-    room.map(({ ffree }) => [{}, ffree]),
-  );
   const pages = hugepages(join(sys, "kernel/mm/hugepages"));
   metrics.replace(
     "vhostuser_hugepages",

@@ -36,9 +36,7 @@ export function collectNode(view: NodeView, news: PortNews, metrics: Metrics): v
   collectPorts(view, news, named, metrics);
   const { allocations, ports } = view.records;
   metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
-  const { socketsMended, hoardsEmptied } = view.guard();
-  metrics.replace("vhostuser_sockets_mended_total", [[{}, socketsMended]]);
-  metrics.replace("vhostuser_hoards_emptied_total", [[{}, hoardsEmptied]]);
+  metrics.replace("vhostuser_sockets_mended_total", [[{}, view.socketsMended()]]);
   const events = view.events();
   metrics.replace(
     "vhostuser_events_total",

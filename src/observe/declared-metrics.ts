@@ -161,11 +161,6 @@ export const METRICS = {
     labels: [],
     help: "Sockets whose mode kept the pool's group out, and that were opened for it.",
   },
-  vhostuser_hoards_emptied_total: {
-    type: "counter",
-    labels: [],
-    help: "Directories that a pod had filled, and that were emptied.",
-  },
   vhostuser_root_size_bytes: {
     type: "gauge",
     unit: "bytes",
@@ -177,16 +172,6 @@ export const METRICS = {
     unit: "bytes",
     labels: [],
     help: "Bytes of them that are free.",
-  },
-  vhostuser_root_inodes: {
-    type: "gauge",
-    labels: [],
-    help: "Files, directories and sockets that the root's file system can hold; 0 where nobody can tell.",
-  },
-  vhostuser_root_inodes_free: {
-    type: "gauge",
-    labels: [],
-    help: "How many of them can still be made.",
   },
   vhostuser_hugepages: {
     type: "gauge",

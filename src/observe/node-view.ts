@@ -14,14 +14,6 @@ export interface PluginView {
   readonly registrations: number;
 }
 
-/** What was done to pods' directories. */
-export interface GuardView {
-  /** Sockets made accessible to their pool's group. */
-  readonly socketsMended: number;
-  /** Times that a directory was emptied because its pod filled it. */
-  readonly hoardsEmptied: number;
-}
-
 /** What became of Kubernetes events since the daemon started. */
 export interface EventsView {
   readonly posted: number;
@@ -40,8 +32,8 @@ export interface NodeView {
   readonly pools: () => readonly PoolView[];
   /** One for each resource that should be registered, the dataplane's too, also where the plugin could not be started. */
   readonly plugins: () => readonly PluginView[];
-  /** What the guard of pods' directories has done since the daemon started. */
-  readonly guard: () => GuardView;
+  /** Sockets made accessible to their pool's group since the daemon started. */
+  readonly socketsMended: () => number;
   readonly events: () => EventsView;
   /** Directory of all allocations, whose file system they fill. */
   readonly root: string;

@@ -1,4 +1,4 @@
-import { removeAllocation } from "../allocation/remove-allocation.ts";
+import { removeAllocation } from "../allocation/allocation.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";

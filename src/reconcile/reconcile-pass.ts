@@ -1,4 +1,4 @@
-import type { AllocationPlaces } from "../allocation/ensure-allocation.ts";
+import type { AllocationPlaces } from "../allocation/allocation.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { PortRecord } from "../records/port-record.ts";

@@ -2,7 +2,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
-import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 
 let rig: ReconcilerRig;
 beforeEach(async () => {

@@ -14,6 +14,8 @@ import { SilentGuests } from "./silent-guests.ts";
 
 /** What the reconciler works with. */
 export interface ReconcilerOptions extends Omit<ReconcileScope, "stop">, ReclaimSources {
+  /** Checked in each pass for what its watch may have missed. */
+  readonly directories?: { check(): void };
   readonly clock: Clock;
 }
 
@@ -107,6 +109,7 @@ export class Reconciler {
     const { context, observer } = this.#scope;
     const passed = observer.passBegan();
     await this.#restoreFiles();
+    this.#options.directories?.check();
     await this.#stage("ports", () => this.#ports.repairAll(() => observer.progress()));
     await this.#stage("reclaim", () => this.#reclaim.check(this.#options.clock.now()));
     await this.#stage("leftovers of ports", () => removeStrays(this.#scope));

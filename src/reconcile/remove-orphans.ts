@@ -1,6 +1,5 @@
-import { isIdle } from "../allocation/directory/is-idle.ts";
-import { listAllocationDirectories } from "../allocation/directory/list.ts";
-import { removeAllocationDirectory } from "../allocation/directory/remove.ts";
+import { removeAllocationDirectory } from "../allocation/set-aside.ts";
+import { isIdle, listAllocationDirectories } from "../allocation/socket-directories.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortOwner, PortState } from "../dataplane/port.ts";

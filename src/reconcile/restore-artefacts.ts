@@ -1,25 +1,20 @@
 import { setImmediate as eventLoop } from "node:timers/promises";
+import { type AllocationPlaces, allocationDeviceInfo, ensureDeviceInfo } from "../allocation/allocation.ts";
 import {
   deviceInfoProblem,
   removeDeviceInfoTemporaries,
   writeDeviceInfo,
-} from "../allocation/device-info/device-info-file.ts";
-import { directoryProblem } from "../allocation/directory/directory-problem.ts";
-import type { SocketDirectories } from "../allocation/directory/expected.ts";
-import { RoomForMany } from "../allocation/directory/room-for-many.ts";
-import {
-  type AllocationPlaces,
-  allocationDeviceInfo,
-  ensureDeviceInfo,
-} from "../allocation/ensure-allocation.ts";
+} from "../allocation/device-info.ts";
+import type { SocketDirectories } from "../allocation/layout.ts";
+import { directoryProblem, ensureSocketDirectories } from "../allocation/socket-directories.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations, type Records } from "../records/records.ts";
-import { type Clock, systemClock } from "../sync/clock.ts";
-import { type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
+import type { Clock } from "../sync/clock.ts";
+import type { ReconcileScope } from "./reconcile-pass.ts";
 
 /** Each takes 0.02 to 0.1 ms; after so many the event loop serves other requests. */
 const ALLOCATIONS_AT_ONCE = 20;
@@ -37,17 +32,15 @@ export async function rebuildAllocations(
   places: AllocationPlaces,
   logger: Logger,
   signal?: AbortSignal,
-  clock: Clock = systemClock,
 ): Promise<void> {
   await removeDeviceInfoTemporaries(places.deviceInfoDirectory);
-  const room = new RoomForMany(clock);
   for await (const { record, interfaces, newest } of allocationsOf(
     records,
     ({ state }) => state !== "detaching",
   )) {
     signal?.throwIfAborted();
     try {
-      await room.ensure(directoriesOf(record, interfaces, places), signal);
+      await ensureSocketDirectories(directoriesOf(record, interfaces, places));
       ensureDeviceInfo(record, newest, places);
     } catch (error) {
       signal?.throwIfAborted();
@@ -65,7 +58,6 @@ export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Pro
   const { context, places, observer, logger, stop } = scope;
   const nowMs = clock.now();
   const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
-  const room = new RoomForMany(clock);
   const isToBeThere = (port: PortRecord) => port.state === "attached" && isSettled(port);
   for await (const { record, interfaces, newest } of allocationsOf(context.records, isToBeThere)) {
     if (stop.aborted) return;
@@ -74,7 +66,8 @@ export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Pro
       const wanted = directoriesOf(record, interfaces, places);
       const reason = directoryProblem(wanted);
       if (reason !== undefined) {
-        await room.ensure(wanted, stepSignal(scope));
+        observer.progress();
+        await ensureSocketDirectories(wanted);
         observer.repaired("directory");
         logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
       }

@@ -1,5 +1,5 @@
 import { lstatSync } from "node:fs";
-import { allocationDirectory, socketPath } from "../allocation/directory/layout.ts";
+import { allocationDirectory, socketPath } from "../allocation/layout.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { vhostUserDeviceInfoSchema } from "../allocation/device-info/device-info.ts";
+import { vhostUserDeviceInfoSchema } from "../allocation/device-info.ts";
 import { Failure } from "../failure/failure.ts";
 import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
 import { readJson } from "./read-json.ts";

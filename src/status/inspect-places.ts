@@ -1,7 +1,7 @@
 import { lstatSync, type Stats } from "node:fs";
 import { join } from "node:path";
-import { SOCKET_FILE } from "../allocation/directory/layout.ts";
-import { type OpenDirectory, openDirectory } from "../allocation/directory/open-directory.ts";
+import { SOCKET_FILE } from "../allocation/layout.ts";
+import { type OpenDirectory, openDirectory } from "../allocation/open-directory.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { InterfaceStatus, Place } from "./shape.ts";
 

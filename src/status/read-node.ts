@@ -1,4 +1,4 @@
-import { listAllocationDirectories } from "../allocation/directory/list.ts";
+import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
 import type { Pool } from "../pools/pools.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";
@@ -44,7 +44,6 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
   const isNamed = (name: string) => before.has(name) || after.has(name);
   const ports = [...switches.values()].flatMap((one) => [...(one.ports?.values() ?? [])]);
   const unnamed = directories.filter((id) => !isNamed(id));
-  const { socketsMended, hoardsEmptied } = view.guard();
   return {
     node: config.node,
     version,
@@ -71,8 +70,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
       errors: counts.errors
         .filter(({ value }) => value > 0)
         .map(({ labels: { source: from = "", code = "" }, value }) => ({ source: from, code, count: value })),
-      socketsMended,
-      hoardsEmptied,
+      socketsMended: view.socketsMended(),
     },
     ...(counts.lastPassAt === undefined ? {} : { lastPassAt: counts.lastPassAt }),
   };

@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { vhostUserDeviceInfoSchema } from "../allocation/device-info/device-info.ts";
-import { devicePluginFile } from "../allocation/device-info/device-info-file.ts";
-import { podDirectory, socketPath } from "../allocation/directory/layout.ts";
+import { devicePluginFile, vhostUserDeviceInfoSchema } from "../allocation/device-info.ts";
+import { podDirectory, socketPath } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";

@@ -148,7 +148,6 @@ export const nodeStatusShape = z.object({
     repairs: z.record(z.string(), count),
     errors: z.array(z.object({ source: z.string(), code: z.string(), count })),
     socketsMended: count,
-    hoardsEmptied: count,
   }),
   /** When the reconciler went through last. */
   lastPassAt: z.number().optional(),

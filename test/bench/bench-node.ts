@@ -61,8 +61,7 @@ export class BenchNode {
   static async open(run: LabRun, options: BenchNodeOptions): Promise<BenchNode> {
     const node = new BenchNode(run, options);
     await node.#mount(node.#tmpfs, () => runProgram("mount", ["-t", "tmpfs", "bench", node.#tmpfs]));
-    const bounds = { sizeMiB: 16, inodes: 131_072 };
-    await node.#mount(node.#root, () => mountRoot({ root: node.#root, bounds }));
+    await node.#mount(node.#root, () => mountRoot({ root: node.#root, sizeMiB: 16 }));
     await writeFile(join(node.directory, "config.json"), JSON.stringify(node.#config()));
     run.cleanup.defer(`stop kubelet of node ${options.name}`, () => node.kubelet.stop());
     await node.kubelet.start();

@@ -211,12 +211,12 @@ export class ClusterNode {
   }
 }
 
-/** Through the product's privileged step; few enough inodes that a pod which takes them all is felt. */
+/** Through the product's privileged step. */
 async function mountNodeRoot(run: LabRun, root: string): Promise<void> {
   const trace = run.journal.note({ kind: "mount", path: root });
   run.cleanup.defer(`unmount ${root}`, async () => {
     await runProgram("umount", ["-l", root]);
     run.journal.strike(trace);
   });
-  await mountRoot({ root, bounds: { sizeMiB: 16, inodes: 50_000 } });
+  await mountRoot({ root, sizeMiB: 16 });
 }

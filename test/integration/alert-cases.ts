@@ -65,10 +65,6 @@ const STARTED = `process_start_time_seconds{${ON}}`;
 const pool = { pool: "sockets" };
 const OF_POOL = `{${ON},pool="sockets"}`;
 const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
-const root = (free: number) => ({
-  [`vhostuser_root_inodes{${ON}}`]: "100x30",
-  [`vhostuser_root_inodes_free{${ON}}`]: `${free}x30`,
-});
 
 /** One for each alert. */
 export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
@@ -348,8 +344,6 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       },
     ],
   },
-  VhostuserRootFillsUp: { fires: root(40), at: 15, labels: NODE, quiet: [root(60)] },
-  VhostuserRootFull: { fires: root(5), at: 4, labels: NODE, quiet: [root(40), root(100)] },
   VhostuserRootBytes: {
     fires: { [`vhostuser_root_free_bytes{${ON}}`]: "10x30", [`vhostuser_root_size_bytes{${ON}}`]: "100x30" },
     at: 15,
@@ -359,10 +353,6 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       // Nobody can tell.
       { [`vhostuser_root_free_bytes{${ON}}`]: "0x30", [`vhostuser_root_size_bytes{${ON}}`]: "0x30" },
     ],
-  },
-  VhostuserHoards: {
-    ...counter(`vhostuser_hoards_emptied_total{${ON}}`, {}, 1, 30),
-    quiet: [{ [`vhostuser_hoards_emptied_total{${ON}}`]: "0x5 1x40" }],
   },
   VhostuserDirectoryTampered: {
     fires: { [errors("directory-unsafe")]: "0x5 1x30" },

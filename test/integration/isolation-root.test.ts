@@ -3,13 +3,12 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { checkRoot, ROOT_FLAGS } from "../../src/allocation/directory/check-root.ts";
-import { mountOf, parseMountInfo } from "../../src/allocation/directory/mount-info.ts";
+import { checkRoot, mountOf, parseMountInfo, ROOT_FLAGS } from "../../src/allocation/root-mount.ts";
 import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 
-const BOUNDS = { sizeMiB: 4, inodes: 2048 };
+const SIZE = { sizeMiB: 4 };
 let run: LabRun;
 let root: string;
 let roots = 0;
@@ -35,17 +34,17 @@ const mountAt = async (path: string) => {
 const check = () => checkRoot({ root, allowInsecure: false });
 
 describe("the privileged step", () => {
-  it("mounts what the daemon's check wants, with the bounds that were asked for", async () => {
+  it("mounts what the daemon's check wants, with the bytes that were asked for and no count of inodes", async () => {
     await expect(check()).rejects.toMatchObject({ code: "root-missing" });
-    expect(await mountRoot({ root, bounds: BOUNDS })).toBe("mounted");
+    expect(await mountRoot({ root, ...SIZE })).toBe("mounted");
     const mount = await mountAt(root);
     expect([...(mount?.flags ?? [])]).toEqual(expect.arrayContaining([...ROOT_FLAGS]));
-    expect(mount?.options).toEqual(expect.arrayContaining(["size=4096k", "nr_inodes=2048"]));
+    expect(mount?.options).toEqual(expect.arrayContaining(["size=4096k", "nr_inodes=0"]));
     expect(await check()).toEqual([]);
   });
 
   it("repeated changes nothing", async () => {
-    await mountRoot({ root, bounds: BOUNDS });
+    await mountRoot({ root, ...SIZE });
     // Others mount on this machine meanwhile.
     const mounts = async () => {
       const all = await readFile("/proc/self/mountinfo", "utf8");
@@ -54,32 +53,39 @@ describe("the privileged step", () => {
     const before = await mounts();
     expect(before).not.toEqual([]);
     const runMount = () => Promise.reject(new Error("was run"));
-    expect(await mountRoot({ root, bounds: BOUNDS, runMount })).toBe("as it was");
+    expect(await mountRoot({ root, ...SIZE, runMount })).toBe("as it was");
     expect(await mounts()).toEqual(before);
   });
 
   it("gives new bounds and missing flags to a root in use, whose content stays", async () => {
     await mkdir(root);
-    await runProgram("mount", ["-t", "tmpfs", "-o", "mode=0755,size=1m,nosuid", "vhostuser", root]);
+    await runProgram("mount", [
+      "-t",
+      "tmpfs",
+      "-o",
+      "mode=0755,size=1m,nr_inodes=100,nosuid",
+      "vhostuser",
+      root,
+    ]);
     await writeFile(join(root, "kept"), "kept");
-    await expect(check()).rejects.toThrow(/lacks nosymfollow,nodev,noexec/);
-    expect(await mountRoot({ root, bounds: BOUNDS })).toBe("remounted");
+    await expect(check()).rejects.toThrow(/lacks nosymfollow,nodev,noexec; it counts inodes/);
+    expect(await mountRoot({ root, ...SIZE })).toBe("remounted");
     expect(await readFile(join(root, "kept"), "utf8")).toBe("kept");
-    expect((await mountAt(root))?.options).toContain("nr_inodes=2048");
+    expect((await mountAt(root))?.options).toContain("nr_inodes=0");
     expect(await check()).toEqual([]);
   });
 
   it("finds its mount behind a link in the root's path, as /var/run is one", async () => {
-    await mountRoot({ root, bounds: BOUNDS });
+    await mountRoot({ root, ...SIZE });
     const link = join(run.directory, "link-above");
     await symlink(run.directory, link);
-    expect(await mountRoot({ root: join(link, basename(root)), bounds: BOUNDS })).toBe("as it was");
+    expect(await mountRoot({ root: join(link, basename(root)), ...SIZE })).toBe("as it was");
   });
 
   it("refuses a root that is a link itself, which the daemon would, and mounts nothing", async () => {
     await mkdir(`${root}-target`);
     await symlink(`${root}-target`, root);
-    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toMatchObject({
+    await expect(mountRoot({ root, ...SIZE })).rejects.toMatchObject({
       code: "invalid-config",
       message: expect.stringContaining(`${root}-target`),
     });
@@ -88,7 +94,7 @@ describe("the privileged step", () => {
 
   it("refuses a directory with something in it, and names it", async () => {
     await mkdir(join(root, "k3j5h2g4f6d8s9a0"), { recursive: true });
-    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toMatchObject({
+    await expect(mountRoot({ root, ...SIZE })).rejects.toMatchObject({
       code: "root-busy",
       message: expect.stringContaining("k3j5h2g4f6d8s9a0"),
     });
@@ -98,14 +104,14 @@ describe("the privileged step", () => {
   it("refuses another file system in its place and leaves that as it is", async () => {
     await mkdir(root);
     await runProgram("mount", ["-t", "tmpfs", "-o", "size=1m", "somebody", root]);
-    await expect(mountRoot({ root, bounds: BOUNDS })).rejects.toThrow(/tmpfs from "somebody"/);
+    await expect(mountRoot({ root, ...SIZE })).rejects.toThrow(/tmpfs from "somebody"/);
     expect((await mountAt(root))?.flags.has("nosymfollow")).toBe(false);
   });
 
   it("says what mount said when it fails", async () => {
-    await mountRoot({ root, bounds: BOUNDS });
-    for (let n = 0; n < 40; n++) await mkdir(join(root, String(n)));
-    await expect(mountRoot({ root, bounds: { sizeMiB: 4, inodes: 10 } })).rejects.toThrow(/mount -o remount/);
+    await mountRoot({ root, ...SIZE });
+    await writeFile(join(root, "filler"), Buffer.alloc(2 << 20));
+    await expect(mountRoot({ root, sizeMiB: 1 })).rejects.toThrow(/mount -o remount/);
   });
 
   it("as a program in a container's mount namespace reaches the node's", async () => {
@@ -117,7 +123,7 @@ describe("the privileged step", () => {
     const pools = [
       { name: "p", resource: "a.b/c", capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "b" } },
     ];
-    await writeFile(config, JSON.stringify({ node: "n", root: seen, rootFileSystem: BOUNDS, pools }));
+    await writeFile(config, JSON.stringify({ node: "n", root: seen, rootFileSystem: SIZE, pools }));
     // A node, whose mounts are shared, as systemd makes them; and twice a container that has the root's directory as a
     // volume with mountPropagation Bidirectional: its own mounts are private, but the volume is the node's peer.
     const script = `set -e

@@ -1,10 +1,11 @@
 // One step of the daemon's, run with a capability less than it needs: isolation-step.ts STEP ROOT ALLOCATION.
-import { join } from "node:path";
-import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
-import { removeAllocationDirectory } from "../../src/allocation/directory/remove.ts";
-import { HeldDirectory } from "../../src/allocation/guard/held-directory.ts";
-import { mendSocket } from "../../src/allocation/guard/mend-socket.ts";
+import { readdir } from "node:fs/promises";
+import { openDirectory } from "../../src/allocation/open-directory.ts";
+import { isSetAside, removeAllocationDirectory, removeSetAside } from "../../src/allocation/set-aside.ts";
+import { giveSocketToGroup } from "../../src/allocation/socket-access.ts";
+import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
 import { describeThrown } from "../../src/failure/failure.ts";
+import { systemClock } from "../../src/sync/clock.ts";
 
 const [step = "", root = "", allocationId = ""] = process.argv.slice(2);
 
@@ -14,12 +15,18 @@ const STEPS: Readonly<Record<string, () => Promise<void>>> = {
       ...{ root, allocationId, names: ["net2"] },
       ownership: { owner: 107, group: 1500, mode: 0o2770 },
     }),
-  mend: async () => {
-    using directory = HeldDirectory.open(join(root, allocationId, "net1"));
-    if (directory === undefined || !mendSocket(directory, "vhost.sock"))
-      throw new Error("nothing was mended");
+  open: async () => {
+    using directory = openDirectory(`${root}/${allocationId}/net1`);
+    if (!giveSocketToGroup(directory)) throw new Error("the socket was not changed");
   },
-  remove: () => removeAllocationDirectory(root, allocationId),
+  remove: async () => {
+    await removeAllocationDirectory(root, allocationId);
+    using directory = openDirectory(root);
+    const { signal } = new AbortController();
+    for (const name of (await readdir(root)).filter(isSetAside)) {
+      await removeSetAside(directory, name, { clock: systemClock, signal });
+    }
+  },
 };
 
 try {

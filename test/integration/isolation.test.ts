@@ -6,7 +6,7 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
+import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
 import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
 import { pluginSocketName } from "../../src/device-plugin/plugin.ts";
 import { systemCode } from "../../src/failure/failure.ts";
@@ -148,11 +148,11 @@ describe("the daemon with the capabilities that it names and no other", () => {
     ["CAP_CHOWN", "ensure", "cannot be set without CAP_CHOWN"],
     ["CAP_FOWNER", "ensure", "cannot be set without CAP_FOWNER"],
     ["CAP_FSETID", "ensure", "cannot be set without CAP_FSETID"],
-    ["CAP_FOWNER", "mend", "EPERM: operation not permitted, chmod"],
-    ["CAP_DAC_OVERRIDE", "mend", "EACCES: permission denied, open"],
+    ["CAP_FOWNER", "open", "EPERM: operation not permitted, chmod"],
+    ["CAP_DAC_OVERRIDE", "open", "EACCES: permission denied, open"],
     ["CAP_DAC_OVERRIDE", "remove", "EACCES: permission denied"],
     [undefined, "ensure", "done"],
-    [undefined, "mend", "done"],
+    [undefined, "open", "done"],
     [undefined, "remove", "done"],
   ])("less %s: %s ends with %s", async (name, step, end) => {
     const root = await mkdtemp(join(run.directory, "step-"));

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { ensureSocketDirectories } from "../../src/allocation/directory/ensure.ts";
+import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
 import type { NodeContext } from "../../src/attachment/node-context.ts";
 import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
 import { ensureServedPort } from "../../src/attachment/serve-socket.ts";

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { listAllocationDirectories } from "../../allocation/directory/list.ts";
+import { listAllocationDirectories } from "../../allocation/socket-directories.ts";
 import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown, Failure, systemCode } from "../../failure/failure.ts";

@@ -1,7 +1,7 @@
-import { lstat, readdir, readFile, statfs } from "node:fs/promises";
+import { lstat, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { checkRoot } from "../../allocation/directory/check-root.ts";
+import { checkRoot } from "../../allocation/root-mount.ts";
 import { Failure, systemCode } from "../../failure/failure.ts";
 import { kubeletPaths } from "../../kubelet/paths.ts";
 import {
@@ -75,36 +75,18 @@ export const userCheck: HostCheck = {
       : [warning(`uid ${uid}: what only root may read is not checked`, "run vhostuserctl doctor as root")],
 };
 
-/** Below this share of free inodes pods soon get no directories. */
-const SCARCE = 0.1;
-
-/** The root and its mount flags, and whether there is room in it. */
+/** The root and how it is mounted. */
 export const rootCheck: NodeCheck = {
   name: "root",
-  check: async ({ config, host }) => {
-    const { root, rootFileSystem } = config;
-    const flags = await checkFlags(root, rootFileSystem.allowInsecure, join(host.proc, "self/mountinfo"));
-    if (flags.verdict === "problem") return [flags];
-    const { files, ffree } = await statfs(root);
-    // A file system that counts no inodes has no bound on them.
-    const free = files === 0 ? 1 : ffree / files;
-    const text = `${Math.floor(free * 100)} % of ${files} inodes free`;
-    return [
-      flags,
-      free < SCARCE
-        ? problem(
-            text,
-            "see which pod fills its directory (the daemon's log); rootFileSystem.inodes sets the bound",
-          )
-        : fine(text),
-    ];
-  },
+  check: async ({ config: { root, rootFileSystem }, host }) => [
+    await checkMount(root, rootFileSystem.allowInsecure, join(host.proc, "self/mountinfo")),
+  ],
 };
 
-async function checkFlags(root: string, allowInsecure: boolean, mountInfo: string): Promise<Finding> {
+async function checkMount(root: string, allowInsecure: boolean, mountInfo: string): Promise<Finding> {
   try {
     const reasons = await checkRoot({ root, allowInsecure, mountInfo });
-    if (reasons.length === 0) return fine(`${root} is mounted nosymfollow,nosuid,nodev,noexec`);
+    if (reasons.length === 0) return fine(`${root} is mounted nosymfollow,nosuid,nodev,noexec,nr_inodes=0`);
     return warning(
       `${root}: ${reasons.join("; ")}`,
       "rootFileSystem.allowInsecure lets this pass; run dist/mount-root/main.mjs before pods of others come",

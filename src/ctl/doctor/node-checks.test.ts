@@ -84,7 +84,7 @@ describe("doctor checks the node", () => {
   const mountInfo = (flags: string) =>
     writeFile(
       join(directory, "proc/self/mountinfo"),
-      `36 1 0:32 / ${directory}/root rw,${flags} - tmpfs vhostuser rw,size=16384k\n`,
+      `36 1 0:32 / ${directory}/root rw,${flags} - tmpfs vhostuser rw,size=16384k,nr_inodes=0\n`,
     );
 
   it("root: its flags, one that lacks, none at all, and a root that is not there", async () => {

@@ -1,6 +1,6 @@
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { isSelinuxOn } from "../../allocation/directory/selinux-label.ts";
+import { isSelinuxOn } from "../../allocation/selinux-label.ts";
 import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";

@@ -1,15 +1,20 @@
 import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { systemCode } from "../../failure/failure.ts";
+import { Failure, systemCode } from "../../failure/failure.ts";
 import { DirectorySync } from "../../files/directory-sync.ts";
 import { removeFile, removeTemporaries, replaceFile } from "../../files/replace-file.ts";
-import { EXECUTABLE, isOwnExecutable, readOwnExecutable, readPlainFile } from "./own-executable.ts";
-import { directoryFailure, refuseOtherThanDirectory } from "./target-directory.ts";
-import { tryExecutable } from "./try-executable.ts";
+import {
+  EXECUTABLE,
+  isOwnExecutable,
+  readOwnExecutable,
+  readPlainFile,
+  tryExecutable,
+} from "./executable.ts";
 
 /** Everybody may run it; it does nothing that the caller could not do. */
 const MODE = 0o755;
-/** Times that a file goes from under us because another installer tidies up. */
+/** Attempts when another installer removes our temporary file as a leftover. */
 const TRIES = 5;
 
 /** What to install and where. */
@@ -96,4 +101,41 @@ function insteadOf(before: Awaited<ReturnType<typeof readPlainFile>>): string {
 
 function digestOf(content: Buffer): string {
   return createHash("sha256").update(content).digest("hex").slice(0, 16);
+}
+
+const CURES: Readonly<Record<string, string>> = {
+  ENOENT:
+    "mount the node's directory of CNI executables into the container (hostPath of type DirectoryOrCreate)",
+  ENOTDIR: "a part of the path is a file",
+  EROFS: "mount it writable, or choose the directory that the node's container runtime is configured with",
+  EACCES:
+    "the container must run as root (runAsUser: 0); with SELinux in a domain that may write there (spc_t)",
+  EPERM: "the file is immutable on the node (lsattr), or a security module forbids it",
+  ENOSPC: "make room on the file system of the node's directory",
+  EDQUOT: "make room on the file system of the node's directory",
+  EISDIR: "a directory has the executable's name: see on the node what it is, and remove it",
+};
+
+/** @throws Failure cni-directory-unfit where the path is no directory */
+async function refuseOtherThanDirectory(directory: string): Promise<void> {
+  try {
+    if ((await stat(directory)).isDirectory()) return;
+  } catch (error) {
+    throw directoryFailure(error, directory);
+  }
+  throw new Failure({
+    code: "cni-directory-unfit",
+    what: "this is no directory",
+    where: directory,
+    fix: "mount the node's directory of CNI executables there",
+  });
+}
+
+/** What the system refused, with its cure; a Failure as it is. */
+function directoryFailure(error: unknown, where: string): unknown {
+  const code = systemCode(error);
+  const fix = code === undefined ? undefined : CURES[code];
+  if (error instanceof Failure || code === undefined || fix === undefined) return error;
+  const what = `the CNI executable cannot be put there or taken away: ${code}`;
+  return new Failure({ code: "cni-directory-unfit", what, where, fix, cause: error });
 }

@@ -1,14 +1,21 @@
-import { spawn } from "node:child_process";
 import { mkdir, readdir, readFile, realpath } from "node:fs/promises";
-import { ROOT_FLAGS, ROOT_SOURCE, refuseLink } from "../../allocation/directory/check-root.ts";
-import { type Mount, mountOf, parseMountInfo } from "../../allocation/directory/mount-info.ts";
+import {
+  type Mount,
+  mountOf,
+  parseMountInfo,
+  ROOT_FLAGS,
+  ROOT_SOURCE,
+  refuseLink,
+  UNCOUNTED_INODES,
+} from "../../allocation/root-mount.ts";
+import { type ProgramEnd, runProgram } from "../../allocation/selinux-label.ts";
 import type { DaemonConfig } from "../../config/schema.ts";
 import { Failure, systemCode } from "../../failure/failure.ts";
 
 /** What is mounted where, and how it is looked up. */
 export interface MountRootOptions {
   readonly root: string;
-  readonly bounds: Pick<DaemonConfig["rootFileSystem"], "sizeMiB" | "inodes">;
+  readonly sizeMiB: DaemonConfig["rootFileSystem"]["sizeMiB"];
   /** Default `/proc/self/mountinfo`. */
   readonly mountInfo?: string;
   /** Runs util-linux' mount. @throws what it says */
@@ -19,9 +26,9 @@ export interface MountRootOptions {
 export type Mounted = "mounted" | "remounted" | "as it was";
 
 /**
- * Makes the root a tmpfs of its own with the flags that keep pods apart, bounded in bytes and inodes. Whatever lies in
- * a root that is ours already stays, only flags and bounds are set anew. Run as root, in the mount namespace of the
- * node or in one that propagates to it: Node has no mount(2), so mount(8) does it.
+ * Makes the root a tmpfs of its own with the flags that keep pods apart, bounded in bytes, with inodes not counted.
+ * Whatever lies in a root that is ours already stays, only flags and bounds are set. Run as root, in the mount
+ * namespace of the node or in one that propagates to it: Node has no mount(2), so mount(8) does it.
  * @throws Failure `invalid-config` where the root is a link, `root-busy` where something is there that is not ours,
  *   `part-missing`, `root-insecure`
  */
@@ -45,15 +52,15 @@ export async function mountRoot(options: MountRootOptions): Promise<Mounted> {
     return before === undefined ? "mounted" : "remounted";
   throw new Failure({
     code: "root-insecure",
-    what: `mount succeeded, but the kernel shows ${[...(after?.flags ?? [])].join(",")} instead of ${wanted}`,
+    what: `mount succeeded, but the kernel shows ${[...(after?.flags ?? []), ...(after?.options ?? [])].join(",")} instead of ${wanted}`,
     where: path,
     fix: "nosymfollow needs Linux 5.10 and util-linux 2.38",
   });
 }
 
 /**
- * The file system that is mounted exactly there. A part of one is none: in a container whose volume is the root's
- * directory, that is how the node's empty directory looks.
+ * The file system that is mounted exactly there, whole: in a container whose volume is the root's directory, the node's
+ * empty directory appears as a mount of a part.
  */
 async function findMount(path: string, options: MountRootOptions): Promise<Mount | undefined> {
   const text = await readFile(options.mountInfo ?? "/proc/self/mountinfo", "utf8");
@@ -70,8 +77,8 @@ function isAsWanted(mount: Mount, options: MountRootOptions): boolean {
 }
 
 /** As the kernel shows them. */
-function bounds({ bounds: { sizeMiB, inodes } }: MountRootOptions): readonly string[] {
-  return [`size=${sizeMiB * 1024}k`, `nr_inodes=${inodes}`];
+function bounds({ sizeMiB }: MountRootOptions): readonly string[] {
+  return [`size=${sizeMiB * 1024}k`, UNCOUNTED_INODES];
 }
 
 function isOurs(mount: Mount): boolean {
@@ -99,26 +106,18 @@ async function refuseContent(path: string): Promise<void> {
   });
 }
 
-function runMount(args: readonly string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn("mount", args, {
-      stdio: ["ignore", "ignore", "pipe"],
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" },
-    });
-    let words = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      words = (words + text).slice(0, 2000);
-    });
-    child.once("error", (cause) => {
-      const isMissing = systemCode(cause) === "ENOENT";
-      const what = isMissing ? "mount is not installed" : "mount cannot be run";
-      reject(new Failure({ code: "part-missing", what, fix: "put util-linux into the image", cause }));
-    });
-    child.once("close", (code) => {
-      if (code === 0) return resolve();
-      const what = `mount ${args.join(" ")} failed with ${code}: ${words.trim()}`;
-      const fix = "it needs CAP_SYS_ADMIN (a privileged init container)";
-      return reject(new Failure({ code: "root-busy", what, fix }));
-    });
+async function runMount(args: readonly string[]): Promise<void> {
+  let end: ProgramEnd;
+  try {
+    end = await runProgram("mount", args, []);
+  } catch (cause) {
+    const what = systemCode(cause) === "ENOENT" ? "mount is not installed" : "mount cannot be run";
+    throw new Failure({ code: "part-missing", what, fix: "put util-linux into the image", cause });
+  }
+  if (end.code === 0) return;
+  throw new Failure({
+    code: "root-busy",
+    what: `mount ${args.join(" ")} failed with ${end.code}: ${end.stderr.trim()}`,
+    fix: "it needs CAP_SYS_ADMIN (a privileged init container)",
   });
 }

@@ -61,12 +61,6 @@ describe("the chain of an interface", () => {
       /owner 1000:108.*107:108/,
     ],
     ["directory", tracedInterface(places({ directory: { mode: 0o700 } })), "broken", /mode 0700.*mode 2770/],
-    [
-      "directory",
-      tracedInterface(places({ directory: { owner: 0, mode: 0o2550 } })),
-      "broken",
-      /is taken from its pod/,
-    ],
     ["device-info", tracedInterface({ deviceInfo: { device: missing } }), "broken", /x.json is not there/],
     [
       "device-info",

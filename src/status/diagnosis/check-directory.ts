@@ -1,4 +1,3 @@
-import { isLocked } from "../../allocation/directory/locked-directory.ts";
 import type { Place, TracedInterface } from "../shape.ts";
 import { broken, type LinkFinding, ok } from "./link.ts";
 
@@ -42,14 +41,6 @@ export function checkOwnership(
   }
   const odd = differs(directory, ownership);
   if (odd === undefined) return ok(`${directory.path} ${described(directory)}`);
-  const { owner: uid = 0, mode = 0 } = directory;
-  if (isLocked({ uid, mode }, ownership)) {
-    return broken(
-      `${directory.path} is taken from its pod (${odd})`,
-      "the pod filled it with files, so the daemon keeps it for some time",
-      "see what the pod's program writes there; the daemon gives it back within 10 minutes",
-    );
-  }
   return broken(
     `${directory.path} has ${odd}`,
     "the pod as root of its container, or a person, changed it",

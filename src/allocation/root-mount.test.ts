@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { checkRoot } from "./check-root.ts";
+import { checkRoot } from "./root-mount.ts";
 
 let root: string;
 let mountInfo: string;
@@ -13,8 +13,8 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true }));
 
 const SAFE = "rw,nosuid,nodev,noexec,relatime,nosymfollow";
-const line = (mountPoint: string, flags: string) =>
-  `44 27 0:40 / ${mountPoint} ${flags} shared:7 - tmpfs vhostuser rw,size=16384k\n`;
+const line = (mountPoint: string, flags: string, options = "size=16384k,nr_inodes=0") =>
+  `44 27 0:40 / ${mountPoint} ${flags} shared:7 - tmpfs vhostuser rw,${options}\n`;
 const check = async (text: string, allowInsecure = false) => {
   await writeFile(mountInfo, `21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n${text}`);
   return checkRoot({ root, allowInsecure, mountInfo });
@@ -38,9 +38,18 @@ describe("the root at the daemon's start", () => {
     },
   );
 
+  it.each([
+    ["size=16384k,nr_inodes=131072", /it counts inodes/],
+    ["size=16384k", /it counts inodes/],
+    ["nr_inodes=0", /nothing bounds its bytes/],
+  ])("is refused with %s, with the cure", async (options, problem) => {
+    await expect(check(line(root, SAFE, options))).rejects.toThrow(problem);
+    await expect(check(line(root, SAFE, options))).rejects.toThrow(/mount -o remount,.*nr_inodes=0,size=16m/);
+  });
+
   it("is refused as a plain directory, even on a file system with all flags", async () => {
     await expect(check(line(root.slice(0, root.lastIndexOf("/")), SAFE))).rejects.toThrow(
-      /no file system of its own/,
+      /not a file system of its own/,
     );
     await expect(check("")).rejects.toThrow(/run dist\/mount-root\/main\.mjs/);
   });
@@ -52,7 +61,7 @@ describe("the root at the daemon's start", () => {
 
   it("may be insecure where the configuration says so, and what is wrong is told", async () => {
     expect(await check("", true)).toEqual([
-      "it is no file system of its own, so nothing bounds it",
+      "it is not a file system of its own, so nothing bounds it",
       "its mount lacks nosymfollow,nosuid,nodev,noexec",
     ]);
   });

@@ -1,29 +1,38 @@
 import {
+  close,
   closeSync,
   constants,
+  type Dir,
+  type Dirent,
   fchmodSync,
   fchownSync,
   fstatSync,
   mkdirSync,
+  opendirSync,
   openSync,
   type Stats,
 } from "node:fs";
-import { Failure, systemCode } from "../../failure/failure.ts";
+import { opendir } from "node:fs/promises";
+import { promisify } from "node:util";
+import { Failure, systemCode } from "../failure/failure.ts";
 
 const FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** Entries read at once, so that a listing takes the same memory whatever a pod has made. */
+const LISTED_AT_ONCE = 512;
+const closeInThread = promisify(close);
 
 /**
  * A directory held open. Its entries are reached through `/proc/self/fd`, which is Node's way to openat(2): a
  * pod with root may swap any name below its allocation for a link at any moment, and a path that is resolved
  * from the descriptor cannot be led out.
  *
- * Its calls do not wait for a thread: the root is a tmpfs, so no disk can hold them up, and each takes a microsecond or
- * two where a round trip through Node's thread pool takes fifty. Calls whose work a pod decides on (listing, removing)
- * are not among them.
+ * Most calls do not wait for a thread: the root is a tmpfs, where each takes a microsecond or two and a round trip
+ * through Node's thread pool fifty. Calls whose work a pod decides on (listing, removing) do.
  */
 export class OpenDirectory implements Disposable {
   readonly fd: number;
   readonly path: string;
+  #isClosed = false;
 
   constructor(fd: number, path: string) {
     this.fd = fd;
@@ -42,12 +51,35 @@ export class OpenDirectory implements Disposable {
     return `${this.self}/${name}`;
   }
 
-  /**
-   * The same for a name that a pod chose and opendir(3) gave as latin1, one character for each byte: read as UTF-8, a
-   * name that is none would become another one, under which nothing is found.
-   */
+  /** The same for a name that {@link OpenDirectory.list} gave. */
   byteEntry(name: string): Buffer {
     return Buffer.from(this.entry(name), "latin1");
+  }
+
+  /**
+   * Its entries, with names in latin1, one character for each byte: a pod may use any bytes, and those that are not
+   * UTF-8 would come out as another name.
+   */
+  list(): Promise<Dir> {
+    return opendir(this.self, { encoding: "latin1", bufferSize: LISTED_AT_ONCE });
+  }
+
+  /** The same at once, for a listing that no pod makes long, or that ends after `most` entries. */
+  listSome(most = Number.POSITIVE_INFINITY): readonly Dirent[] {
+    const listing = opendirSync(this.self, { encoding: "latin1", bufferSize: LISTED_AT_ONCE });
+    try {
+      const entries: Dirent[] = [];
+      for (
+        let entry = listing.readSync();
+        entry !== null && entries.length < most;
+        entry = listing.readSync()
+      ) {
+        entries.push(entry);
+      }
+      return entries;
+    } finally {
+      listing.closeSync();
+    }
   }
 
   /** The directory itself, through its descriptor. */
@@ -72,18 +104,27 @@ export class OpenDirectory implements Disposable {
     mkdirSync(this.entry(name), { mode });
   }
 
-  /** Opens a sub-directory; undefined when there is none. */
+  /** Opens a sub-directory; undefined when there is none. @throws Failure directory-unsafe for anything else */
   openEntry(name: string): OpenDirectory | undefined {
     return tryOpen(this.entry(name), `${this.path}/${name}`);
   }
 
-  /** The same for a name as {@link OpenDirectory.byteEntry} takes it. */
+  /** The same for a name that {@link OpenDirectory.list} gave. */
   openByteEntry(name: string): OpenDirectory | undefined {
     return tryOpen(this.byteEntry(name), `${this.path}/${name}`);
   }
 
+  /**
+   * Closes it in a thread: with the last descriptor of a removed directory the kernel frees the directory's attributes,
+   * which takes seconds where a pod has set millions of them.
+   */
+  async closeLater(): Promise<void> {
+    this.#isClosed = true;
+    await closeInThread(this.fd);
+  }
+
   [Symbol.dispose](): void {
-    closeSync(this.fd);
+    if (!this.#isClosed) closeSync(this.fd);
   }
 }
 

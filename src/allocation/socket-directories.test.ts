@@ -14,13 +14,13 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { newAllocationId } from "../../names/allocation-id.ts";
-import { ensureSocketDirectories } from "./ensure.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { newAllocationId } from "../names/allocation-id.ts";
+import { systemClock } from "../sync/clock.ts";
 import { socketPath } from "./layout.ts";
-import { listAllocationDirectories } from "./list.ts";
-import { OpenDirectory } from "./open-directory.ts";
-import { removeAllocationDirectory } from "./remove.ts";
+import { openDirectory } from "./open-directory.ts";
+import { isSetAside, removeAllocationDirectory, removeSetAside } from "./set-aside.ts";
+import { ensureSocketDirectories, listAllocationDirectories } from "./socket-directories.ts";
 
 const QEMU = { owner: 107, group: 107, mode: 0o2770 };
 let top: string;
@@ -125,6 +125,15 @@ describe("socket directories", () => {
   });
 });
 
+/** Sets the allocation aside and removes what was. */
+async function remove(signal = new AbortController().signal): Promise<void> {
+  await removeAllocationDirectory(root, id);
+  using directory = openDirectory(root);
+  for (const name of (await readdir(root)).filter(isSetAside)) {
+    expect(await removeSetAside(directory, name, { clock: systemClock, signal })).toBe(true);
+  }
+}
+
 describe("removing an allocation", () => {
   it("takes everything a pod left, and no target of a link in it", async () => {
     const secret = join(top, "secret");
@@ -136,7 +145,7 @@ describe("removing an allocation", () => {
     await symlink("/nowhere", join(root, id, "net1", "dangling"));
     await mkdir(join(root, id, "net1", "deep/er/still"), { recursive: true, mode: 0o000 });
     await writeFile(join(root, id, "net1", "deep/er/still/file"), "");
-    await removeAllocationDirectory(root, id);
+    await remove();
     expect(await listAllocationDirectories(root)).toEqual([]);
     expect(await readFile(join(secret, "file"), "utf8")).toBe("kept");
   });
@@ -158,7 +167,7 @@ describe("removing an allocation", () => {
     const watch = setInterval(async () => {
       most = Math.max(most, await descriptors());
     }, 5);
-    await removeAllocationDirectory(root, id);
+    await remove();
     clearInterval(watch);
     expect(await listAllocationDirectories(root)).toEqual([]);
     expect(most).toBeLessThan(before + 20);
@@ -173,15 +182,15 @@ describe("removing an allocation", () => {
     await mkdir(odd(directory));
     await writeFile(odd(odd(directory)), "");
     await writeFile(Buffer.concat([directory, Buffer.from([0x80])]), "");
-    await removeAllocationDirectory(root, id);
+    await remove();
     expect(await readdir(root)).toEqual([]);
   });
 
   it("is done when it is gone already", async () => {
-    await removeAllocationDirectory(root, id);
+    await remove();
   });
 
-  it.each(["..", "", "not-an-id", "../../../etc/passwd"])("refuses %j", async (name) => {
+  it.each(["..", "", "not-an-id", "../../etc/passwd"])("refuses %j", async (name) => {
     await expect(removeAllocationDirectory(root, name)).rejects.toThrow(/not an allocation id/);
   });
 
@@ -200,30 +209,5 @@ describe("socket paths", () => {
     expect(() => socketPath(`${directory}d`, "net1", "pod ns/a")).toThrow(
       /108 bytes, 107 are allowed \(pod ns\/a\)/,
     );
-  });
-});
-
-describe("a root without room", () => {
-  it("is given up after its time also when the clock is set back meanwhile", async () => {
-    const full = vi.spyOn(OpenDirectory.prototype, "makeEntry").mockImplementation(() => {
-      throw Object.assign(new Error("no room"), { code: "ENOSPC" });
-    });
-    let now = Date.now();
-    let slept = 0;
-    const clock = {
-      now: () => now,
-      monotonic: () => now,
-      sleep: async (ms: number) => {
-        if (slept === 0) now -= 3_600_000;
-        slept += ms;
-        now += ms;
-        if (slept > 60_000) throw new Error("waits on and on");
-      },
-    };
-    const wanted = { root, allocationId: id, names: ["net1"], ownership: QEMU };
-    await expect(
-      ensureSocketDirectories(wanted, { clock }).finally(() => full.mockRestore()),
-    ).rejects.toMatchObject({ code: "root-full" });
-    expect(slept).toBe(10_000);
   });
 });

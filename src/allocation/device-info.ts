@@ -1,9 +1,32 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, unlinkSync } from "node:fs";
-import { dirname, isAbsolute, join, normalize } from "node:path";
-import { Failure, systemCode } from "../../failure/failure.ts";
-import { removeTemporaries, replaceMemoryFile } from "../../files/replace-file.ts";
-import { isBelow } from "../../names/unix-path.ts";
-import type { VhostUserDeviceInfo } from "./device-info.ts";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+import { Failure, systemCode } from "../failure/failure.ts";
+import { removeTemporaries, replaceMemoryFile } from "../files/replace-file.ts";
+
+/** Version that we write (device-info-spec of the Network Plumbing Working Group). */
+const DEVICE_INFO_VERSION = "1.1.0";
+
+/**
+ * device-info of a vhost-user device. `mode` names the container's side: `server` means that the app in the
+ * container (QEMU) creates the socket and the switch connects. `path` is the socket as the container sees it.
+ */
+export const vhostUserDeviceInfoSchema = z.looseObject({
+  type: z.literal("vhost-user"),
+  version: z.string(),
+  "vhost-user": z.looseObject({ mode: z.enum(["client", "server"]), path: z.string().min(1) }),
+});
+
+export type VhostUserDeviceInfo = z.infer<typeof vhostUserDeviceInfoSchema>;
+
+/** The device-info of a socket, by who creates it: the app in the container (`guest`, the default) or the switch. */
+export function vhostUserDeviceInfo(
+  path: string,
+  socketServer: "guest" | "switch" = "guest",
+): VhostUserDeviceInfo {
+  const mode = socketServer === "guest" ? "server" : "client";
+  return { type: "vhost-user", version: DEVICE_INFO_VERSION, "vhost-user": { mode, path } };
+}
 
 /**
  * File of a device plugin's device (device-info-spec 1.1, section on file names): every `/` becomes `-`.
@@ -13,15 +36,25 @@ export function devicePluginFile(directory: string, resource: string, device: st
   return join(directory, "dp", `${resource}-${device}-device.json`.replaceAll("/", "-"));
 }
 
-/** Checks the file name that Multus hands to a CNI plugin: it must lie in the directory for such files. */
+/** NAME_MAX of Linux, in bytes. */
+const NAME_MAX = 255;
+
+/**
+ * Checks the path that Multus hands to a CNI plugin (`CNIDeviceInfoFile`, device-info-spec 1.1): one name directly in
+ * the directory for such files, because the file is written and removed later.
+ * @throws Failure `invalid-request`
+ */
 export function checkCniFile(directory: string, file: string): string {
   const inRun = (path: string) => path.replace(/^\/var\/run\//, "/run/");
-  if (!isAbsolute(file) || normalize(file) !== file || !isBelow(inRun(file), inRun(join(directory, "cni")))) {
+  const name = basename(file);
+  const isPlain =
+    !["", ".", ".."].includes(name) && !name.includes("\0") && Buffer.byteLength(name) <= NAME_MAX;
+  if (!isPlain || inRun(file) !== inRun(join(directory, "cni", name))) {
     throw new Failure({
       code: "invalid-request",
-      what: `device-info file ${JSON.stringify(file)} does not lie below ${join(directory, "cni")}`,
+      what: `device-info file ${JSON.stringify(file.slice(0, 500))} is not a name of at most ${NAME_MAX} bytes directly in ${join(directory, "cni")}`,
       where: "runtimeConfig.CNIDeviceInfoFile",
-      fix: "set the daemon's deviceInfoDirectory to where Multus keeps these files",
+      fix: "set the daemon's deviceInfoDirectory to where Multus keeps these files; a network's name must be short enough",
     });
   }
   return file;
@@ -38,7 +71,7 @@ export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
 
 /**
  * What is wrong with a device-info file, in words; undefined where it is as {@link writeDeviceInfo} writes it. Others
- * may write there, so nothing is followed, waited for or read that is not a file of the right length.
+ * may write there, so only a file of the right length is read, and no link is followed.
  */
 export function deviceInfoProblem(file: string, info: VhostUserDeviceInfo): string | undefined {
   const wanted = Buffer.from(textOf(info));
@@ -64,12 +97,16 @@ function textOf(info: VhostUserDeviceInfo): string {
   return `${JSON.stringify(info)}\n`;
 }
 
-/** Removes a device-info file; gone already is fine. At once: what the caller has just checked is still true. */
+/**
+ * Removes a device-info file. One that cannot be unlinked, because it is gone or another thing is in its place, must
+ * not keep an allocation or a port from being removed: a file that stays is replaced with the device's next pod.
+ */
 export function removeDeviceInfo(file: string): void {
   try {
+    // At once: what the caller has just checked is still true.
     unlinkSync(file);
-  } catch (error) {
-    if (systemCode(error) !== "ENOENT") throw error;
+  } catch {
+    // Nothing of ours is there.
   }
 }
 

@@ -3,10 +3,10 @@ import { type FileHandle, mkdir, mkdtemp, open, rm, symlink, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { newAllocationId } from "../../names/allocation-id.ts";
-import { isSelinuxLabel } from "../../names/directory-ownership.ts";
-import { ensureSocketDirectories } from "./ensure.ts";
+import { newAllocationId } from "../names/allocation-id.ts";
+import { isSelinuxLabel } from "../names/directory-ownership.ts";
 import { setSelinuxLabel } from "./selinux-label.ts";
+import { ensureSocketDirectories } from "./socket-directories.ts";
 
 const LABEL = "system_u:object_r:container_file_t:s0";
 let top: string;

@@ -1,8 +1,17 @@
+// What an allocation consists of besides its record: directories, and the device-info file of each device.
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import { type VhostUserDeviceInfo, vhostUserDeviceInfo } from "./device-info/device-info.ts";
-import { devicePluginFile, writeDeviceInfo } from "./device-info/device-info-file.ts";
-import { ensureSocketDirectories } from "./directory/ensure.ts";
-import { podDirectory, socketPath } from "./directory/layout.ts";
+import type { RecordStore } from "../records/record-store.ts";
+import { newestAllocationOf } from "../records/records.ts";
+import {
+  devicePluginFile,
+  removeDeviceInfo,
+  type VhostUserDeviceInfo,
+  vhostUserDeviceInfo,
+  writeDeviceInfo,
+} from "./device-info.ts";
+import { podDirectory, socketPath } from "./layout.ts";
+import { removeAllocationDirectory } from "./set-aside.ts";
+import { ensureSocketDirectories } from "./socket-directories.ts";
 
 /** Where an allocation's directories and files are. */
 export interface AllocationPlaces {
@@ -13,17 +22,13 @@ export interface AllocationPlaces {
   readonly deviceInfoDirectory: string;
 }
 
-/**
- * Makes an allocation's directories, or mends their owner and mode; what a pod put into them stays.
- * @param signal ends the wait for room
- */
+/** Makes an allocation's directories, or repairs their owner and mode; what a pod put into them stays. */
 export async function ensureAllocationDirectories(
   record: AllocationRecord,
   places: AllocationPlaces,
-  signal?: AbortSignal,
 ): Promise<void> {
   const { id: allocationId, devices: names, ownership } = record;
-  await ensureSocketDirectories({ root: places.root, allocationId, names, ownership }, { signal });
+  await ensureSocketDirectories({ root: places.root, allocationId, names, ownership });
 }
 
 /** Writes the device-info file of each of `devices`, which are of this allocation. */
@@ -49,4 +54,21 @@ export function allocationDeviceInfo(
     file: devicePluginFile(deviceInfoDirectory, resource, device),
     info: vhostUserDeviceInfo(path, socketServer),
   };
+}
+
+/**
+ * Removes an allocation that no pod holds any more: directory, device-info, then the record, so that a crash in
+ * between repeats it. Device-info that a newer allocation of the same device wrote stays.
+ */
+export async function removeAllocation(
+  record: AllocationRecord,
+  allocations: RecordStore<AllocationRecord>,
+  places: AllocationPlaces,
+): Promise<void> {
+  await removeAllocationDirectory(places.root, record.id);
+  for (const device of record.devices) {
+    if (newestAllocationOf(device, allocations.list())?.id !== record.id) continue;
+    removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, record.resource, device));
+  }
+  await allocations.remove(record.id);
 }

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 it("does not hold up the end of the process where the program cannot be started", () => {
   const script = `
-    const { runProgram } = await import(${JSON.stringify(join(import.meta.dirname, "run-program.ts"))});
+    const { runProgram } = await import(${JSON.stringify(join(import.meta.dirname, "selinux-label.ts"))});
     await runProgram("kvu-no-such-program", [], []).catch(({ code }) => console.log(code));
     console.log(process.getActiveResourcesInfo().includes("Timeout"));`;
   const { stdout, signal } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
