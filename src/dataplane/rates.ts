@@ -13,6 +13,11 @@ export function burstBytes(rate: Rate): number {
   return Math.floor(burstBits(rate) / 8);
 }
 
+/** The same in kbit, rounded up. */
+export function burstKilobits(rate: Rate): number {
+  return Math.ceil(burstBits(rate) / 1000);
+}
+
 /** A rate in kbit/s, rounded up: 0 would mean "no limit" to Open vSwitch, and VPP refuses it. */
 export function rateKilobits(rate: Rate): number {
   return Math.ceil(rate.rate / 1000);

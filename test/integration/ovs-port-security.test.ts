@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
-import { PortSecurity } from "../../src/dataplane/ovs/port-security/port-security.ts";
+import { PortSecurity } from "../../src/dataplane/ovs/security/port-security.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { output, PORT, packetOut } from "../../src/protocols/openflow/action.ts";
 import {
@@ -394,7 +394,7 @@ describe("port security in OVS-DPDK", () => {
     security = open();
     const left = (await ours()).length;
     expect(left).toBeGreaterThan(10);
-    expect(await security.removeStray(bridge, { keep: [name] }, soon())).toBe(0);
+    expect(await security.removeStrays(bridge, { keep: [name], free: [] }, soon())).toBe(0);
     await security.ensure(bridge, { name: "other", mac: OTHER, addresses: [] }, soon());
     expect((await ours()).filter((line) => line.includes(`dl_src=${MAC}`))).toEqual([]);
     await rig.ovs.vsctl("del-port", "other");
@@ -404,7 +404,7 @@ describe("port security in OVS-DPDK", () => {
     await rig.ovs.vsctl("del-port", name);
     security.close();
     security = open();
-    expect(await security.removeStray(bridge, { keep: [] }, soon())).toBe(left);
+    expect(await security.removeStrays(bridge, { keep: [], free: [] }, soon())).toBe(left);
     expect(await ours()).toEqual([]);
   });
 

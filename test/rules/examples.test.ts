@@ -5,7 +5,7 @@ import { ipamType, networkConfigKeys, parseNetworkConfig } from "../../src/cni/n
 import { portKeys } from "../../src/cni/port-keys.ts";
 import { portSettingsOf, withAddresses } from "../../src/cni/port-settings-of.ts";
 import { parseConfig } from "../../src/config/load.ts";
-import { checkRequest as checkOvsRequest } from "../../src/dataplane/ovs/check-request.ts";
+import { checkRequest as checkOvsRequest } from "../../src/dataplane/ovs/settings/check-request.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
 import { checkRequest as checkVppRequest } from "../../src/dataplane/vpp/check-request.ts";
 import { parseVmi } from "../../src/sidecar/vmi.ts";

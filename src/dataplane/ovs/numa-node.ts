@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
-import type { OvsContext } from "./context.ts";
+import { type OvsContext, readRows } from "./database.ts";
 import {
   type BridgeRow,
   bridgeTable,
@@ -10,11 +9,11 @@ import {
   interfaceTable,
   type PortRow,
   portTable,
-} from "./rows.ts";
+} from "./tables.ts";
 
 /** Interface.type of a physical port that DPDK drives. */
 const UPLINK = "dpdk";
-/** Interface.type of a cable between two bridges; `options:peer` names its other end. */
+/** Interface.type of a link between two bridges; `options:peer` names its other end. */
 const PATCH = "patch";
 
 /**
@@ -28,13 +27,9 @@ export async function numaNode(
   sysfs: string,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const operations = [bridgeTable.select([]), portTable.select([]), interfaceTable.select([])];
-  const results = requireCommitted(operations, await context.client.transact(operations, signal));
-  const uplinks = uplinksOf(bridge, {
-    bridges: bridgeTable.read(results[0]),
-    ports: portTable.read(results[1]),
-    interfaces: interfaceTable.read(results[2]),
-  });
+  const queries = [bridgeTable.select(), portTable.select(), interfaceTable.select()] as const;
+  const [bridges, ports, interfaces] = await readRows(context.client, queries, signal);
+  const uplinks = uplinksOf(bridge, { bridges, ports, interfaces });
   const nodes = new Set(await Promise.all(uplinks.map((uplink) => nodeOf(uplink, sysfs))));
   const [node] = nodes;
   return nodes.size === 1 ? node : undefined;
@@ -50,19 +45,14 @@ interface Tables {
 export function uplinksOf(bridge: string, tables: Tables): readonly InterfaceRow[] {
   const ports = new Map(tables.ports.map((port) => [port._uuid, port]));
   const interfaces = new Map(tables.interfaces.map((row) => [row._uuid, row]));
-  const members = new Map(
-    tables.bridges.map((row) => [
-      row.name,
-      row.ports.flatMap((port) =>
-        (ports.get(port)?.interfaces ?? []).flatMap((uuid) => interfaces.get(uuid) ?? []),
-      ),
-    ]),
-  );
+  const interfacesOf = (port: string) =>
+    (ports.get(port)?.interfaces ?? []).flatMap((uuid) => interfaces.get(uuid) ?? []);
+  const members = new Map(tables.bridges.map((row) => [row.name, row.ports.flatMap(interfacesOf)]));
   const bridgeOf = new Map(
     [...members].flatMap(([name, rows]) => rows.map((row): [string, string] => [row.name, name])),
   );
   const reached = new Set([bridge]);
-  // A set's iteration also comes to what is added meanwhile.
+  // Iterating over a set includes what is added meanwhile.
   for (const name of reached) {
     for (const row of members.get(name) ?? []) {
       const peer = row.type === PATCH ? bridgeOf.get(row.options.get("peer") ?? "") : undefined;
@@ -73,13 +63,13 @@ export function uplinksOf(bridge: string, tables: Tables): readonly InterfaceRow
 }
 
 /**
- * The node of one port: what the switch says, else what the kernel says of the PCI device that its options name.
+ * The node of one port: from the switch, else from the kernel for the PCI device that its options name.
  * Undefined for hardware without a node.
  * @throws Failure dataplane-unavailable for a port that the switch has not opened yet
  */
 async function nodeOf(uplink: InterfaceRow, sysfs: string): Promise<number | undefined> {
-  const said = parseNode(uplink.status.get("numa_id"));
-  if (said !== undefined) return said;
+  const reported = parseNode(uplink.status.get("numa_id"));
+  if (reported !== undefined) return reported;
   const address = pciAddress(uplink.options.get("dpdk-devargs"));
   const node = address === undefined ? undefined : await sysfsNode(join(sysfs, "bus/pci/devices", address));
   if (node !== undefined) return node;
@@ -93,7 +83,7 @@ async function nodeOf(uplink: InterfaceRow, sysfs: string): Promise<number | und
   return undefined;
 }
 
-/** The PCI address in DPDK's device arguments, which may also name a virtual device or be made of other words. */
+/** The PCI address in DPDK's device arguments, which may also name a virtual device or a class. */
 export function pciAddress(devargs: string | undefined): string | undefined {
   const match = /^(?:pci:)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:,|$)/i.exec(devargs ?? "");
   const address = match?.[1]?.toLowerCase();
@@ -110,7 +100,7 @@ async function sysfsNode(device: string): Promise<number | undefined> {
   }
 }
 
-/** -1 is what both DPDK and the kernel say of hardware that is near to no node. */
+/** DPDK and the kernel have -1 for hardware without a node. */
 function parseNode(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : undefined;
 }

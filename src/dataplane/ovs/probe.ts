@@ -1,10 +1,8 @@
 import { describeThrown } from "../../failure/failure.ts";
-import { requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { Readiness } from "../dataplane.ts";
-import { isVswitchdRunning, readApplied } from "./applied.ts";
-import type { OvsContext } from "./context.ts";
-import { whyUnfit } from "./fitness.ts";
-import { bridgeTable, switchTable } from "./rows.ts";
+import { isVswitchdRunning, type OvsContext, readApplied, readRows } from "./database.ts";
+import { bridgeProblem } from "./misconfiguration.ts";
+import { bridgeTable, releaseTable, switchTable } from "./tables.ts";
 
 /**
  * {@link Dataplane.probe}. It changes nothing in the database, because every change, however small, makes
@@ -12,20 +10,28 @@ import { bridgeTable, switchTable } from "./rows.ts";
  */
 export async function probe(context: OvsContext, bridge: string, signal: AbortSignal): Promise<Readiness> {
   try {
-    if (!(await isVswitchdRunning(context, signal))) return notReady("ovs-vswitchd is not running");
-    const operations = [switchTable.select([]), bridgeTable.select([])];
-    const results = requireCommitted(operations, await context.client.transact(operations, signal));
-    const [row] = switchTable.read(results[0]);
-    if (row === undefined) return notReady("the switch's database is empty");
-    const unfit = whyUnfit({ switch: row, bridges: bridgeTable.read(results[1]) }, bridge);
-    if (unfit !== undefined) return notReady(unfit.message);
-    await readApplied(context, row.next_cfg, [], signal);
-    return { ready: true };
+    const reason = await findProblem(context, bridge, signal);
+    return reason === undefined ? { ready: true } : { ready: false, reason };
   } catch (thrown) {
-    return notReady(describeThrown(thrown));
+    return { ready: false, reason: describeThrown(thrown) };
   }
 }
 
-function notReady(reason: string): Readiness {
-  return { ready: false, reason };
+async function findProblem(context: OvsContext, bridge: string, signal: AbortSignal) {
+  if (!(await isVswitchdRunning(context, signal))) return "ovs-vswitchd is not running";
+  const queries = [switchTable.select(), bridgeTable.select()] as const;
+  const [[row], bridges] = await readRows(context.client, queries, signal);
+  if (row === undefined) return "the switch's database is empty";
+  const problem = bridgeProblem({ switch: row, bridges }, bridge);
+  if (problem !== undefined) return problem.message;
+  await readApplied(context, row.next_cfg, [], signal);
+  return undefined;
+}
+
+/** {@link Dataplane.version}, as the database has it. */
+export async function version(context: OvsContext, signal: AbortSignal): Promise<string> {
+  const [[row]] = await readRows(context.client, [releaseTable.select()], signal);
+  // ovs-ctl writes the release, so it is missing where ovs-vswitchd was started without it.
+  const release = row?.ovs_version === undefined ? "Open vSwitch" : `Open vSwitch ${row.ovs_version}`;
+  return `${release}, ${row?.dpdk_version ?? "no DPDK"}`;
 }

@@ -10,7 +10,7 @@ import { EVENTS_WANTED } from "../../protocols/vpp-api/retval.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { whenAborted, within } from "../../sync/deadlines.ts";
 import type { LinkChange } from "../dataplane.ts";
-import { keepWatchingLinks } from "../keep-watching-links.ts";
+import { keepWatching } from "../keep-watching.ts";
 import type { VppContext } from "./context.ts";
 import type { LinkEvent, LinkStates } from "./link-states.ts";
 import { requireDone } from "./require-done.ts";
@@ -39,7 +39,7 @@ export async function watchLinks(
       if (connection.lost.aborted) tell(states.lost());
     }
   };
-  await keepWatchingLinks(live, { clock, logger, signal });
+  await keepWatching(live, { warning: "guests that come or go are not seen for now", clock, logger, signal });
 }
 
 /** @throws Failure when the connection is lost, or the signal fires */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { interfaceTable, VHOST_CLIENT } from "../../../src/dataplane/ovs/rows.ts";
+import { interfaceTable, VHOST_CLIENT } from "../../../src/dataplane/ovs/tables.ts";
 import { silentLogger } from "../../../src/logging/logger.ts";
 import { createOvsdbClient } from "../../../src/protocols/ovsdb/connection.ts";
 import { requireCommitted } from "../../../src/protocols/ovsdb/transaction.ts";
@@ -190,9 +190,9 @@ async function untilInDatabase(ovs: OvsDpdk, ports: number): Promise<void> {
 async function portNames({ databaseSocket }: OvsDpdk): Promise<readonly string[]> {
   const client = createOvsdbClient({ path: databaseSocket, database: "Open_vSwitch", logger: silentLogger });
   try {
-    const select = interfaceTable.select([["type", "==", VHOST_CLIENT]]);
-    const outcome = await client.transact([select], AbortSignal.timeout(LIMIT_MS));
-    const rows = interfaceTable.read(requireCommitted([select], outcome)[0]);
+    const { operation, read } = interfaceTable.select(["type", "==", VHOST_CLIENT]);
+    const outcome = await client.transact([operation], AbortSignal.timeout(LIMIT_MS));
+    const rows = read(requireCommitted([operation], outcome)[0]);
     return rows.filter(({ ofport = 0 }) => ofport > 0).map(({ name }) => name);
   } finally {
     client.close();

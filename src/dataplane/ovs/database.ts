@@ -1,0 +1,103 @@
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import type { Logger } from "../../logging/logger.ts";
+import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
+import { isLockHeld } from "../../protocols/ovsdb/lock.ts";
+import { type Operation, type OperationResult, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import type { PortSecurity } from "./security/port-security.ts";
+import { type Query, switchTable } from "./tables.ts";
+
+/** What every call works with. */
+export interface OvsContext {
+  readonly client: OvsdbClient;
+  /** Path of ovsdb-server's unix socket. */
+  readonly databaseSocket: string;
+  /** This node's name, part of the mark on its ports. */
+  readonly node: string;
+  readonly logger: Logger;
+  readonly security: PortSecurity;
+}
+
+/** The lock that ovs-vswitchd holds on the database as long as it runs. */
+const VSWITCHD_LOCK = "ovs_vswitchd";
+const DIAGNOSIS_LIMIT_MS = 1000;
+
+type RowsOf<Queries extends readonly Query<unknown>[]> = {
+  readonly [Index in keyof Queries]: Queries[Index] extends Query<infer Row> ? readonly Row[] : never;
+};
+
+/** Reads rows of several tables in one transaction. @throws Failure dataplane-* */
+export async function readRows<const Queries extends readonly Query<unknown>[]>(
+  client: OvsdbClient,
+  queries: Queries,
+  signal: AbortSignal,
+): Promise<RowsOf<Queries>> {
+  const operations = queries.map(({ operation }) => operation);
+  return parseRows(queries, requireCommitted(operations, await client.transact(operations, signal)));
+}
+
+function parseRows<const Queries extends readonly Query<unknown>[]>(
+  queries: Queries,
+  results: readonly OperationResult[],
+): RowsOf<Queries> {
+  return queries.map((query, index) => query.read(results[index])) as RowsOf<Queries>;
+}
+
+const switchQuery = switchTable.select();
+
+/** Ends a transaction: asks the switch to apply it, and reads the configuration number that it will report then. */
+export const requestConfiguration: readonly Operation[] = [
+  { op: "mutate", table: "Open_vSwitch", where: [], mutations: [["next_cfg", "+=", 1]] },
+  switchQuery.operation,
+];
+
+/** The configuration number that {@link requestConfiguration} gave. */
+export function requestedConfiguration(results: readonly OperationResult[]): number {
+  const row = switchQuery.read(results.at(-1))[0];
+  if (row !== undefined) return row.next_cfg;
+  throw new Failure({ code: "dataplane-protocol", what: "the table Open_vSwitch lost its row" });
+}
+
+/** Whether ovs-vswitchd runs on this database. It may still be stuck: see {@link readApplied}. */
+export function isVswitchdRunning(context: OvsContext, signal: AbortSignal): Promise<boolean> {
+  return isLockHeld(context.databaseSocket, VSWITCHD_LOCK, signal);
+}
+
+/**
+ * Waits, in the database itself, until the switch reports that it applied configuration `number`, and reads rows as
+ * they were at that moment: one request, no polling, no monitor.
+ * @throws Failure dataplane-timeout that says whether the switch is down or slow
+ */
+export async function readApplied<const Queries extends readonly Query<unknown>[]>(
+  context: OvsContext,
+  number: number,
+  queries: Queries,
+  signal: AbortSignal,
+): Promise<RowsOf<Queries>> {
+  const where = [["cur_cfg", "<", number]] as const;
+  const operations: Operation[] = [
+    { op: "wait", table: switchTable.name, where, columns: ["cur_cfg"], until: "==", rows: [] },
+    ...queries.map(({ operation }) => operation),
+  ];
+  try {
+    const results = requireCommitted(operations, await context.client.transact(operations, signal));
+    return parseRows(queries, results.slice(1));
+  } catch (thrown) {
+    if (!(thrown instanceof Failure) || thrown.code !== "dataplane-timeout") throw thrown;
+    throw new Failure({
+      code: "dataplane-timeout",
+      what: `${await describeVswitchd(context)}, so a change was not applied in time`,
+      where: `Open_vSwitch.cur_cfg stays below ${number}`,
+      fix: "check that ovs-vswitchd runs, and read its log",
+      cause: thrown,
+    });
+  }
+}
+
+async function describeVswitchd(context: OvsContext): Promise<string> {
+  try {
+    const running = await isVswitchdRunning(context, AbortSignal.timeout(DIAGNOSIS_LIMIT_MS));
+    return running ? "ovs-vswitchd runs but does not keep up" : "ovs-vswitchd is not running";
+  } catch (thrown) {
+    return `the state of ovs-vswitchd is unknown (${describeThrown(thrown)})`;
+  }
+}

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { waitUntil } from "../../../../test/machine/wait-until.ts";
+import { silentLogger } from "../../../logging/logger.ts";
+import type { Clock } from "../../../sync/clock.ts";
+import { MacTableRefresh } from "./refresh-mac-table.ts";
+
+/** A watch whose time passes with every message, up to `most` of them. */
+function rig(most = Number.POSITIVE_INFINITY) {
+  const closing = new AbortController();
+  const turned: string[] = [];
+  const stopped = Promise.withResolvers<void>();
+  const sleeping = { now: 0 };
+  const clock: Clock = {
+    now: () => 0,
+    monotonic: () => 0,
+    sleep: async (_, signal) => {
+      signal?.throwIfAborted();
+      sleeping.now += 1;
+      if (turned.length < most) return;
+      await stopped.promise;
+      signal?.throwIfAborted();
+    },
+  };
+  const state = { isAway: false };
+  const turn = async (bridge: string) => {
+    if (state.isAway) throw new Error("nobody there");
+    turned.push(bridge);
+  };
+  const watch = new MacTableRefresh({ wake: turn, clock, logger: silentLogger, closing: closing.signal });
+  const sent = (count: number) =>
+    waitUntil(async () => turned.length === count, {
+      what: `${count} messages`,
+      limitMs: 5_000,
+      detail: () => `${turned.length}`,
+    });
+  return { watch, turned, state, closing, sent, stopped, sleeping };
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+describe("watching where a guest went", () => {
+  it("has the switch look for some seconds, and ends", async () => {
+    const { watch, turned, sent } = rig();
+    watch.start("br0");
+    await sent(250);
+    await settled();
+    expect(turned).toHaveLength(250);
+    expect(new Set(turned)).toEqual(new Set(["br0"]));
+    watch.start("br0");
+    await sent(500);
+  });
+
+  it("goes on for as long again, not twice as fast, when another guest leaves", async () => {
+    const { watch, turned, sent, stopped } = rig(100);
+    watch.start("br0");
+    await sent(100);
+    watch.start("br0");
+    stopped.resolve();
+    await sent(351); // one was on its way
+    await settled();
+    expect(turned).toHaveLength(351);
+  });
+
+  it("ends where the switch does not answer, and begins anew with the next guest", async () => {
+    const { watch, turned, state, sent } = rig();
+    state.isAway = true;
+    watch.start("br0");
+    await settled();
+    expect(turned).toEqual([]);
+    state.isAway = false;
+    watch.start("br0");
+    await sent(250);
+  });
+
+  it("ends with the switch's connection", async () => {
+    const { watch, turned, closing, sent, stopped, sleeping } = rig(3);
+    watch.start("br0");
+    await sent(3);
+    closing.abort();
+    stopped.resolve();
+    await settled();
+    expect(turned).toHaveLength(3);
+    expect(sleeping.now).toBe(4);
+  });
+});

@@ -1,0 +1,125 @@
+import { Failure } from "../../../failure/failure.ts";
+import { monitorTables, type RowChange } from "../../../protocols/ovsdb/monitor.ts";
+import type { Clock } from "../../../sync/clock.ts";
+import type { LinkChange } from "../../dataplane.ts";
+import { keepWatching } from "../../keep-watching.ts";
+import type { OvsContext } from "../database.ts";
+import { isOurs } from "../ports/marks.ts";
+import { linkTable } from "../tables.ts";
+
+/**
+ * {@link Dataplane.watchLinks}: a monitor of the database.
+ * @param links kept up to date
+ */
+export function watchLinks(
+  { databaseSocket, logger }: Pick<OvsContext, "databaseSocket" | "logger">,
+  links: PortLinks,
+  onLink: (change: LinkChange) => void,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const watch = async (onSeen: () => void) => {
+    const onChanges = (changes: readonly RowChange[]) => {
+      onSeen();
+      for (const change of links.apply(changes)) onLink(change);
+    };
+    const columns = { [linkTable.name]: linkTable.columns };
+    const monitor = { path: databaseSocket, database: "Open_vSwitch", columns, onChanges };
+    try {
+      await monitorTables(monitor, signal);
+    } catch (thrown) {
+      links.disconnected();
+      throw thrown;
+    }
+  };
+  return keepWatching(watch, {
+    warning: "guests that come or go are not seen for now",
+    clock,
+    logger,
+    signal,
+  });
+}
+
+interface PortLink {
+  readonly port: string;
+  /** Up only where the bridge has a number for the port. */
+  readonly link: LinkChange["link"];
+  /** OpenFlow number in its bridge. */
+  readonly number: number | undefined;
+}
+
+/** The links of this node's ports by the database, over all connections to it. */
+export class PortLinks {
+  readonly #node: string;
+  /** By uuid of the Interface row: a port that was recreated is another. */
+  #known = new Map<string, PortLink>();
+  #isFirst = true;
+  /** Whether the next changes are all rows that there are. */
+  #isComplete = true;
+
+  /** @param node whose marks a port must carry */
+  constructor(node: string) {
+    this.#node = node;
+  }
+
+  /** The next changes are all rows that there are. */
+  disconnected(): void {
+    this.#isComplete = true;
+  }
+
+  /**
+   * The OpenFlow number of a port of ours whose guest is there; undefined where it is not.
+   * @throws Failure dataplane-unavailable while there is no connection to the database
+   */
+  numberOf(name: string): number | undefined {
+    if (this.#isComplete) {
+      throw new Failure({
+        code: "dataplane-unavailable",
+        what: `whether the guest behind port ${name} is there is unknown: the switch's database cannot be reached`,
+      });
+    }
+    return [...this.#known.values()].find(({ port, link }) => port === name && link === "up")?.number;
+  }
+
+  /**
+   * Applies changes and gives the links that changed; the first rows ever show no change.
+   * @throws Failure dataplane-protocol for a row that cannot be read
+   */
+  apply(changes: readonly RowChange[]): readonly LinkChange[] {
+    const before = this.#known;
+    const after = this.#isComplete ? new Map<string, PortLink>() : new Map(before);
+    for (const { uuid, new: row } of changes) {
+      const now = row === undefined ? undefined : this.#read(row, before.get(uuid));
+      if (now === undefined) after.delete(uuid);
+      else after.set(uuid, now);
+    }
+    this.#known = after;
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    this.#isComplete = false;
+    return isFirst ? [] : linkChanges(before, after);
+  }
+
+  /** A database that restarts has no state until the switch writes it again: the state from before holds on. */
+  #read(row: Readonly<Record<string, unknown>>, before: PortLink | undefined): PortLink | undefined {
+    const { name: port, link_state: state, ofport, external_ids: ids } = linkTable.parse(row);
+    if (!isOurs(ids, this.#node)) return undefined;
+    const number = ofport === undefined || ofport < 0 ? undefined : ofport;
+    if (state === undefined && before !== undefined) return { ...before, number: number ?? before.number };
+    return { port, link: state === "up" && number !== undefined ? "up" : "down", number };
+  }
+}
+
+/** A new port counts as down before, one that is gone as down now. Downs come first. */
+function linkChanges(
+  before: ReadonlyMap<string, PortLink>,
+  after: ReadonlyMap<string, PortLink>,
+): readonly LinkChange[] {
+  const isUp = (known: PortLink | undefined) => known?.link === "up";
+  const left = [...before].filter(([uuid, was]) => isUp(was) && !isUp(after.get(uuid)));
+  const came = [...after].filter(([uuid, is]) => isUp(is) && !isUp(before.get(uuid)));
+  return [
+    ...left.map(([, { port }]): LinkChange => ({ port, link: "down" })),
+    ...came.map(([, { port }]): LinkChange => ({ port, link: "up" })),
+  ];
+}

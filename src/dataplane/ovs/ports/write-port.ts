@@ -1,0 +1,162 @@
+import { guard, type Operation, type Row } from "../../../protocols/ovsdb/transaction.ts";
+import {
+  mapValue,
+  newRowReference,
+  type OvsdbValue,
+  setValue,
+  uuidReference,
+} from "../../../protocols/ovsdb/values.ts";
+import type { PortRequest } from "../../port.ts";
+import { cellColumns, settingCells, writeCells } from "../settings/cells.ts";
+import { limitOf, writeLimit } from "../settings/guest-limit.ts";
+import {
+  type BridgeRow,
+  type InterfaceRow,
+  type PortRow,
+  type QosRow,
+  SERVER_PATH,
+  VHOST_CLIENT,
+  VHOST_SERVER,
+} from "../tables.ts";
+import { interfaceMarks, isServedBySwitch, MARK_KEYS, OWNER, portMarks, settingsBefore } from "./marks.ts";
+import type { PortView } from "./port-view.ts";
+
+/** Makes interface and port and adds them to the bridge, unless bridge, name or socket changed hands meanwhile. */
+export function insertPort(request: PortRequest, view: Pick<PortView, "bridges" | "qos">): Operation[] {
+  const { name, settings, socketPath } = request;
+  const { type, options } = socketColumns(request);
+  const cells = settingCells(settings, new Set());
+  const limit = limitColumns(request, undefined, view.qos);
+  const interfaceCells = cellColumns(cells, "Interface", { options, external_ids: interfaceMarks(request) });
+  const portCells = cellColumns(cells, "Port", { external_ids: portMarks(request) });
+  const interfaces = newRowReference("new_interface");
+  return [
+    guard("Port", [["name", "==", name]], ["name"], []),
+    guard("Interface", [["options", "includes", mapValue({ [SERVER_PATH]: socketPath })]], ["name"], []),
+    ...limit.operations,
+    insert("Interface", "new_interface", { name, type, mtu_request: mtuValue(request), ...interfaceCells }),
+    insert("Port", "new_port", { name, interfaces, ...limit.columns, ...portCells }),
+    ...addToBridge(request.bridge, view.bridges),
+  ];
+}
+
+/** Columns of the Interface row for its socket: the switch dials the path, or serves a file of the port's name. */
+export function socketColumns(request: PortRequest): {
+  readonly type: string;
+  readonly options: Readonly<Record<string, string>>;
+} {
+  return isServedBySwitch(request)
+    ? { type: VHOST_SERVER, options: {} }
+    : { type: VHOST_CLIENT, options: { [SERVER_PATH]: request.socketPath } };
+}
+
+/** A missing bridge is made with the port; that the request wants so was checked before. */
+function addToBridge(name: string, bridges: readonly BridgeRow[]): Operation[] {
+  const port = newRowReference("new_port");
+  const bridge = bridges.find((row) => row.name === name);
+  if (bridge === undefined) return insertBridge(name, port);
+  const where = [["_uuid", "==", uuidReference(bridge._uuid)]] as const;
+  return [
+    guard("Bridge", where, ["name"], [{ name }]),
+    { op: "mutate", table: "Bridge", where, mutations: [["ports", "insert", port]] },
+  ];
+}
+
+/**
+ * Makes a bridge of the userspace datapath with its own port, as `ovs-vsctl add-br` does, that already holds `port`;
+ * aborts where there is one of that name meanwhile. The owner in external_ids only tells people who made it.
+ */
+function insertBridge(name: string, port: OvsdbValue): Operation[] {
+  const bridges = newRowReference("new_bridge");
+  return [
+    guard("Bridge", [["name", "==", name]], ["name"], []),
+    insert("Interface", "new_bridge_interface", { name, type: "internal" }),
+    insert("Port", "new_bridge_port", { name, interfaces: newRowReference("new_bridge_interface") }),
+    insert("Bridge", "new_bridge", {
+      name,
+      datapath_type: "netdev",
+      ports: setValue([newRowReference("new_bridge_port"), port]),
+      external_ids: mapValue({ owner: OWNER }),
+    }),
+    { op: "mutate", table: "Open_vSwitch", where: [], mutations: [["bridges", "insert", bridges]] },
+  ];
+}
+
+const insert = (table: string, name: string, row: Row): Operation => ({
+  op: "insert",
+  table,
+  "uuid-name": name,
+  row,
+});
+
+/** Removes the port from the bridge that holds it, unless its owner changed meanwhile; its rows vanish with that. */
+export function deletePort(port: PortRow): Operation[] {
+  const reference = uuidReference(port._uuid);
+  return [
+    ownerGuard(port),
+    {
+      op: "mutate",
+      table: "Bridge",
+      where: [["ports", "includes", reference]],
+      mutations: [["ports", "delete", reference]],
+    },
+  ];
+}
+
+/**
+ * Brings MTU, settings and marks of our port to what is asked. What others set, and we never, stays: their keys in
+ * map columns, and columns of settings that are not asked for.
+ */
+export function amendPort(
+  request: PortRequest,
+  port: PortRow,
+  row: InterfaceRow,
+  qos: readonly QosRow[],
+): Operation[] {
+  const cells = settingCells(request.settings, settingsBefore(port.external_ids));
+  const limit = limitColumns(request, port, qos);
+  return [
+    ownerGuard(port),
+    ...limit.operations,
+    ...writeCells(cells, "Interface", row._uuid, { mtu_request: mtuValue(request) }),
+    ...writeCells(cells, "Port", port._uuid, limit.columns),
+    replaceMarks("Interface", row._uuid, interfaceMarks(request)),
+    replaceMarks("Port", port._uuid, portMarks(request)),
+  ];
+}
+
+/** Operations on QoS rows, and columns of the Port row that refer to them. */
+function limitColumns(
+  request: PortRequest,
+  port: PortRow | undefined,
+  rows: readonly QosRow[],
+): { readonly operations: readonly Operation[]; readonly columns: Row } {
+  const limit = limitOf(request.settings);
+  if (limit !== undefined) {
+    const { operation, qos } = writeLimit(limit, request, port?.qos, rows);
+    return { operations: [operation], columns: { qos } };
+  }
+  const isOurLimit = port?.qos !== undefined && rows.some(({ _uuid }) => _uuid === port.qos);
+  return { operations: [], columns: isOurLimit ? { qos: setValue([]) } : {} };
+}
+
+function ownerGuard(port: PortRow): Operation {
+  const row: Row = { external_ids: mapValue(Object.fromEntries(port.external_ids)) };
+  return guard("Port", [["_uuid", "==", uuidReference(port._uuid)]], ["external_ids"], [row]);
+}
+
+function replaceMarks(table: string, uuid: string, marks: Readonly<Record<string, string>>): Operation {
+  return {
+    op: "mutate",
+    table,
+    where: [["_uuid", "==", uuidReference(uuid)]],
+    mutations: [
+      ["external_ids", "delete", setValue(MARK_KEYS)],
+      ["external_ids", "insert", mapValue(marks)],
+    ],
+  };
+}
+
+function mtuValue(request: PortRequest): OvsdbValue {
+  return setValue(request.mtu === undefined ? [] : [request.mtu]);
+}

@@ -1,0 +1,183 @@
+import { commitBundle } from "../../../protocols/openflow/bundle.ts";
+import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
+import {
+  addFlow,
+  deleteFlow,
+  deleteFlows,
+  type Flow,
+  flowKey,
+  listFlows,
+  readFlows,
+} from "../../../protocols/openflow/flow.ts";
+import { exactValue, field } from "../../../protocols/openflow/match.ts";
+import { listPorts, portNumber, readPorts } from "../../../protocols/openflow/port.ts";
+import {
+  closedFlow,
+  FORWARDING_COOKIE,
+  forwardingFlow,
+  OURS_FILTER,
+  portCookie,
+  type SecuredPort,
+  securityFlows,
+} from "./rules.ts";
+
+/** What is missing in a bridge, and what is left over or changed. */
+export interface FlowChanges {
+  readonly add: readonly Flow[];
+  readonly remove: readonly Flow[];
+}
+
+/**
+ * Reads what a port's flows lack: also what another port left on this port's number is to go; flows of others stay.
+ * @throws Failure port-failed where the bridge has no such port; invalid-request; dataplane-*
+ */
+export async function planPort(
+  connection: OpenflowConnection,
+  port: SecuredPort,
+  signal: AbortSignal,
+): Promise<FlowChanges> {
+  const [portReplies = [], own = []] = await connection.exchange(
+    [listPorts, listFlows(portFilter(port.name))],
+    signal,
+  );
+  const number = portNumber(readPorts(portReplies), port.name);
+  const onNumber = listFlows({ ...OURS_FILTER, match: [field("inPort", number)] });
+  const [others = []] = await connection.exchange([onNumber], signal);
+  return planFlows([...readFlows(own), ...readFlows(others)], securityFlows(number, port));
+}
+
+/** Applies changes, all at once; true where there were any. @throws Failure those of {@link commitBundle} */
+export async function applyFlows(
+  connection: OpenflowConnection,
+  { add, remove }: FlowChanges,
+  signal: AbortSignal,
+): Promise<boolean> {
+  await commitBundle(connection, [...remove.map(deleteFlow), ...add.map(addFlow)], signal);
+  return add.length + remove.length > 0;
+}
+
+/** Removes a port's flows, whether the port is still there or not; true when there were any. */
+export async function removePortFlows(
+  connection: OpenflowConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const filter = portFilter(name);
+  const [found = []] = await connection.exchange([listFlows(filter), deleteFlows(filter)], signal);
+  return readFlows(found).length > 0;
+}
+
+/** All flows of ours that a bridge is to have. */
+export interface BridgeSecurity {
+  readonly ports: readonly SecuredPort[];
+  /** Names of further ports that are secured: those without a flow for their number get one that drops everything. */
+  readonly closed: ReadonlySet<string>;
+  /** Whether the bridge's forwarding is a flow of ours too, because its fail_mode is `secure`. */
+  readonly forwarding: boolean;
+}
+
+/** What {@link restoreFlows} did. */
+export interface Restored {
+  readonly changed: boolean;
+  /** Whether the bridge had all the ports. */
+  readonly complete: boolean;
+}
+
+/**
+ * Puts the flows of all ports of a bridge right at once, for when it has lost them. Ports that the bridge does not
+ * have (yet) are left out, but for flows of theirs that are in the way of another port.
+ */
+export async function restoreFlows(
+  connection: OpenflowConnection,
+  { ports, closed, forwarding }: BridgeSecurity,
+  signal: AbortSignal,
+): Promise<Restored> {
+  const { numbers, flows } = await readBridge(connection, signal);
+  const present = ports.flatMap((port) => {
+    const number = numbers.get(port.name);
+    return number === undefined ? [] : [{ port, number }];
+  });
+  const ownNumbers = new Set(present.map(({ number }) => number));
+  const ownCookies = new Set(present.map(({ port }) => portCookie(port.name)));
+  if (forwarding) ownCookies.add(FORWARDING_COOKIE);
+  const occupied = new Set(numbers.values());
+  const securedCookies = new Set(ports.map(({ name }) => portCookie(name)));
+  const held = flows.filter((flow) => {
+    const number = numberOf(flow);
+    if (ownCookies.has(flow.cookie)) return true;
+    if (number === undefined) return false;
+    return ownNumbers.has(number) || (securedCookies.has(flow.cookie) && occupied.has(number));
+  });
+  const closing = [...closed].flatMap((name) => {
+    const number = numbers.get(name);
+    const cookie = portCookie(name);
+    const isHeld = flows.some((flow) => flow.cookie === cookie && numberOf(flow) === number);
+    return number === undefined || isHeld ? [] : [closedFlow(number, name)];
+  });
+  const wanted = [...present.flatMap(({ port, number }) => securityFlows(number, port)), ...closing];
+  const changes = planFlows(held, forwarding ? [...wanted, forwardingFlow] : wanted);
+  return {
+    changed: await applyFlows(connection, changes, signal),
+    complete: present.length === ports.length && [...closed].every((name) => numbers.has(name)),
+  };
+}
+
+/** Which ports have flows of ours rightly. */
+export interface FlowOwners {
+  /** Names of ports that are secured and may be missing from the bridge for a moment. */
+  readonly keep: readonly string[];
+  /** Names of ports that are not secured. */
+  readonly free: readonly string[];
+}
+
+/** Removes flows of ours whose port is free, or neither in the bridge nor to be kept; how many. */
+export async function removeStrayFlows(
+  connection: OpenflowConnection,
+  { keep, free }: FlowOwners,
+  signal: AbortSignal,
+): Promise<number> {
+  const { numbers, flows } = await readBridge(connection, signal);
+  const unsecured = new Set(free);
+  const inBridge = [...numbers.keys()].filter((name) => !unsecured.has(name));
+  const known = new Set([FORWARDING_COOKIE, ...[...keep, ...inBridge].map(portCookie)]);
+  const remove = flows.filter(({ cookie }) => !known.has(cookie));
+  await applyFlows(connection, { add: [], remove }, signal);
+  return remove.length;
+}
+
+/** The bridge's ports with their OpenFlow numbers, and the flows of ours. */
+async function readBridge(connection: OpenflowConnection, signal: AbortSignal) {
+  const requests = [listPorts, listFlows(OURS_FILTER)];
+  const [portReplies = [], flowReplies = []] = await connection.exchange(requests, signal);
+  return {
+    numbers: new Map(readPorts(portReplies).map(({ number, name }) => [name, number])),
+    flows: readFlows(flowReplies),
+  };
+}
+
+/**
+ * Pure: compares flows of ours with those that are to be. The bridge may hold them with their fields in another order.
+ * @param held flows of ours that are either wanted or to go; a flow may come twice
+ */
+export function planFlows(held: readonly Flow[], wanted: readonly Flow[]): FlowChanges {
+  const heldByKey = new Map(held.map((flow) => [flowKey(flow), flow]));
+  const wantedKeys = new Set(wanted.map(flowKey));
+  return {
+    add: wanted.filter((flow) => !isSame(heldByKey.get(flowKey(flow)), flow)),
+    // One that is wanted with other actions is replaced by adding it.
+    remove: [...heldByKey].filter(([key]) => !wantedKeys.has(key)).map(([, flow]) => flow),
+  };
+}
+
+function isSame(held: Flow | undefined, wanted: Flow): boolean {
+  return held?.cookie === wanted.cookie && held.instructions.equals(wanted.instructions);
+}
+
+/** The port number that a flow of ours is for. */
+function numberOf(flow: Flow): number | undefined {
+  return exactValue(flow.match, "inPort")?.readUInt32BE();
+}
+
+function portFilter(portName: string): { readonly cookie: bigint; readonly cookieMask: bigint } {
+  return { cookie: portCookie(portName), cookieMask: 0xffff_ffff_ffff_ffffn };
+}

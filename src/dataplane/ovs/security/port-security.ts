@@ -1,0 +1,281 @@
+import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
+import type { Logger } from "../../../logging/logger.ts";
+import {
+  bridgeSocket,
+  createOpenflowClient,
+  type OpenflowClient,
+  type OpenflowConnection,
+} from "../../../protocols/openflow/connection.ts";
+import { type Clock, systemClock } from "../../../sync/clock.ts";
+import { within } from "../../../sync/deadlines.ts";
+import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
+import { timedOutBehind } from "../../lock-timeout.ts";
+import {
+  applyFlows,
+  type BridgeSecurity,
+  type FlowOwners,
+  planPort,
+  removePortFlows,
+  removeStrayFlows,
+  restoreFlows,
+} from "./bridge-flows.ts";
+import type { SecuredPort } from "./rules.ts";
+import { watchBridge } from "./watch-bridge.ts";
+
+const RESTORE_LIMIT_MS = 5000;
+
+/** Where the bridges are reached. */
+export interface PortSecurityOptions {
+  /** Directory of the bridges' management sockets; see src/protocols/openflow/connection.ts. */
+  readonly runDirectory: string;
+  readonly logger: Logger;
+  /** Called when flows of a bridge that had been lost, or were wrong, were put back. */
+  readonly onRestored?: (bridge: string) => void;
+  readonly clock?: Clock;
+}
+
+/** A bridge with what it is to have, as far as this process was asked for it. */
+interface SecuredBridge {
+  readonly name: string;
+  readonly client: OpenflowClient;
+  readonly ports: Map<string, SecuredPort>;
+  /** Names of secured ports of which no more is known: they send nothing until {@link PortSecurity.ensure}. */
+  readonly closed: Set<string>;
+  /** Whether its forwarding is a flow of ours. */
+  forwarding: boolean;
+  /** Ends the watch; there is none with nothing to secure. */
+  watch: AbortController | undefined;
+  /** Whether a restore waits for the lock, and will see every change until then. */
+  isRestoreQueued: boolean;
+  /** Whether a port was missing when flows were last restored: the next that comes may have taken its number. */
+  isIncomplete: boolean;
+}
+
+/**
+ * Holds guests to their MAC and addresses, on every bridge. A bridge that has a secured port is watched over a lasting
+ * connection: when the switch is back, or one of the ports gets another number, the flows are put right at once, from
+ * what this process was asked for. A daemon that starts asks for all ports again ({@link ensure}).
+ */
+export class PortSecurity {
+  readonly #options: PortSecurityOptions;
+  readonly #bridges = new Map<string, SecuredBridge>();
+  readonly #locks = new KeyedMutex();
+  readonly #closing = new AbortController();
+
+  constructor(options: PortSecurityOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Installs the flows of a port that the bridge has, and keeps them from then on; true when anything was changed.
+   * @throws Failure port-failed, invalid-request, dataplane-*
+   */
+  ensure(name: string, port: SecuredPort, signal: AbortSignal): Promise<boolean> {
+    return this.#locked(name, signal, async (connection, bridge) => {
+      const changed = await applyFlows(connection, await planPort(connection, port, signal), signal);
+      bridge.ports.set(port.name, port);
+      bridge.closed.delete(port.name);
+      this.#watch(bridge, connection);
+      return changed;
+    });
+  }
+
+  /**
+   * Makes the forwarding of a bridge whose fail_mode is `secure` a flow of ours, installed together with those of
+   * the ports that were {@link ensure}d: call it after them. Such a bridge carries nothing between its start and that
+   * moment, where another would carry everything. True when anything was changed.
+   * @param secured names of all secured ports; those that were not ensured, and have no flows from before, send
+   *   nothing until they are
+   * @throws Failure dataplane-*
+   */
+  forward(name: string, secured: readonly string[], signal: AbortSignal): Promise<boolean> {
+    return this.#locked(name, signal, async (connection, bridge) => {
+      const closed = new Set(secured.filter((port) => !bridge.ports.has(port)));
+      const wanted = { ...wantedOf(bridge), closed, forwarding: true };
+      const { changed, complete } = await restoreFlows(connection, wanted, signal);
+      bridge.forwarding = true;
+      bridge.isIncomplete = !complete;
+      bridge.closed.clear();
+      for (const port of closed) bridge.closed.add(port);
+      this.#watch(bridge, connection);
+      return changed;
+    });
+  }
+
+  /** Stops keeping the forwarding of all bridges but these; their flow stays until the switch or another client removes it. */
+  forwardOnly(names: ReadonlySet<string>): void {
+    for (const bridge of this.#bridges.values()) {
+      if (!bridge.forwarding || names.has(bridge.name)) continue;
+      bridge.forwarding = false;
+      bridge.closed.clear();
+      unwatchIdle(bridge);
+    }
+  }
+
+  /** What differs, one sentence each. @throws Failure as {@link ensure} */
+  check(name: string, port: SecuredPort, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#locked(name, signal, async (connection) => {
+      const { add, remove } = await planPort(connection, port, signal);
+      const of = `security of port ${port.name}`;
+      return [
+        ...(add.length === 0 ? [] : [`${add.length} of the flows for the ${of} are missing or changed`]),
+        ...(remove.length === 0
+          ? []
+          : [`${remove.length} flows for the ${of} are left over or of another port`]),
+      ];
+    });
+  }
+
+  /**
+   * Forgets a port and removes its flows; true when there were any. A bridge that does not exist has none.
+   * @throws Failure dataplane-*
+   */
+  async remove(name: string, port: string, signal: AbortSignal): Promise<boolean> {
+    forget(this.#bridges.get(name), port);
+    const removed = await unlessGone(() =>
+      this.#locked(name, signal, (connection, bridge) => {
+        forget(bridge, port); // a call that held the lock before may have ensured it again
+        return removePortFlows(connection, port, signal);
+      }),
+    );
+    return removed ?? false;
+  }
+
+  /**
+   * Removes flows of ours whose port the bridge does not have, but for those in `keep` and ensured ones, and flows of
+   * ports in `free` that were not ensured; how many.
+   * @throws Failure as {@link remove}
+   */
+  async removeStrays(name: string, { keep, free }: FlowOwners, signal: AbortSignal): Promise<number> {
+    const removed = await unlessGone(() =>
+      this.#locked(name, signal, (connection, { ports }) => {
+        const unsecured = free.filter((port) => !ports.has(port));
+        return removeStrayFlows(connection, { keep: [...keep, ...ports.keys()], free: unsecured }, signal);
+      }),
+    );
+    return removed ?? 0;
+  }
+
+  /** @throws Failure dataplane-* where the bridge does not answer in an OpenFlow version that we speak */
+  async reach(name: string, signal: AbortSignal): Promise<void> {
+    await this.#bridge(name).client.connection(signal);
+  }
+
+  /** The bridges for which a port of this name was {@link ensure}d. */
+  bridgesOf(port: string): readonly string[] {
+    return [...this.#bridges.values()].filter(({ ports }) => ports.has(port)).map(({ name }) => name);
+  }
+
+  /** Whether a port on this bridge was {@link ensure}d. */
+  isSecured(name: string): boolean {
+    return (this.#bridges.get(name)?.ports.size ?? 0) > 0;
+  }
+
+  /** Ends the connections; the flows stay. */
+  close(): void {
+    this.#closing.abort();
+    for (const { client } of this.#bridges.values()) client.close();
+  }
+
+  async #locked<Value>(
+    name: string,
+    signal: AbortSignal,
+    task: (connection: OpenflowConnection, bridge: SecuredBridge) => Promise<Value>,
+  ): Promise<Value> {
+    const bridge = this.#bridge(name);
+    const connection = await bridge.client.connection(signal);
+    const lock = { key: name, what: `a change of the flows of bridge ${name}`, signal };
+    return this.#locks.run(lock, () => task(connection, bridge), timedOutBehind);
+  }
+
+  #bridge(name: string): SecuredBridge {
+    const known = this.#bridges.get(name);
+    if (known !== undefined) return known;
+    const client = createOpenflowClient({
+      path: bridgeSocket(this.#options.runDirectory, name),
+      logger: this.#options.logger,
+      onPort: ({ name: port }) => {
+        const isSecured = bridge.ports.has(port) || bridge.closed.has(port);
+        if (bridge.isIncomplete || isSecured) void this.#restore(bridge);
+      },
+    });
+    const bridge: SecuredBridge = {
+      ...{ name, client, ports: new Map(), closed: new Set() },
+      ...{ forwarding: false, watch: undefined, isRestoreQueued: false, isIncomplete: false },
+    };
+    this.#bridges.set(name, bridge);
+    return bridge;
+  }
+
+  /** @param served connection over which the flows were put right a moment ago */
+  #watch(bridge: SecuredBridge, served: OpenflowConnection): void {
+    if (bridge.watch !== undefined) return;
+    bridge.watch = new AbortController();
+    const { clock = systemClock, logger } = this.#options;
+    void watchBridge({
+      client: bridge.client,
+      clock,
+      signal: AbortSignal.any([bridge.watch.signal, this.#closing.signal]),
+      onConnected: async (connection) => connection === served || (await this.#restore(bridge)),
+      onLost: (why) =>
+        logger.warn(
+          { bridge: bridge.name, reason: describeThrown(why) },
+          "lost the connection to a bridge with secured ports",
+        ),
+    });
+  }
+
+  /** One at a time; another follows for what changes while it runs. False where it failed. */
+  async #restore(bridge: SecuredBridge): Promise<boolean> {
+    if (bridge.isRestoreQueued) return true;
+    bridge.isRestoreQueued = true;
+    const { logger, onRestored } = this.#options;
+    const signal = within(this.#closing.signal, RESTORE_LIMIT_MS);
+    try {
+      const { changed, complete } = await this.#locked(bridge.name, signal, (connection) => {
+        bridge.isRestoreQueued = false;
+        return restoreFlows(connection, wantedOf(bridge), signal);
+      });
+      bridge.isIncomplete = !complete;
+      if (!changed) return true;
+      logger.warn({ bridge: bridge.name, changed: [...bridge.ports.keys()] }, "restored port security flows");
+      onRestored?.(bridge.name);
+      return true;
+    } catch (thrown) {
+      bridge.isRestoreQueued = false;
+      if (this.#closing.signal.aborted) return true;
+      logger.error({ bridge: bridge.name, err: thrown }, "could not restore port security flows");
+      return false;
+    }
+  }
+}
+
+const wantedOf = ({ ports, closed, forwarding }: SecuredBridge): BridgeSecurity => ({
+  ports: [...ports.values()],
+  closed,
+  forwarding,
+});
+
+function forget(bridge: SecuredBridge | undefined, port: string): void {
+  if (bridge === undefined) return;
+  bridge.ports.delete(port);
+  bridge.closed.delete(port);
+  unwatchIdle(bridge);
+}
+
+function unwatchIdle(bridge: SecuredBridge): void {
+  if (bridge.ports.size > 0 || bridge.forwarding) return;
+  bridge.watch?.abort();
+  bridge.watch = undefined;
+}
+
+/** Flows live in the switch's memory: where there is no process behind the socket there are none. */
+async function unlessGone<Value>(task: () => Promise<Value>): Promise<Value | undefined> {
+  try {
+    return await task();
+  } catch (thrown) {
+    const code = thrown instanceof Failure ? systemCode(thrown.cause) : undefined;
+    if (code === "ENOENT" || code === "ECONNREFUSED") return undefined;
+    throw thrown;
+  }
+}

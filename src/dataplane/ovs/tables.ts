@@ -1,0 +1,146 @@
+import { z } from "zod";
+import { Failure } from "../../failure/failure.ts";
+import type { Condition, Operation, OperationResult } from "../../protocols/ovsdb/transaction.ts";
+import {
+  numberMapShape,
+  optionalShape,
+  setShape,
+  stringMapShape,
+  uuidShape,
+} from "../../protocols/ovsdb/values.ts";
+
+/** Interface.type of a port whose socket QEMU serves and the switch dials. */
+export const VHOST_CLIENT = "dpdkvhostuserclient";
+/** Interface.type of a port whose socket the switch serves, by the port's name in its `vhost-sock-dir`. */
+export const VHOST_SERVER = "dpdkvhostuser";
+/** Key in Interface.options that holds the socket's path. */
+export const SERVER_PATH = "vhost-server-path";
+
+/** A select of one table, and how to read what it gave. */
+export interface Query<Row> {
+  readonly operation: Operation;
+  /** @throws Failure dataplane-protocol where a column is not what the schema says */
+  read(result: OperationResult | undefined): Row[];
+}
+
+/** The columns of one table that are read, and how. */
+class Table<Shape extends z.ZodRawShape> {
+  readonly name: string;
+  readonly #row: z.ZodObject<Shape>;
+
+  constructor(name: string, columns: Shape) {
+    this.name = name;
+    this.#row = z.object(columns);
+  }
+
+  get columns(): readonly string[] {
+    return Object.keys(this.#row.shape);
+  }
+
+  /** The rows that fulfil every condition. */
+  select(...where: readonly Condition[]): Query<z.output<z.ZodObject<Shape>>> {
+    return {
+      operation: { op: "select", table: this.name, where, columns: this.columns },
+      read: (result) => (result?.rows ?? []).map((row) => this.parse(row)),
+    };
+  }
+
+  /** @throws Failure dataplane-protocol where a column is not what the schema says */
+  parse(row: unknown): z.output<z.ZodObject<Shape>> {
+    const parsed = this.#row.safeParse(row);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    throw new Failure({
+      code: "dataplane-protocol",
+      what: `the switch's database holds an unreadable ${this.name} row: ${issue?.message}`,
+      where: `${this.name}.${issue?.path.join(".")}`,
+      cause: parsed.error,
+    });
+  }
+}
+
+/** The one row that stands for the switch. */
+export const switchTable = new Table("Open_vSwitch", {
+  next_cfg: z.number(),
+  cur_cfg: z.number(),
+  dpdk_initialized: z.boolean(),
+  iface_types: setShape(z.string()),
+  other_config: stringMapShape,
+});
+
+/** The same row's columns about the release. */
+export const releaseTable = new Table("Open_vSwitch", {
+  ovs_version: optionalShape(z.string()),
+  dpdk_version: optionalShape(z.string()),
+});
+
+export const bridgeTable = new Table("Bridge", {
+  _uuid: uuidShape,
+  name: z.string(),
+  datapath_type: z.string(),
+  ports: setShape(uuidShape),
+});
+
+export const portTable = new Table("Port", {
+  _uuid: uuidShape,
+  name: z.string(),
+  interfaces: setShape(uuidShape),
+  vlan_mode: optionalShape(z.string()),
+  tag: optionalShape(z.number()),
+  trunks: setShape(z.number()),
+  cvlans: setShape(z.number()),
+  protected: z.boolean(),
+  qos: optionalShape(uuidShape),
+  other_config: stringMapShape,
+  external_ids: stringMapShape,
+});
+
+const interfaceColumns = {
+  _uuid: uuidShape,
+  name: z.string(),
+  type: z.string(),
+  options: stringMapShape,
+  mtu: optionalShape(z.number()),
+  mtu_request: optionalShape(z.number()),
+  ofport: optionalShape(z.number()),
+  error: optionalShape(z.string()),
+  link_state: optionalShape(z.string()),
+  status: stringMapShape,
+  ingress_policing_rate: z.number(),
+  ingress_policing_burst: z.number(),
+  other_config: stringMapShape,
+  external_ids: stringMapShape,
+};
+
+export const interfaceTable = new Table("Interface", interfaceColumns);
+
+/** What a watch over links needs. */
+export const linkTable = new Table("Interface", {
+  name: z.string(),
+  link_state: optionalShape(z.string()),
+  ofport: optionalShape(z.number()),
+  external_ids: stringMapShape,
+});
+
+/** With the counters, which are long and change all the time. */
+export const countedInterfaceTable = new Table("Interface", {
+  ...interfaceColumns,
+  statistics: numberMapShape,
+});
+
+/** A root table: a row that no port refers to stays until it is deleted. */
+export const qosTable = new Table("QoS", {
+  _uuid: uuidShape,
+  type: z.string(),
+  other_config: stringMapShape,
+});
+
+type RowOf<Read extends { select(): Query<unknown> }> = ReturnType<
+  ReturnType<Read["select"]>["read"]
+>[number];
+export type SwitchRow = RowOf<typeof switchTable>;
+export type BridgeRow = RowOf<typeof bridgeTable>;
+export type PortRow = RowOf<typeof portTable>;
+export type InterfaceRow = RowOf<typeof interfaceTable>;
+export type CountedInterfaceRow = RowOf<typeof countedInterfaceTable>;
+export type QosRow = RowOf<typeof qosTable>;
