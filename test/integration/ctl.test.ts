@@ -168,7 +168,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     expect(await brokenAt()).toMatchObject({
       link: "port",
       verdict: "broken",
-      what: `port ${portName} belongs to somebody else`,
+      what: `port ${portName} belongs to another program`,
     });
     const all = await runCtlOn(node, "status");
     expect(all.code).toBe(1);
