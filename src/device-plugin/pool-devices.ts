@@ -74,10 +74,9 @@ export class PoolDevices implements DeviceSource {
 
   /** @returns whether the list has other devices than before */
   #plan(): boolean {
-    const { name, resource, capacity } = this.#pool;
     if (this.#usesSeen === this.#uses.changes) return false;
     this.#usesSeen = this.#uses.changes;
-    const indices = planDevices({ capacity, resource, held: this.#uses.ofPool(name) });
+    const indices = planDevices(this.#pool, this.#uses.ofPool(this.#pool.name));
     if (indices.join() === this.#indices.join()) return false;
     this.#indices = indices;
     return true;

@@ -57,14 +57,13 @@ describe("device uses", () => {
 const RESOURCE = "vhostuser/sockets";
 
 const plan = (capacity: number, inUse: readonly number[], former: readonly number[] = []) =>
-  planDevices({
-    capacity,
-    resource: RESOURCE,
-    held: new Map([
+  planDevices(
+    { capacity, resource: RESOURCE },
+    new Map([
       ...former.map((index) => [index, "vhostuser/former"] as const),
       ...inUse.map((index) => [index, RESOURCE] as const),
     ]),
-  });
+  );
 
 describe("the devices of a resource", () => {
   it.each([

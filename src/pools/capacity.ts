@@ -1,4 +1,5 @@
 // Which of a pool's numbered devices can be given out, and which were free for longest.
+import type { PoolConfig } from "../config/schema.ts";
 import { parseDeviceId } from "../names/device-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
@@ -73,22 +74,17 @@ export class DeviceUses {
   }
 }
 
-/** What a pool's list of devices is decided from. */
-export interface DevicePlanInput {
-  /** How many devices there shall be. */
-  readonly capacity: number;
-  readonly resource: string;
-  /** {@link DeviceUses.ofPool} */
-  readonly held: ReadonlyMap<number, string>;
-}
-
 /**
  * The devices that a resource offers: all that pods hold under it, whatever the capacity is by now, and free ones with
  * a number below the capacity until there are as many as the capacity says. A device that a pod still holds under a
  * former name of the resource is left out, for a second pod would get the first one's socket.
+ * @param held {@link DeviceUses.ofPool}
  * @returns numbers, ascending
  */
-export function planDevices({ capacity, resource, held }: DevicePlanInput): readonly number[] {
+export function planDevices(
+  { capacity, resource }: Pick<PoolConfig, "capacity" | "resource">,
+  held: ReadonlyMap<number, string>,
+): readonly number[] {
   const offered = [...held].flatMap(([index, under]) => (under === resource ? [index] : []));
   for (let index = 0; index < capacity && offered.length < capacity; index++) {
     if (!held.has(index)) offered.push(index);

@@ -2,13 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { HEALTH_RULES, judgeHealth, type PoolHealth, UNPROVEN } from "./pool-health.ts";
 
-const RULES = { failures: 3, failingMs: 10_000, successes: 3 };
-
 /** Verdicts after each of the probes: `+` went well, `-` did not, `stepMs` apart. */
 function verdicts(probes: string, stepMs: number, start: PoolHealth = UNPROVEN): string[] {
   let health = start;
   return [...probes].map((probe, index) => {
-    health = judgeHealth(health, { ready: probe === "+", atMs: 1_000_000 + index * stepMs }, RULES);
+    health = judgeHealth(health, { ready: probe === "+", atMs: 1_000_000 + index * stepMs });
     return health.verdict;
   });
 }
