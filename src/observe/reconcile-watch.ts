@@ -1,5 +1,7 @@
 import { toFailure } from "../failure/failure.ts";
+import type { PortRecord } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
+import type { NodeEvents } from "./events/node-events.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError } from "./observed-calls.ts";
 
@@ -35,6 +37,8 @@ export interface ReconcileWatchOptions {
 export class ReconcileWatch {
   readonly #options: ReconcileWatchOptions;
   readonly #unsettled = new Set<string>();
+  /** Where Kubernetes events are on: hears of passes and restored ports. */
+  events: Pick<NodeEvents, "passEnded" | "restored"> | undefined;
   #hasFailed = false;
   #lastOkAt: number | undefined;
 
@@ -68,6 +72,7 @@ export class ReconcileWatch {
         metrics.set("vhostuser_reconcile_last_ok_timestamp_seconds", {}, this.#lastOkAt / 1000);
       }
       onAlive();
+      this.events?.passEnded();
     };
   }
 
@@ -96,6 +101,11 @@ export class ReconcileWatch {
   portTried(port: string, isSettled: boolean): void {
     if (isSettled) this.#unsettled.delete(port);
     else this.#unsettled.add(port);
+  }
+
+  /** A port was not as its record says, and is now. @param changes what was wrong, one sentence each */
+  portRestored(record: PortRecord, changes: readonly string[]): void {
+    this.events?.restored(record, changes);
   }
 
   /** So many of what no pod holds any more could not be removed. */

@@ -1,12 +1,34 @@
+// Serves the node's status. A node serves its pods also while nobody can look at it, so a failure is logged, no more.
 import type { DaemonConfig } from "../config/schema.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { serveStatusPage } from "../status/page/serve-page.ts";
 import { readNode, readUnattached } from "../status/read-node.ts";
 import { readTrace } from "../status/read-trace.ts";
-import type { StatusSource } from "../status/status-source.ts";
+import { serveStatus } from "../status/serve-status.ts";
+import { type StatusSource, statusSocket } from "../status/status-source.ts";
 
-/** Serves the status page where it is asked for. A node serves its pods also while nobody can look at it. */
+/** Starts the socket of `vhostuserctl`, and the status page where it is enabled. */
+export async function startStatus(
+  config: Pick<DaemonConfig, "statusPage" | "statusSocket" | "cniSocket">,
+  source: StatusSource,
+  logger: Logger,
+): Promise<{ close(): Promise<void> }> {
+  const socketPath = statusSocket(config);
+  const server = await serveStatus({ socketPath, source, logger }).catch((err: unknown) => {
+    logger.error({ err }, "the node's status cannot be served");
+    return undefined;
+  });
+  if (server !== undefined) logger.info({ url: server.url }, "serving the node's status");
+  const page = await startStatusPage(config.statusPage, source, logger);
+  return {
+    close: async () => {
+      await Promise.all([server?.close(), page?.close()]);
+    },
+  };
+}
+
+/** Serves the status page where it is enabled. */
 export async function startStatusPage(
   { enabled, address, port }: DaemonConfig["statusPage"],
   source: StatusSource,
@@ -18,7 +40,7 @@ export async function startStatusPage(
       ...{ address, port, logger },
       readNode: async (signal) => {
         const status = await readNode(source, signal);
-        // Else a pod that never starts would be the one that is not shown.
+        // A pod that never starts has no interface yet.
         const unattached = await readUnattached(source, status);
         return { ...status, interfaces: [...status.interfaces, ...unattached] };
       },

@@ -4,16 +4,16 @@ import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { silentLogger } from "../logging/logger.ts";
 import type { StatusSource } from "../status/status-source.ts";
-import { startStatusPage } from "./start-status-page.ts";
+import { startStatusPage } from "./start-status.ts";
 
-/** Nothing of it may be touched before somebody looks. */
+/** Nothing of it may be read before a request. */
 const untouched = new Proxy({} as StatusSource, {
   get: (_, key) => {
     throw new Error(`${String(key)} was read`);
   },
 });
 
-it("the status page is off unless it is asked for", async () => {
+it("the status page is off unless it is enabled", async () => {
   const settings = { enabled: false, address: "127.0.0.1", port: 0 };
   expect(await startStatusPage(settings, untouched, silentLogger)).toBeUndefined();
 });

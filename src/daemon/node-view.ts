@@ -1,0 +1,38 @@
+import type { PodDirectories } from "../allocation/pod-directories.ts";
+import type { DaemonConfig } from "../config/schema.ts";
+import type { DevicePlugin } from "../device-plugin/plugin.ts";
+import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
+import type { EventsView, NodeView } from "../observe/node-view.ts";
+import type { Records } from "../records/records.ts";
+
+/** Parts of the daemon; plugins are added as they start. */
+export interface ViewedParts {
+  readonly config: DaemonConfig;
+  readonly records: Records;
+  readonly directories: PodDirectories;
+  readonly poolPlugins: readonly PoolPlugin[];
+  readonly plugins: readonly DevicePlugin[];
+  readonly events: () => EventsView | undefined;
+}
+
+/** What metrics and probes read, when they are asked. */
+export function nodeView(parts: ViewedParts): NodeView {
+  const { config, records, directories, poolPlugins, plugins } = parts;
+  const resources = [...config.pools.map(({ resource }) => resource), config.dataplaneResource];
+  return {
+    ...{ records, recordsDirectory: config.recordsDirectory, cniSocket: config.cniSocket, root: config.root },
+    pools: () =>
+      poolPlugins.map(({ pool, devices }) => ({ name: pool.config.name, devices: devices.current() })),
+    plugins: () =>
+      resources.map((resource) => {
+        const plugin = plugins.find((one) => one.resource === resource);
+        return {
+          resource,
+          registered: plugin?.registered ?? false,
+          registrations: plugin?.registrations ?? 0,
+        };
+      }),
+    events: () => parts.events() ?? { posted: 0, merged: 0, dropped: 0, failed: 0 },
+    socketsMended: () => directories.socketsOpened,
+  };
+}
