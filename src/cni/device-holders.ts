@@ -4,6 +4,7 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf, newestAllocations } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
+import { Debouncer } from "../sync/debouncer.ts";
 
 /**
  * Milliseconds from Allocate to the question which pod it was for: kubelet knows by then, and ADD comes later, for a
@@ -33,24 +34,23 @@ export class DeviceHolders {
   }
 
   /**
-   * Asks kubelet soon after each Allocate, once for all that come close together, so that their ADDs need not. What
-   * it does not learn, ADD asks for. Ends with the signal.
+   * Asks kubelet soon after each Allocate, once for all that come close together, so that their ADDs need not. Ends
+   * with the signal.
    */
   follow(
     allocations: Pick<RecordStore<AllocationRecord>, "subscribe">,
     clock: Clock,
     signal: AbortSignal,
   ): void {
-    let planned = false;
-    const learn = async () => {
-      await clock.sleep(LEARN_AFTER_MS, signal);
-      planned = false; // whatever is allocated from here on may not be in this list
-      await this.#read();
-    };
+    const learn = new Debouncer({
+      // What it does not learn, ADD asks for.
+      act: () => void this.#read().catch(() => undefined),
+      settleMs: LEARN_AFTER_MS,
+      clock,
+      signal,
+    });
     const stop = allocations.subscribe((before) => {
-      if (before !== undefined || planned) return;
-      planned = true;
-      learn().catch(() => undefined);
+      if (before === undefined) learn.call();
     });
     signal.addEventListener("abort", stop, { once: true });
   }

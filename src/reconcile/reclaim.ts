@@ -1,7 +1,6 @@
 import { removeAllocation } from "../allocation/allocation.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
-import { describeThrown } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { allocationFields, attachmentFields } from "../logging/fields.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
@@ -9,7 +8,7 @@ import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { Records } from "../records/records.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { planReclaim } from "./plan-reclaim.ts";
-import { passSignal, type ReconcileScope } from "./reconcile-pass.ts";
+import { attemptEach, passSignal, type ReconcileScope } from "./reconcile-pass.ts";
 import { removeOrphanPorts, removeUnknownDirectories, type SwitchPort } from "./remove-orphans.ts";
 
 /** What reclaiming asks kubelet with. */
@@ -81,22 +80,17 @@ export class Reclaim {
 
 /** Reads the ports of all switches; one that does not answer does not keep the others. */
 async function readSwitches(scope: ReconcileScope): Promise<SwitchesView> {
-  const unread = new Set<Dataplane>();
-  const lists = scope.context.pools.dataplanes().map(async (dataplane) => {
-    try {
-      const ports = await dataplane.listPorts(passSignal(scope));
-      return ports.map((port) => ({ dataplane, port }));
-    } catch (error) {
-      unread.add(dataplane);
-      scope.observer.itemFailed(error);
-      scope.logger.warn(
-        { reason: describeThrown(error) },
-        "cannot read a switch's ports, skipping reclaim of its pools",
-      );
-      return [];
-    }
-  });
-  return { switchPorts: (await Promise.all(lists)).flat(), unread };
+  const dataplanes = scope.context.pools.dataplanes();
+  const unread = new Set(dataplanes);
+  const switchPorts: SwitchPort[] = [];
+  const read = async (dataplane: Dataplane) => {
+    const ports = await dataplane.listPorts(passSignal(scope));
+    unread.delete(dataplane);
+    switchPorts.push(...ports.map((port) => ({ dataplane, port })));
+  };
+  const message = "cannot read a switch's ports, skipping reclaim of its pools";
+  await Promise.all(dataplanes.map((dataplane) => attemptEach(scope, [dataplane], read, { message })));
+  return { switchPorts, unread };
 }
 
 function allocationsOf(
@@ -152,62 +146,41 @@ async function reclaim(check: ReclaimCheck, scope: ReconcileScope): Promise<Read
     ports: records.ports.list(),
     graceMs: config.reclaim.graceSeconds * 1000,
   });
-  let portsLeft = 0;
-  for (const port of plan.ports) {
-    const left = await detach(port, scope);
-    if (left === undefined) {
-      observer.repaired("missing-del");
-      logger.warn(attachmentFields(port), "removed the port of a pod that is gone; its DEL never came");
-    } else {
-      portsLeft += 1;
-      observer.itemFailed(left);
-      logger.warn(
-        { ...attachmentFields(port), err: left },
-        "cannot remove the port of a pod that is gone, retrying at the next pass",
-      );
-    }
-  }
+  const removeGonePodsPort = async (port: PortRecord) => {
+    await detach(port, scope);
+    observer.repaired("missing-del");
+    logger.warn(attachmentFields(port), "removed the port of a pod that is gone; its DEL never came");
+  };
+  const portsLeft = await attemptEach(scope, plan.ports, removeGonePodsPort, {
+    message: "cannot remove the port of a pod that is gone, retrying at the next pass",
+    fieldsOf: attachmentFields,
+  });
   observer.leftover("port", portsLeft);
-  let allocationsLeft = 0;
-  for (const allocation of plan.allocations) {
-    try {
-      await removeHeldBy(allocation, scope);
-      observer.reclaimed(allocation.pool);
-      logger.info(allocationFields(allocation), "reclaimed an allocation");
-    } catch (error) {
-      allocationsLeft += 1;
-      observer.itemFailed(error);
-      logger.warn(
-        { ...allocationFields(allocation), reason: describeThrown(error) },
-        "cannot reclaim an allocation, retrying at the next pass",
-      );
-    }
-  }
+  const reclaimAllocation = async (allocation: AllocationRecord) => {
+    const ofAllocation = records.ports.list().filter((port) => port.allocationId === allocation.id);
+    for (const port of ofAllocation) await detach(port, scope);
+    await removeAllocation(allocation, records.allocations, scope.places);
+    observer.reclaimed(allocation.pool);
+    logger.info(allocationFields(allocation), "reclaimed an allocation");
+  };
+  const allocationsLeft = await attemptEach(scope, plan.allocations, reclaimAllocation, {
+    message: "cannot reclaim an allocation, retrying at the next pass",
+    fieldsOf: allocationFields,
+  });
   observer.leftover("allocation", allocationsLeft);
   return plan.abandoned;
 }
 
-async function removeHeldBy(allocation: AllocationRecord, scope: ReconcileScope): Promise<void> {
-  const { allocations, ports } = scope.context.records;
-  for (const port of ports.list().filter(({ allocationId }) => allocationId === allocation.id)) {
-    const left = await detach(port, scope);
-    if (left !== undefined) throw left;
-  }
-  await removeAllocation(allocation, allocations, scope.places);
-}
-
-/** @returns why the port is still there, where it is */
-function detach(port: PortRecord, scope: ReconcileScope): Promise<Error | undefined> {
+/** @throws why the port is still there */
+async function detach(port: PortRecord, scope: ReconcileScope): Promise<void> {
   const signal = passSignal(scope);
   const { containerId, interfaceName, createdAt } = port;
   const what = `removal of interface ${interfaceName}`;
-  return scope.locks.run<Error | undefined>(
-    { key: containerId, where: `container ${containerId}`, what, signal },
-    async () => {
-      const record = scope.context.records.ports.get(portRecordName(containerId, interfaceName));
-      // It may have been detached during the wait, and attached again.
-      return record?.createdAt === createdAt ? removeAttachment(scope.context, record, signal) : undefined;
-    },
-    (busy) => busy,
-  );
+  await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, async () => {
+    const record = scope.context.records.ports.get(portRecordName(containerId, interfaceName));
+    // It may have been detached during the wait, and attached again.
+    if (record?.createdAt !== createdAt) return;
+    const left = await removeAttachment(scope.context, record, signal);
+    if (left !== undefined) throw left;
+  });
 }

@@ -1,5 +1,7 @@
 import type { AllocationPlaces } from "../allocation/allocation.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
+import { describeThrown } from "../failure/failure.ts";
+import type { LogFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { within } from "../sync/deadlines.ts";
@@ -28,6 +30,30 @@ export function stepSignal({ stop }: ReconcileScope): AbortSignal {
 export function passSignal(scope: ReconcileScope): AbortSignal {
   scope.observer.progress();
   return stepSignal(scope);
+}
+
+/**
+ * Does something for each item. One that fails is logged, with what `fieldsOf` gives, and does not keep the others.
+ * @returns how many failed
+ */
+export async function attemptEach<Item>(
+  { observer, logger, stop }: ReconcileScope,
+  items: Iterable<Item> | AsyncIterable<Item>,
+  work: (item: Item) => Promise<unknown>,
+  failure: { readonly message: string; readonly fieldsOf?: (item: Item) => LogFields },
+): Promise<number> {
+  let failed = 0;
+  for await (const item of items) {
+    if (stop.aborted) break;
+    try {
+      await work(item);
+    } catch (error) {
+      failed += 1;
+      observer.itemFailed(error);
+      logger.warn({ ...failure.fieldsOf?.(item), reason: describeThrown(error) }, failure.message);
+    }
+  }
+  return failed;
 }
 
 /** Hears what the reconciler does. Its passes never overlap. */

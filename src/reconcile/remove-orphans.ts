@@ -3,11 +3,10 @@ import { isIdle, listAllocationDirectories } from "../allocation/socket-director
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortOwner, PortState } from "../dataplane/port.ts";
-import { describeThrown } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { portRecordName } from "../records/port-record.ts";
 import type { KubeletView } from "./kubelet-view.ts";
-import { passSignal, type ReconcileScope } from "./reconcile-pass.ts";
+import { attemptEach, passSignal, type ReconcileScope } from "./reconcile-pass.ts";
 
 /** A port that carries this node's mark, and the switch that it is in. */
 export interface SwitchPort {
@@ -28,35 +27,28 @@ export async function removeOrphanPorts(
   scope: ReconcileScope,
 ): Promise<void> {
   const { allocations, ports } = scope.context.records;
-  for (const { dataplane, port } of switchPorts) {
+  const removeOrphan = async ({ dataplane, port }: SwitchPort) => {
     const { containerId, interfaceName, podNamespace, podName } = port.owner;
     const signal = passSignal(scope);
     const what = `removal of interface ${interfaceName}`;
-    try {
-      await scope.locks.run(
-        { key: containerId, where: `container ${containerId}`, what, signal },
-        async () => {
-          const record = ports.get(portRecordName(containerId, interfaceName));
-          if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
-          const pod = `${podNamespace}/${podName}`;
-          if (port.connected || (await isPodAlive(port.owner, kubelet, nowMs, scope))) {
-            scope.logger.warn({ port: port.name, pod }, "keeping a port without a record: its pod is alive");
-            return;
-          }
-          scope.logger.warn({ port: port.name, pod }, "removing a port without a record: its pod is gone");
-          await dataplane.removePort(port.name, signal);
-          scope.observer.repaired("orphan-port");
-          if (record !== undefined) await removeAttachment(scope.context, record, signal);
-        },
-      );
-    } catch (error) {
-      scope.observer.itemFailed(error);
-      scope.logger.warn(
-        { port: port.name, reason: describeThrown(error) },
-        "cannot remove a port without a record",
-      );
-    }
-  }
+    await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, async () => {
+      const record = ports.get(portRecordName(containerId, interfaceName));
+      if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
+      const fields = { port: port.name, pod: `${podNamespace}/${podName}` };
+      if (port.connected || (await isPodAlive(port.owner, kubelet, nowMs, scope))) {
+        scope.logger.warn(fields, "keeping a port without a record: its pod is alive");
+        return;
+      }
+      scope.logger.warn(fields, "removing a port without a record: its pod is gone");
+      await dataplane.removePort(port.name, signal);
+      scope.observer.repaired("orphan-port");
+      if (record !== undefined) await removeAttachment(scope.context, record, signal);
+    });
+  };
+  await attemptEach(scope, switchPorts, removeOrphan, {
+    message: "cannot remove a port without a record",
+    fieldsOf: ({ port }) => ({ port: port.name }),
+  });
 }
 
 async function isPodAlive(
@@ -83,47 +75,36 @@ export async function removeUnknownDirectories(
   allocationsOfPorts: ReadonlySet<string>,
   before: ReadonlySet<string>,
   nowMs: number,
-  { context: { config, records }, places: { root }, observer, logger }: ReconcileScope,
+  scope: ReconcileScope,
 ): Promise<ReadonlySet<string>> {
+  const { context, places, observer, logger } = scope;
+  const { allocations } = context.records;
   const unknown = new Set<string>();
-  let left = 0;
-  for (const id of await listAllocationDirectories(root)) {
-    if (records.allocations.get(id) !== undefined || allocationsOfPorts.has(id)) continue;
-    if (records.allocations.unreadable.some(({ file }) => file.includes(id))) continue;
-    try {
-      if (!(await isIdle(root, id, nowMs - config.reclaim.graceSeconds * 1000))) continue;
-      unknown.add(id);
-      if (!before.has(id)) continue;
-      logger.warn({ allocation: id }, "removing a directory that has no record");
-      await removeAllocationDirectory(root, id);
-      observer.repaired("unknown-directory");
-    } catch (error) {
-      left += 1;
-      observer.itemFailed(error);
-      logger.warn(
-        { allocation: id, reason: describeThrown(error) },
-        "cannot remove a directory without a record",
-      );
-    }
-  }
+  const removeUnknown = async (id: string) => {
+    if (allocations.get(id) !== undefined || allocationsOfPorts.has(id)) return;
+    if (allocations.unreadable.some(({ file }) => file.includes(id))) return;
+    if (!(await isIdle(places.root, id, nowMs - context.config.reclaim.graceSeconds * 1000))) return;
+    unknown.add(id);
+    if (!before.has(id)) return;
+    logger.warn({ allocation: id }, "removing a directory that has no record");
+    await removeAllocationDirectory(places.root, id);
+    observer.repaired("unknown-directory");
+  };
+  const left = await attemptEach(scope, await listAllocationDirectories(places.root), removeUnknown, {
+    message: "cannot remove a directory without a record",
+    fieldsOf: (allocation) => ({ allocation }),
+  });
   observer.leftover("directory", left);
   return unknown;
 }
 
 /** Removes from every switch what ports of ours left behind in it when something else removed them, or we were killed. */
 export async function removeStrays(scope: ReconcileScope): Promise<void> {
-  for (const dataplane of scope.context.pools.dataplanes()) {
-    try {
-      const removed = await dataplane.removeStrays(passSignal(scope));
-      if (removed === 0) continue;
-      scope.logger.warn({ removed }, "removed what ports left behind in the switch");
-      for (let count = 0; count < removed; count += 1) scope.observer.repaired("stray");
-    } catch (error) {
-      scope.observer.itemFailed(error);
-      scope.logger.warn(
-        { reason: describeThrown(error) },
-        "cannot remove what ports left behind in a switch",
-      );
-    }
-  }
+  const remove = async (dataplane: Dataplane) => {
+    const removed = await dataplane.removeStrays(passSignal(scope));
+    if (removed > 0) scope.logger.warn({ removed }, "removed what ports left behind in the switch");
+    for (let count = 0; count < removed; count += 1) scope.observer.repaired("stray");
+  };
+  const message = "cannot remove what ports left behind in a switch";
+  await attemptEach(scope, scope.context.pools.dataplanes(), remove, { message });
 }

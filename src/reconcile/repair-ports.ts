@@ -1,12 +1,13 @@
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
+import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { type PortRecord, portRecordName } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
 import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
-import { type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
+import { attemptEach, type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
 
 /** Ports repaired at the same time, so that a switch that has lost them all soon has them back. */
 const WORKERS = 16;
@@ -146,12 +147,7 @@ async function remove(
 
 /** Lets the bridges of every switch forward, now that its ports are as asked. */
 async function enableForwarding(scope: ReconcileScope): Promise<void> {
-  for (const dataplane of scope.context.pools.dataplanes()) {
-    try {
-      await dataplane.enableForwarding?.(stepSignal(scope));
-    } catch (error) {
-      scope.observer.itemFailed(error);
-      scope.logger.warn({ reason: describeThrown(error) }, "cannot enable forwarding on a bridge");
-    }
-  }
+  const enable = async (dataplane: Dataplane) => dataplane.enableForwarding?.(stepSignal(scope));
+  const message = "cannot enable forwarding on a bridge";
+  await attemptEach(scope, scope.context.pools.dataplanes(), enable, { message });
 }

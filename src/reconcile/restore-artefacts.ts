@@ -14,7 +14,7 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
-import type { ReconcileScope } from "./reconcile-pass.ts";
+import { attemptEach, type ReconcileScope } from "./reconcile-pass.ts";
 
 /** Each takes 0.02 to 0.1 ms; after so many the event loop serves other requests. */
 const ALLOCATIONS_AT_ONCE = 20;
@@ -55,29 +55,26 @@ export async function rebuildAllocations(
  * restored does not keep the others.
  */
 export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Promise<void> {
-  const { context, places, observer, logger, stop } = scope;
+  const { context, places, observer, logger } = scope;
   const nowMs = clock.now();
   const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
   const isToBeThere = (port: PortRecord) => port.state === "attached" && isSettled(port);
-  for await (const { record, interfaces, newest } of allocationsOf(context.records, isToBeThere)) {
-    if (stop.aborted) return;
-    if (!isSettled(record)) continue;
-    try {
-      const wanted = directoriesOf(record, interfaces, places);
-      const reason = directoryProblem(wanted);
-      if (reason !== undefined) {
-        observer.progress();
-        await ensureSocketDirectories(wanted);
-        observer.repaired("directory");
-        logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
-      }
-      for (const device of newest) restoreDeviceInfo(record, device, scope);
-    } catch (error) {
-      observer.itemFailed(error);
-      const reason = describeThrown(error);
-      logger.warn({ ...allocationFields(record), reason }, "cannot restore an allocation");
+  const restore = async ({ record, interfaces, newest }: RecordedAllocation) => {
+    if (!isSettled(record)) return;
+    const wanted = directoriesOf(record, interfaces, places);
+    const reason = directoryProblem(wanted);
+    if (reason !== undefined) {
+      observer.progress();
+      await ensureSocketDirectories(wanted);
+      observer.repaired("directory");
+      logger.warn({ ...allocationFields(record), reason }, "restored the directories of an allocation");
     }
-  }
+    for (const device of newest) restoreDeviceInfo(record, device, scope);
+  };
+  await attemptEach(scope, allocationsOf(context.records, isToBeThere), restore, {
+    message: "cannot restore an allocation",
+    fieldsOf: ({ record }) => allocationFields(record),
+  });
 }
 
 function restoreDeviceInfo(
