@@ -31,6 +31,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "ipam-missing": 113,
   "cni-outdated": 114,
   "vrf-missing": 115,
+  "record-unwritable": 116,
 };
 
 /** Code for "something else", as the reference library has it. */

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
@@ -411,8 +412,7 @@ describe("ADD with a device of another pod", () => {
 
   it("is refused while the record of the device's allocation cannot be read", async () => {
     await allocate([DEVICE]);
-    const [allocation] = records.allocations.list();
-    await truncate(join(top, `records/allocations/${allocation?.id}.json`), 300);
+    await changeEntries(join(top, "records/allocations"), (line) => line.replace("createdAt", "created"));
     await openDaemonState();
     await openDaemonState();
     const { json } = await call("ADD");

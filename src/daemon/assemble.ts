@@ -79,7 +79,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await checkLabels({ config, logger });
   const owner = await takeOwnership(config.recordsDirectory, clock, signal);
   undo.defer(() => owner.release());
-  const records = await openRecords(config.recordsDirectory);
+  const records = await openRecords(config.recordsDirectory, logger);
   signal.throwIfAborted();
   for (const { file, reason } of [...records.allocations.unreadable, ...records.ports.unreadable]) {
     logger.error({ file, reason }, "a damaged record is set aside");

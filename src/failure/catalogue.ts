@@ -38,6 +38,7 @@ export const FAILURE_CODES = {
   "kube-api-unavailable": "The Kubernetes API server cannot be reached, or cannot answer now.",
   "kube-api-refused": "The Kubernetes API server refused a request.",
   "record-unreadable": "A record on disk is damaged, or of a newer version than this release reads.",
+  "record-unwritable": "The disk does not take a record: it is full, read-only or failing.",
   "network-info-timeout": "KubeVirt's network-info did not list the interface in time.",
   "directory-unsafe": "Something in a pod's directory is not what it must be, for example a link.",
   "root-missing": "The directory of all allocations is not there.",

@@ -3,7 +3,6 @@ import { type FileHandle, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { nanoid } from "nanoid";
 import { systemCode } from "../failure/failure.ts";
-import type { DirectorySync } from "./directory-sync.ts";
 
 /** Temporary files are hidden and carry our name, so that they can be told from anybody else's. */
 const TEMPORARY_PREFIX = ".kube-vhostuser-";
@@ -14,15 +13,10 @@ const OPEN_MODE = 0o600;
 export interface ReplaceOptions {
   /** Mode of the new file, whatever the umask. */
   readonly mode: number;
-  /** Of the file's directory, where it must survive a power cut and not only a crash of ours. */
-  readonly durable?: DirectorySync | undefined;
+  /** Whether it must survive a power cut and not only a crash of the process. */
+  readonly durable?: boolean;
   /** Looks at the new file, which is whole and on disk, before it takes the old one's place; throws to keep the old one. */
   readonly inspect?: ((temporary: string) => Promise<void>) | undefined;
-  /**
-   * Told of the temporary file that stays because the disk became read-only after it was written: to be removed by
-   * whoever outlives that.
-   */
-  readonly leftBehind?: ((temporary: string) => void) | undefined;
 }
 
 /**
@@ -41,17 +35,17 @@ export async function replaceFile(
     await file.writeFile(content);
     // No umask of use takes anything off the owner, so this one has its mode.
     if (options.mode !== OPEN_MODE) await file.chmod(options.mode);
-    if (options.durable !== undefined) await file.sync();
+    if (options.durable === true) await file.sync();
     await file.close();
     file = undefined;
     await options.inspect?.(temporary);
     await rename(temporary, path);
   } catch (error) {
     await file?.close().catch(() => undefined);
-    await rm(temporary, { force: true }).catch(() => options.leftBehind?.(temporary));
+    await rm(temporary, { force: true }).catch(() => undefined);
     throw error;
   }
-  await options.durable?.sync();
+  if (options.durable === true) await syncDirectory(dirname(path));
 }
 
 /**
@@ -92,10 +86,20 @@ export async function removeTemporaries(directory: string): Promise<void> {
   }
 }
 
-/** Removes a file, with the sync of its directory so that it stays removed after a power cut; already gone is fine. */
-export async function removeFile(path: string, durable?: DirectorySync): Promise<void> {
+/** Removes a file so that it stays removed after a power cut; already gone is fine. */
+export async function removeFile(path: string): Promise<void> {
   await rm(path, { force: true });
-  await durable?.sync();
+  await syncDirectory(dirname(path));
+}
+
+/** Waits until changes of a directory's entries survive a power cut. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
 }
 
 function temporaryBeside(path: string): string {

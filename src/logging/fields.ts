@@ -50,6 +50,9 @@ export interface LogFields {
   readonly url?: string | undefined;
   /** Signal that a process received. */
   readonly signal?: string | undefined;
+  readonly bytes?: number;
+  /** What is left of a damaged record. */
+  readonly entry?: string;
   /** Why, in words. */
   readonly reason?: string | undefined;
   /** Code of a failure or of the system, where there is no `err`. */

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -159,7 +159,7 @@ describe("/metrics", () => {
   });
 
   it("shows recorded ports by state, registrations and unreadable records", async () => {
-    await writeFile(join(directory, "records/ports/torn.json"), "{");
+    await appendFile(join(directory, "records/ports/journal"), "odd\n");
     records = await openRecords(join(directory, "records"));
     const observer = await startObserver();
     await records.ports.put(port("net1", "attached"));

@@ -106,17 +106,13 @@ export class Reconciler {
    * list and the ports of its switch could both be read whole.
    */
   async pass(): Promise<void> {
-    const { context, observer } = this.#scope;
+    const { observer } = this.#scope;
     const passed = observer.passBegan();
     await this.#restoreFiles();
     this.#options.directories?.check();
     await this.#stage("ports", () => this.#ports.repairAll(() => observer.progress()));
     await this.#stage("reclaim", () => this.#reclaim.check(this.#options.clock.now()));
     await this.#stage("leftovers of ports", () => removeStrays(this.#scope));
-    await this.#stage("leftovers of failed writes", async () => {
-      await context.records.allocations.sweep();
-      await context.records.ports.sweep();
-    });
     passed();
   }
 

@@ -41,5 +41,5 @@ export const allocationRecordKind: RecordKind<AllocationRecord> = {
   durable: true,
   // What a later release has added stays in it, for that release to find again.
   schema: allocationRecordSchema.loose(),
-  fileName: (record) => record.id,
+  nameOf: (record) => record.id,
 };

@@ -90,5 +90,5 @@ export const portRecordKind: RecordKind<PortRecord> = {
   durable: false,
   // What a later release has added stays in it, for that release to find again.
   schema: portRecordSchema.loose(),
-  fileName: (record) => portRecordName(record.containerId, record.interfaceName),
+  nameOf: (record) => portRecordName(record.containerId, record.interfaceName),
 };

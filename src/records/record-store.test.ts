@@ -1,12 +1,13 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { writeRecord } from "../files/record-file.ts";
+import { changeEntries, writeJournal } from "../../test/stand-in/records/journal-files.ts";
+import { silentLogger } from "../logging/logger.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
-import { newestAllocationOf, nextSequence, openRecords } from "./records.ts";
+import { newestAllocationOf, nextSequence, openRecords, readRecords } from "./records.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -20,65 +21,62 @@ function allocation(letter: string, sequence: number, ...devices: string[]): All
   return { id, pool: "sockets", resource: "vhostuser/sockets", devices, ownership, createdAt: 1, sequence };
 }
 
+const open = () => RecordStore.open(directory, allocationRecordKind, silentLogger);
+
 describe("record store", () => {
   it("has the same records after it is opened again", async () => {
-    const store = await RecordStore.open(directory, allocationRecordKind);
+    const store = await open();
     await store.put(allocation("a", 1, "sockets-00001"));
     await store.put(allocation("b", 2, "sockets-00002"));
     await store.put(allocation("b", 3, "sockets-00002"));
     await store.remove("a".repeat(16));
     await store.remove("never-there");
-    const again = await RecordStore.open(directory, allocationRecordKind);
+    const again = await open();
     expect(again.list()).toEqual([allocation("b", 3, "sockets-00002")]);
     expect(again.unreadable).toEqual([]);
   });
 
-  it("keeps what a record tells of the pool's switch, of whatever kind, and takes one that tells nothing", async () => {
-    const store = await RecordStore.open(directory, allocationRecordKind);
-    const told: AllocationRecord = {
+  it("keeps what a record says of the pool's switch, of whatever kind", async () => {
+    const store = await open();
+    const one: AllocationRecord = {
       ...allocation("a", 1, "sockets-00001"),
-      dataplane: { type: "of-another-release", bridge: "b", where: { is: "it" } },
+      dataplane: { type: "any", bridge: "b", where: { is: "it" } },
       switchSockets: "/run/switch",
       socketServer: "switch",
     };
-    await store.put(told);
-    await store.put(allocation("b", 2, "sockets-00002"));
-    const again = await RecordStore.open(directory, allocationRecordKind);
-    expect(again.list()).toEqual([told, allocation("b", 2, "sockets-00002")]);
+    await store.put(one);
+    expect((await open()).list()).toEqual([one]);
   });
 
-  it("sets a damaged record aside, uses the rest, and reports it at every start", async () => {
-    const store = await RecordStore.open(directory, allocationRecordKind);
+  it("uses the other records where one is damaged, or is not what it should be", async () => {
+    const store = await open();
     await store.put(allocation("a", 1, "sockets-00001"));
-    await writeFile(join(directory, "odd.json"), '{"version":1,');
-    for (let start = 0; start < 2; start++) {
-      const again = await RecordStore.open(directory, allocationRecordKind);
-      expect(again.list()).toHaveLength(1);
-      expect(again.unreadable.map(({ file }) => file)).toEqual([join(directory, "odd.json.damaged")]);
-    }
+    await store.put(allocation("b", 2, "sockets-00002"));
+    await changeEntries(directory, (line) => line.replace("sockets-00002", "sockets-00003"));
+    const odd = await open();
+    expect(odd.list()).toEqual([allocation("a", 1, "sockets-00001")]);
+    expect(odd.unreadable).toMatchObject([{ text: expect.stringContaining("sockets-00003") }]);
+    await writeJournal(directory, 1, { x: { ...allocation("a", 1, "sockets-00001"), id: "../../etc" } });
+    expect((await open()).list()).toEqual([]);
   });
 
-  it("is not opened with a record of a newer release, which stays as it is", async () => {
-    const file = join(directory, "newer.json");
-    await writeRecord(file, 99, {});
-    await expect(RecordStore.open(directory, allocationRecordKind)).rejects.toMatchObject({
+  it("is not opened with records of a newer release", async () => {
+    await writeJournal(directory, 2, { x: {} });
+    await expect(open()).rejects.toMatchObject({
       code: "record-unreadable",
-      message: expect.stringContaining(file),
+      message: expect.stringContaining(directory),
     });
-    expect(await readdir(directory)).toEqual(["newer.json"]);
   });
 
   it("keeps what a later release of the same version added, also when it changes the record", async () => {
     const one = { ...allocation("a", 1, "sockets-00001"), mood: "good" };
-    await writeRecord(join(directory, `${one.id}.json`), 1, one);
-    const store = await RecordStore.open(directory, allocationRecordKind);
-    await store.update(one.id, (now) => now && { ...now, sequence: 2 });
-    const again = await RecordStore.open(directory, allocationRecordKind);
-    expect(again.get(one.id)).toEqual({ ...one, sequence: 2 });
+    await writeJournal(directory, 1, { [one.id]: one });
+    await (await open()).update(one.id, (now) => now && { ...now, sequence: 2 });
+    expect((await open()).get(one.id)).toEqual({ ...one, sequence: 2 });
   });
 
   it("makes changes of one record in the order in which they were asked for, each from what the one before made", async () => {
-    const store = await RecordStore.open(directory, allocationRecordKind);
+    const store = await open();
     const one = allocation("a", 1, "sockets-00001");
     const removed = Promise.all([store.put(one), store.remove(one.id)]);
     const left = store.update(one.id, (now) => now && { ...now, sequence: 9 });
@@ -88,23 +86,18 @@ describe("record store", () => {
       [2, 3, 4].map(() => store.update(one.id, (now) => now && { ...now, sequence: now.sequence + 1 })),
     );
     expect(store.get(one.id)?.sequence).toBe(4);
-    expect((await RecordStore.open(directory, allocationRecordKind)).get(one.id)?.sequence).toBe(4);
+    expect((await open()).get(one.id)?.sequence).toBe(4);
   });
 
-  it("removes what a killed process left half written", async () => {
-    await writeFile(join(directory, ".kube-vhostuser-123456789012"), "{");
-    await RecordStore.open(directory, allocationRecordKind);
-    expect(await readdir(directory)).toEqual([]);
-  });
-
-  it("does not take a record whose body is valid JSON but of another shape", async () => {
-    await writeRecord(join(directory, "x.json"), 1, {
-      ...allocation("a", 1, "sockets-00001"),
-      id: "../../etc",
-    });
-    const store = await RecordStore.open(directory, allocationRecordKind);
-    expect(store.list()).toEqual([]);
-    expect(store.unreadable).toHaveLength(1);
+  it("keeps a record that the disk does not let go of, and has one that it does not take in no list", async () => {
+    const store = await open();
+    const [one, other] = [allocation("a", 1, "sockets-00001"), allocation("b", 2, "sockets-00002")];
+    await store.put(one);
+    await rm(directory, { recursive: true });
+    await expect(store.put(other)).rejects.toMatchObject({ code: "record-unwritable" });
+    await expect(store.remove(one.id)).rejects.toMatchObject({ code: "record-unwritable" });
+    expect(store.list()).toEqual([one]);
+    await open();
   });
 });
 
@@ -119,24 +112,27 @@ describe("allocations of a device", () => {
   });
 });
 
-function attachment(changes: Partial<PortRecord> = {}): PortRecord {
-  return {
-    ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
-    ...{ allocationId: "a".repeat(16), device: "sockets-00001", portName: "vhu0123456789ab", bridge: "br0" },
-    ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },
-    ...{ netns: "", podNamespace: "ns", podName: "vm", podUid: "1", createdAt: 1, settings: {} },
-    ...changes,
-  };
-}
+const ATTACHMENT: PortRecord = {
+  ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
+  ...{ allocationId: "a".repeat(16), device: "sockets-00001", portName: "vhu0123456789ab", bridge: "br0" },
+  ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },
+  ...{ netns: "", podNamespace: "ns", podName: "vm", podUid: "1", createdAt: 1, settings: {} },
+};
 
 describe("records of a node", () => {
   it("know after a restart of which pod an allocation is, by the records of its interfaces", async () => {
     const before = await openRecords(directory);
     await before.allocations.put(allocation("a", 1, "sockets-00001"));
     await before.allocations.put(allocation("b", 2, "sockets-00002"));
-    await before.ports.put(attachment());
+    await before.ports.put(ATTACHMENT);
     const after = await openRecords(directory);
     expect(after.allocations.get("a".repeat(16))?.pod).toEqual({ namespace: "ns", name: "vm", uid: "1" });
     expect(after.allocations.get("b".repeat(16))?.pod).toBeUndefined();
+  });
+
+  it("can be read while the daemon has them open", async () => {
+    const { ports } = await openRecords(directory);
+    await ports.put(ATTACHMENT);
+    expect(await readRecords(directory)).toEqual({ allocations: [], ports: [ATTACHMENT], unreadable: [] });
   });
 });

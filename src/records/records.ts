@@ -1,7 +1,9 @@
 import { join } from "node:path";
+import type { DamagedEntry } from "../journal/read-journal.ts";
+import { type Logger, silentLogger } from "../logging/logger.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
 import { type PortRecord, portRecordKind } from "./port-record.ts";
-import { RecordStore } from "./record-store.ts";
+import { RecordStore, readRecordsOf } from "./record-store.ts";
 
 /** Everything this node remembers. */
 export interface Records {
@@ -9,17 +11,41 @@ export interface Records {
   readonly ports: RecordStore<PortRecord>;
 }
 
-/** Opens both stores below one directory. */
-export async function openRecords(directory: string): Promise<Records> {
+/**
+ * Opens both stores below one directory.
+ * @throws Failure `record-unreadable` where records are of a newer version than this release reads
+ */
+export async function openRecords(directory: string, logger: Logger = silentLogger): Promise<Records> {
   const records = {
-    allocations: await RecordStore.open(join(directory, "allocations"), allocationRecordKind),
-    ports: await RecordStore.open(join(directory, "ports"), portRecordKind),
+    allocations: await RecordStore.open(join(directory, "allocations"), allocationRecordKind, logger),
+    ports: await RecordStore.open(join(directory, "ports"), portRecordKind, logger),
   };
   for (const port of records.ports.list()) notePod(records, port);
   return records;
 }
 
-/** Allocate is not told for which pod it is; an interface on it tells. */
+/** Records as they are on disk. */
+export interface RecordsOnDisk {
+  readonly allocations: readonly AllocationRecord[];
+  readonly ports: readonly PortRecord[];
+  readonly unreadable: readonly DamagedEntry[];
+}
+
+/**
+ * Reads both kinds of records and changes nothing: the daemon, which owns them, may be running.
+ * @throws as {@link openRecords}
+ */
+export async function readRecords(directory: string): Promise<RecordsOnDisk> {
+  const allocations = await readRecordsOf(join(directory, "allocations"), allocationRecordKind);
+  const ports = await readRecordsOf(join(directory, "ports"), portRecordKind);
+  return {
+    allocations: allocations.records,
+    ports: ports.records,
+    unreadable: [...allocations.unreadable, ...ports.unreadable],
+  };
+}
+
+/** Kubelet does not say for which pod an Allocate is; a port on the allocation does. */
 export function notePod(records: Records, port: PortRecord): void {
   const { allocationId, podNamespace: namespace, podName: name, podUid: uid } = port;
   if (name === "") return;

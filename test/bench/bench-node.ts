@@ -1,8 +1,9 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { DaemonConfig } from "../../src/config/schema.ts";
 import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
+import { readRecords } from "../../src/records/records.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
@@ -137,8 +138,7 @@ export class BenchNode {
 
   /** How many allocations the daemon has records of on disk. */
   async allocations(): Promise<number> {
-    const names = await readdir(join(this.directory, "records/allocations"));
-    return names.filter((name) => name.endsWith(".json")).length;
+    return (await readRecords(join(this.directory, "records"))).allocations.length;
   }
 
   /** The daemon, kubelet and the mounts go. */

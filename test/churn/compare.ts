@@ -1,7 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { readRecord } from "../../src/files/record-file.ts";
-import { type AllocationRecord, allocationRecordKind } from "../../src/records/allocation-record.ts";
+import type { AllocationRecord } from "../../src/records/allocation-record.ts";
+import { portRecordName } from "../../src/records/port-record.ts";
+import { readRecords } from "../../src/records/records.ts";
 import type { ChurnNode } from "./churn-node.ts";
 import { readLeases } from "./leases.ts";
 import { type LivingPod, VAIN_INTERFACE } from "./living-pod.ts";
@@ -20,7 +21,8 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
       .map((wanted) => ({ pod, wanted, key: `${pod.sandbox.containerId}@${wanted.name}` })),
   );
   const ports = view.ports.filter((port) => port.node === node.name);
-  const ambiguous = await ambiguousAllocations(churned);
+  const records = await readRecords(node.recordsDirectory);
+  const ambiguous = ambiguousAllocations(churned, records.allocations);
   return [
     ...compare(
       "ports",
@@ -54,14 +56,14 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
     ...(await Promise.all(pods.map((pod) => directoryDifferences(pod)))).flat(),
     ...compare(
       "allocation records",
-      await entries(join(node.recordsDirectory, "allocations")),
-      pods.map(({ hostPath }) => `${basename(hostPath)}.json`),
-      ambiguous.map(({ id }) => `${id}.json`),
+      records.allocations.map(({ id }) => id),
+      pods.map(({ hostPath }) => basename(hostPath)),
+      ambiguous.map(({ id }) => id),
     ),
     ...compare(
       "port records",
-      await entries(join(node.recordsDirectory, "ports")),
-      attached.map(({ key }) => `${key}.json`),
+      records.ports.map(({ containerId, interfaceName }) => portRecordName(containerId, interfaceName)),
+      attached.map(({ key }) => key),
     ),
     ...compare(
       "device-info files of devices",
@@ -83,18 +85,14 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
 const deviceInfoFile = (device: string): string => `vhostuser-sockets-${device}-device.json`;
 
 /** Those on disk that no living pod was given and that may stay all the same. */
-async function ambiguousAllocations(churned: ChurnNode): Promise<readonly AllocationRecord[]> {
-  const directory = join(churned.node.recordsDirectory, "allocations");
+function ambiguousAllocations(
+  churned: ChurnNode,
+  records: readonly AllocationRecord[],
+): readonly AllocationRecord[] {
   const living = [...churned.pods, ...churned.residents];
-  const own = new Set(living.map(({ hostPath }) => `${basename(hostPath)}.json`));
-  const records = async (files: readonly string[]) => {
-    const reads = files.map((file) => readRecord(join(directory, file), allocationRecordKind));
-    return (await Promise.all(reads)).flatMap((read) => (read.kind === "good" ? [read.body] : []));
-  };
-  const files = await entries(directory);
-  const given = await records(files.filter((file) => own.has(file)));
-  const others = await records(files.filter((file) => !own.has(file)));
-  return others.filter((record) => churned.isAmbiguous(record, given));
+  const own = new Set(living.map(({ hostPath }) => basename(hostPath)));
+  const given = records.filter(({ id }) => own.has(id));
+  return records.filter((record) => !own.has(record.id) && churned.isAmbiguous(record, given));
 }
 
 /** Directories of its devices, and of the interfaces that were ever attached; nothing else. */

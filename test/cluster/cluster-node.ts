@@ -2,6 +2,7 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
 import type { DaemonConfig } from "../../src/config/schema.ts";
 import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
+import { readRecords } from "../../src/records/records.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
@@ -169,13 +170,9 @@ export class ClusterNode {
 
   /** What is left of allocations and attachments on this node. */
   async leftovers(): Promise<{ readonly directories: number; readonly records: number }> {
-    const count = async (directory: string) => (await readdir(directory).catch(() => [])).length;
-    return {
-      directories: await count(this.root),
-      records:
-        (await count(join(this.recordsDirectory, "allocations"))) +
-        (await count(join(this.recordsDirectory, "ports"))),
-    };
+    const directories = await readdir(this.root).catch(() => []);
+    const { allocations, ports } = await readRecords(this.recordsDirectory);
+    return { directories: directories.length, records: allocations.length + ports.length };
   }
 
   #config(options: ClusterNodeOptions): object {

@@ -11,6 +11,7 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { TESTPMD_HUGEPAGES, type Testpmd } from "../lab/testpmd.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { removeFromJournal } from "../stand-in/records/journal-files.ts";
 import { jsonOf, runCtlOn } from "./ctl-node.ts";
 
 const MAC = "02:00:00:00:00:01";
@@ -293,8 +294,7 @@ describe("vhostuserctl on a node with a living pod", () => {
 
   it("tells a device that CNI has no record of, as after an ADD that failed", async () => {
     await node.stopDaemon();
-    const ports = join(node.recordsDirectory, "ports");
-    for (const file of await readdir(ports)) await rm(join(ports, file));
+    await rm(join(node.recordsDirectory, "ports"), { recursive: true });
     await node.startDaemon();
     expect(await brokenAt()).toMatchObject({
       link: "record",
@@ -308,7 +308,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     const { interfaces } = await status();
     const { allocation, device } = interfaces.find(({ pod: { name } }) => name === "other") ?? {};
     await node.stopDaemon();
-    await rm(join(node.recordsDirectory, "allocations", `${allocation}.json`));
+    await removeFromJournal(join(node.recordsDirectory, "allocations"), allocation ?? "");
     await node.startDaemon();
     expect(await brokenAt("other")).toMatchObject({
       link: "allocation",

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { link, readdir, readFile, writeFile } from "node:fs/promises";
+import { link, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readRecords } from "../../src/records/records.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
@@ -206,8 +207,8 @@ describe("the daemon killed with SIGKILL", () => {
     });
     const other = await admit();
     const otherContainer = await attach(other);
-    const [record] = await readdir(join(node.recordsDirectory, "allocations"));
-    expect(await readFile(join(node.recordsDirectory, "allocations", record ?? ""), "utf8")).toContain(moved);
+    const { allocations } = await readRecords(node.recordsDirectory);
+    expect(JSON.stringify(allocations)).toContain(moved);
     await node.multus.detach(sandbox(other, otherContainer));
     node.kubelet.removePod({ namespace: "tests", name: other.name });
     await expectNothingLeft();

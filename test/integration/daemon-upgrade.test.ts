@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeRecord } from "../../src/files/record-file.ts";
 import { ChurnNode } from "../churn/churn-node.ts";
 import type { LivingPod } from "../churn/living-pod.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
@@ -32,21 +31,16 @@ beforeAll(async () => {
 });
 afterAll(() => run?.close());
 
-type Body = Readonly<Record<string, unknown>>;
+const JOURNALS = ["allocations", "ports"];
 
-/** Every record on disk: its file and its body. */
-async function recordFiles(): Promise<ReadonlyMap<string, Body>> {
-  const directories = ["allocations", "ports"].map((kind) => join(node.recordsDirectory, kind));
-  const found = new Map<string, Body>();
-  for (const directory of directories) {
-    for (const name of await readdir(directory)) {
-      const file = join(directory, name);
-      // The daemon may have removed it meanwhile.
-      const text = await readFile(file, "utf8").catch(() => undefined);
-      if (text !== undefined) found.set(file, (JSON.parse(text) as { body: Body }).body);
-    }
-  }
-  return found;
+const journal = (kind: string) => join(node.recordsDirectory, kind, "journal");
+
+/** The journals as they are on disk. */
+const journals = () => Promise.all(JOURNALS.map((kind) => readFile(journal(kind), "utf8")));
+
+/** Changes the journals while no daemon runs. */
+async function changeJournals(change: (text: string) => string): Promise<void> {
+  for (const kind of JOURNALS) await writeFile(journal(kind), change(await readFile(journal(kind), "utf8")));
 }
 
 /** All that a living pod and its guest notice. */
@@ -109,12 +103,14 @@ describe("a daemon that finds records of a newer release", () => {
     const pod = await startPod();
     const before = await world(pod);
     await node.stopDaemon();
-    for (const [file, body] of await recordFiles()) await writeRecord(file, 9, body);
-    const records = await recordFiles();
-    await expect(node.startDaemon()).rejects.toThrow(/the record has version 9.*run the newer release again/);
-    expect(await recordFiles()).toEqual(records);
+    await changeJournals((text) => text.replace('"version":1', '"version":9'));
+    const records = await journals();
+    await expect(node.startDaemon()).rejects.toThrow(
+      /the journal has version 9.*run the newer release again/,
+    );
+    expect(await journals()).toEqual(records);
     expect(await world(pod)).toEqual(before);
-    for (const [file, body] of records) await writeRecord(file, 1, { ...body, later: true });
+    await changeJournals((text) => text.replace('"version":9', '"version":1'));
     await node.startDaemon();
     await untilSettled();
     expect(await world(pod)).toEqual(before);
@@ -124,15 +120,16 @@ describe("a daemon that finds records of a newer release", () => {
   });
 });
 
-describe("a record that was damaged while its pod lives", () => {
-  it("is set aside: the pod's port stays, and goes with the pod", async () => {
+describe("records that were damaged while their pod lives", () => {
+  it("are set aside and reported: the pod's port stays, and goes with the pod", async () => {
     const pod = await startPod();
     const before = await world(pod);
     await node.stopDaemon();
-    for (const file of (await recordFiles()).keys()) await writeFile(file, "{");
+    await changeJournals((text) => text.replaceAll('"pool"', '"pond"'));
     await node.startDaemon();
     await untilSettled();
     expect(await world(pod)).toEqual(before);
+    expect(await metrics()).toMatch(/^vhostuser_unreadable_records [1-9]/m);
     churn.forget(pod);
     await waitUntil(async () => (await vhostPorts(ovs)).length === 0, {
       what: "the port of a pod that is gone is collected",

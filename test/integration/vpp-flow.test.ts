@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { lstat, readdir } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -11,6 +11,7 @@ import {
   setInterfaceFlags,
 } from "../../src/protocols/vpp-api/messages.ts";
 import { setUnnumbered } from "../../src/protocols/vpp-api/routing-messages.ts";
+import { readRecords } from "../../src/records/records.ts";
 import { ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, startSwitch, vhostPorts } from "../cluster/switch.ts";
@@ -280,7 +281,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     await makeForeign();
     const before = await foreignInterface();
     await untilPorts([port], "the living pod's port is back");
-    const portRecords = () => readdir(join(node.recordsDirectory, "ports"));
+    const portRecords = async () => (await readRecords(node.recordsDirectory)).ports;
     await waitUntil(async () => (await portRecords()).length === 1, {
       what: "the record of the pod that ended is gone",
       limitMs: 60_000,

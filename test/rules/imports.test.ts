@@ -10,7 +10,7 @@ const SRC = join(import.meta.dirname, "../../src");
  */
 const LAYERS: readonly (readonly string[])[] = [
   ["failure", "names", "sync"],
-  ["logging", "files", "grpc"],
+  ["logging", "files", "journal", "grpc"],
   ["config", "records", "kubelet", "kube-api", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],

@@ -1,4 +1,4 @@
-import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { differences } from "../churn/compare.ts";
@@ -7,15 +7,18 @@ import type { SharedSwitch } from "../churn/shared-switch.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { Site } from "./site.ts";
 
-/** What becomes of the text of a record's file. */
-type Damage = (text: string, dice: Dice) => string | Buffer;
+/** What becomes of an entry, whose key stays legible. */
+type Damage = (entry: string, dice: Dice) => string;
 
 const DAMAGES: readonly [readonly [string, Damage], ...(readonly [string, Damage])[]] = [
-  ["truncated", (text, dice) => text.slice(0, dice.below(text.length))],
+  [
+    "truncated",
+    (entry, dice) => entry.slice(0, valueStart(entry) + dice.below(entry.length - valueStart(entry))),
+  ],
   ["bit-flipped", flipBit],
-  ["of version 0", (text) => withVersion(text, 0)],
+  ["of another shape", (entry) => entry.replace('"value":{', '"value":{"odd":')],
 ];
-/** Some looks of the reconciler, in which it could do something wrong. */
+/** Some passes of the reconciler, in which it could do something wrong. */
 const WATCHED_MS = 3_000;
 const LIMIT_MS = 180_000;
 
@@ -26,61 +29,59 @@ const LIMIT_MS = 180_000;
  */
 export async function tearRecord(site: Site, shared: SharedSwitch, dice: Dice): Promise<string | undefined> {
   const { node, churn } = site;
-  const file = await anyRecord(site, dice);
-  if (file === undefined) return undefined;
-  const [what, damage] = dice.pick(DAMAGES);
+  const store = dice.pick(["allocations", "ports"]);
+  const directory = join(node.recordsDirectory, store);
+  const file = join(directory, "journal");
   await node.killDaemon();
   const whole = await readFile(file, "utf8");
-  await writeFile(file, damage(whole, dice));
+  const keys = livingKeys(site).filter((key) => whole.includes(`{"key":"${key}`));
+  const [first, ...others] = keys;
+  if (first === undefined) {
+    await node.startDaemon();
+    return undefined;
+  }
+  const key = dice.pick([first, ...others]);
+  const [what, damage] = dice.pick(DAMAGES);
+  const lines = whole.split("\n");
+  const at = lines.findLastIndex((line) => line.includes(`{"key":"${key}`));
+  await writeFile(file, lines.with(at, damage(lines[at] ?? "", dice)).join("\n"));
   await node.startDaemon();
   await delay(WATCHED_MS);
   let left: readonly string[] = [];
   await waitUntil(
     async () => {
       const all = await differences(churn, await shared.view());
-      left = all.filter((each) => !each.includes(basename(file)) || !each.includes("records"));
+      left = all.filter((each) => !each.includes(key) || !each.includes("records"));
       return left.length === 0;
     },
     {
-      what: `nothing but ${file}, which is ${what}, differs`,
+      what: `nothing but the record ${key} in ${file}, which is ${what}, differs`,
       limitMs: LIMIT_MS,
       everyMs: 200,
       detail: () => left.join("; "),
     },
   );
   await node.killDaemon();
-  await rm(`${file}.damaged`, { force: true });
-  await writeFile(`${file}.copy`, whole, { mode: 0o600 });
-  await rename(`${file}.copy`, file);
+  await rm(join(directory, "damaged"), { force: true });
+  await writeFile(file, whole);
   await node.startDaemon();
-  return `${basename(join(file, ".."))} record ${what}`;
+  return `${store} record ${what}`;
 }
 
-/** Of an allocation or an attachment of a pod that lives. */
-async function anyRecord({ node, churn }: Site, dice: Dice): Promise<string | undefined> {
-  const pods = [...churn.pods, ...churn.residents];
-  const ids = pods.map(({ hostPath }) => basename(hostPath));
-  const containers = pods.map(({ sandbox }) => sandbox.containerId);
-  const files = await Promise.all(
-    ["allocations", "ports"].map(async (store) => {
-      const directory = join(node.recordsDirectory, store);
-      return (await readdir(directory)).sort().map((name) => join(directory, name));
-    }),
-  );
-  const owned = files
-    .flat()
-    .filter((file) => [...ids, ...containers].some((id) => basename(file).startsWith(id)));
-  const [first, ...others] = owned;
-  return first && dice.pick([first, ...others]);
+/** How the keys begin of the allocations and attachments of pods that live. */
+function livingKeys({ churn }: Site): readonly string[] {
+  return [...churn.pods, ...churn.residents].flatMap(({ hostPath, sandbox }) => [
+    basename(hostPath),
+    sandbox.containerId,
+  ]);
 }
 
-function flipBit(text: string, dice: Dice): Buffer {
-  const bytes = Buffer.from(text);
-  const at = dice.below(bytes.length);
-  bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << dice.below(8)), at);
-  return bytes;
-}
+const valueStart = (entry: string): number => entry.indexOf('"value":');
 
-function withVersion(text: string, version: number): string {
-  return JSON.stringify({ ...(JSON.parse(text) as object), version });
+function flipBit(entry: string, dice: Dice): string {
+  const bytes = Buffer.from(entry, "latin1");
+  const at = valueStart(entry) + dice.below(bytes.length - valueStart(entry));
+  // The highest bit stays: what is written again as UTF-8 is then one flipped bit.
+  bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << dice.below(7)), at);
+  return bytes.toString("latin1");
 }

@@ -4,9 +4,9 @@ import { isSelinuxOn } from "../../allocation/selinux-label.ts";
 import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
+import { readRecords } from "../../records/records.ts";
 import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
 import { inspectPlaces } from "../../status/inspect-places.ts";
-import { readRecords } from "./daemon-checks.ts";
 import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
 
 /** Whether the switch's user may connect to pods' sockets, and whether pods' directories are theirs. */

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+
 import { Failure, systemCode } from "../../failure/failure.ts";
-import { DirectorySync } from "../../files/directory-sync.ts";
+
 import { removeFile, removeTemporaries, replaceFile } from "../../files/replace-file.ts";
 import {
   EXECUTABLE,
@@ -46,7 +47,7 @@ export async function installExecutable(installation: Installation): Promise<str
       if (typeof before === "object" && isSame(before, content)) return `${path} is there already`;
       await replaceFile(path, content, {
         mode: MODE,
-        durable: new DirectorySync(directory),
+        durable: true,
         inspect: tryExecutable,
       });
       return `${path} is installed (sha256 ${digestOf(content)})${insteadOf(before)}`;
@@ -71,7 +72,7 @@ export async function uninstallExecutable(directory: string): Promise<string> {
     if (found === "other" || !isOwnExecutable(found.content)) {
       return `${path} is not ours and stays`;
     }
-    await removeFile(path, new DirectorySync(directory));
+    await removeFile(path);
     return `${path} is removed`;
   } catch (error) {
     throw directoryFailure(error, path);
