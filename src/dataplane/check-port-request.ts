@@ -11,7 +11,7 @@ export interface MtuLimits {
 }
 
 /**
- * Refuses a request that no switch could do what it says with: a name, an owner, a path or an MTU out of bounds.
+ * Refuses a request that no switch could fulfil: a name, an owner, a path or an MTU out of bounds.
  * @throws Failure invalid-request, internal, path-too-long, directory-unsafe, port-failed
  */
 export function checkPortRequest(request: PortRequest, node: string, limits: MtuLimits): void {

@@ -1,9 +1,9 @@
 import type { PortInspection, PortRequest, PortState } from "./port.ts";
 
-/** Whether a bridge can take ports now, else why not and what to do. */
+/** Whether a bridge can take ports now; else the reason says why not and what to do. */
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
 
-/** A guest's driver that began to run the queues of a port of ours, or ceased to; a port that is gone is down. */
+/** A guest's driver started or stopped running the queues of a port of ours; a port that is gone is down. */
 export interface LinkChange {
   /** The port's name. */
   readonly port: string;
@@ -35,8 +35,8 @@ export interface Dataplane {
    * @throws Failure bridge-missing, vrf-missing, dataplane-misconfigured, port-conflict, port-failed, dataplane-unavailable,
    *   dataplane-timeout, dataplane-protocol, path-too-long, directory-unsafe, invalid-request,
    *   invalid-network-config (settings that the switch would not honour), setting-unsupported (a setting that this
-   *   kind of switch does not have): both before anything is changed. Where a switch is not fit any more for a setting
-   *   of a port that is there, everything else is mended first
+   *   kind of switch does not have): both before anything is changed. Where the switch is no longer configured for a
+   *   setting of a port that is there, everything else is repaired first
    */
   ensurePort(request: PortRequest, signal: AbortSignal): Promise<PortState>;
 
@@ -48,7 +48,7 @@ export interface Dataplane {
 
   /**
    * The NUMA node of the network hardware behind `bridge`; undefined where there is none, or more than one node.
-   * @throws Failure when the switch cannot tell now: dataplane-unavailable, dataplane-timeout, dataplane-protocol
+   * @throws Failure when the switch does not know yet or cannot be asked: dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
   numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined>;
 
@@ -56,7 +56,7 @@ export interface Dataplane {
   listPorts(signal: AbortSignal): Promise<readonly PortState[]>;
 
   /**
-   * The ports of {@link listPorts} with queues and counters, as far as the switch tells them; one reading, however
+   * The ports of {@link listPorts} with queues and counters, as far as the switch has them; one reading, however
    * many ports. Counters may be some seconds old.
    */
   inspectPorts(signal: AbortSignal): Promise<readonly PortInspection[]>;
@@ -77,9 +77,9 @@ export interface Dataplane {
   enableForwarding?(signal: AbortSignal): Promise<void>;
 
   /**
-   * Tells of guests that come and go, as soon as the switch does, until the signal fires or the switch is closed;
-   * resolves then and never rejects. Ports that are up when it begins are not told. What changed while the switch
-   * was away is told when it is back. A kind of switch that cannot tell resolves at once.
+   * Calls `onLink` for guests that come and go until the signal fires or the switch is closed; resolves then and
+   * never rejects. Ports that are up when it begins are not reported; what changed while the switch was away is, when
+   * it is back. A kind of switch without such events resolves at once.
    */
   watchLinks(onLink: (change: LinkChange) => void, signal: AbortSignal): Promise<void>;
 

@@ -19,19 +19,19 @@ export type DataplaneConfig =
       readonly apiSocket: string;
     };
 
-/** What a switch is opened with, whatever its kind. */
+/** What a switch of any kind is opened with. */
 export interface OpenDataplaneOptions {
   readonly node: string;
   readonly logger: Logger;
-  /** Owners for which a port of this name was ever asked and is not given up. */
+  /** Owners for which a port of this name was requested and not yet removed. */
   readonly ownersOf: (port: string) => readonly PortOwner[];
   /** Called after every connection to the switch, with the name of its kind for labels and logs. */
   readonly onConnected?: (kind: string, capabilities: DataplaneCapabilities) => void;
-  /** Hears of ports that somebody else changed or removed, where the switch tells; `all` where it could be any. */
+  /** Called with ports that another client changed or removed, where the switch reports it; `all` where it could be any. */
   readonly onDisturbed?: (ports: readonly string[] | "all") => void;
 }
 
-/** Opens the dataplane of a pool: the only place that knows the kinds of switches. */
+/** Opens the dataplane of a pool. */
 export function openDataplane(
   config: DataplaneConfig,
   { onConnected, ...options }: OpenDataplaneOptions,

@@ -1,6 +1,6 @@
 import type { PortSettings } from "../config/port-settings.ts";
 
-/** Whose port it is; kept in the switch itself, so that a port without a record still tells. */
+/** Whose port it is; kept in the switch itself, for ports without a record. */
 export interface PortOwner {
   readonly node: string;
   readonly podNamespace: string;
@@ -15,7 +15,7 @@ export interface PortOwner {
   readonly allocationId: string;
 }
 
-/** What is asked of a port. */
+/** What a port is to be. */
 export interface PortRequest {
   /** At most 15 characters, unique in the switch. */
   readonly name: string;
@@ -53,17 +53,17 @@ export interface PortState {
 export interface Traffic {
   readonly packets: number;
   readonly bytes: number;
-  /** Packets that the switch took and did not pass on. */
+  /** Packets that the switch received and did not forward. */
   readonly dropped: number;
 }
 
-/** A port with all that its switch tells of it, for people who look. */
+/** A port with all that its switch reports of it, for people. */
 export interface PortInspection extends PortState {
-  /** Pairs of queues that the peer has brought; absent without one, and where the switch does not tell. */
+  /** Pairs of queues that the peer has brought; absent without one, and where the switch does not report it. */
   readonly queuePairs?: number;
   /** NUMA node of the guest's memory; likewise. */
   readonly numaNode?: number;
-  /** Absent where the switch does not tell, or has not counted yet. */
+  /** Absent where the switch has no counters, or has not counted yet. */
   readonly traffic?: { readonly fromGuest: Traffic; readonly toGuest: Traffic };
   /** Drops by their reason, in the switch's own names; reasons without a drop are left out. */
   readonly drops?: Readonly<Record<string, number>>;

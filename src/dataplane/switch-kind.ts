@@ -47,17 +47,17 @@ function whereLeads(path: string): string {
   }
 }
 
-/** Path of the socket that tells one switch from another; its other keys may change without it becoming another one. */
+/** Path of the socket that identifies a switch; its other keys may change without it becoming another one. */
 export function socketOf(config: DataplaneConfig): string {
   return whereLeads(config.type === "ovs-dpdk" ? config.database : config.apiSocket);
 }
 
-/** Whether one connection does for both. */
+/** Whether both are the same switch, so that one connection is enough. */
 export function isSameSwitch(one: DataplaneConfig, other: DataplaneConfig): boolean {
   return one.type === other.type && socketOf(one) === socketOf(other) && runOf(one) === runOf(other);
 }
 
-/** Where the bridges' OpenFlow sockets are looked for, where that is said. */
+/** The configured directory of the bridges' OpenFlow sockets. */
 function runOf(config: DataplaneConfig): string | undefined {
   const directory = config.type === "ovs-dpdk" ? config.runDirectory : undefined;
   return directory && whereLeads(directory);

@@ -183,7 +183,7 @@ export function settingsContract(
         settings: rig.lacks.includes("toGuest") ? {} : { toGuest: { rate: MBIT, burst: 0 } },
       });
 
-    it("goes when somebody else removed the port", async () => {
+    it("goes when another client removed the port", async () => {
       const { rig, dataplane } = get();
       await dataplane.ensurePort(limited(rig), soon());
       await rig.removeBehindOurBack(limited(rig).name);

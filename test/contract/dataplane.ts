@@ -132,7 +132,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
     });
 
     describe("ports of others", () => {
-      it("refuses to take a name that somebody else's port has, and leaves that port", async () => {
+      it("refuses a name that another program's port has, and leaves that port", async () => {
         const request = portRequest(rig);
         await rig.makeForeignPort(request.name, join(rig.socketDirectory, "foreign.sock"));
         expect((await failureOf(dataplane.ensurePort(request, soon()))).code).toBe("port-conflict");
@@ -200,7 +200,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         const inspected = await dataplane.inspectPorts(soon());
         expect(inspected).toHaveLength(2);
         expect(inspected).toEqual(listed.map((port) => expect.objectContaining(port)));
-        // Nobody is connected, so there are no queues, and nothing went through.
+        // No peer is connected, so there are no queues, and nothing went through.
         expect(inspected.flatMap(({ queuePairs }) => queuePairs ?? [])).toEqual([]);
         expect(inspected.flatMap(({ traffic }) => traffic?.toGuest.packets ?? 0)).toEqual([0, 0]);
       });

@@ -12,7 +12,7 @@ export interface SwitchUnderTest {
   readonly socketDirectory: string;
   /** A fresh dataplane, by default for the node `node-a`. */
   open(node?: string): Dataplane;
-  /** Makes a vhost-user port as somebody else would: without our mark. */
+  /** Makes a vhost-user port as another program would: without our mark. */
   makeForeignPort(name: string, socketPath: string): Promise<void>;
   /** Names of all ports in the switch but the bridges' own, ours or not, sorted. */
   portNames(): Promise<readonly string[]>;
@@ -24,7 +24,7 @@ export interface SwitchUnderTest {
   readonly forgets?: boolean;
   /** Names of what the switch keeps for ports of ours beside them, such as limits. */
   belongings(): Promise<readonly string[]>;
-  /** Removes a port as somebody else would, who knows nothing of what belongs to it. */
+  /** Removes a port as another program would, which leaves what belongs to it. */
   removeBehindOurBack(port: string): Promise<void>;
   /** Removes every port but the bridges' own, bridges that a test made, and heals what a test broke. */
   reset(): Promise<void>;

@@ -47,7 +47,7 @@ describe("announcing a guest through OVS-DPDK", () => {
       ),
     );
   };
-  const told = (link: LinkChange["link"]) =>
+  const reported = (link: LinkChange["link"]) =>
     waitUntil(async () => changes.some((change) => change.port === PORT && change.link === link), {
       what: `the port is ${link}`,
       limitMs: 60_000,
@@ -74,7 +74,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     await dataplane.ensurePort(request(), soon());
     watching = dataplane.watchLinks((change) => changes.push(change), AbortSignal.timeout(300_000));
     // Until it has seen all ports once it cannot know of any guest.
-    const hasBegun = () => announce("nobody").then((sent) => !sent);
+    const hasBegun = () => announce("absent").then((sent) => !sent);
     await waitUntil(() => hasBegun().catch(() => false), { what: "the watch has begun", limitMs: 60_000 });
   });
   afterEach(async () => {
@@ -87,7 +87,7 @@ describe("announcing a guest through OVS-DPDK", () => {
   it("makes the network learn its MAC in its VLAN, once it is there and as long as it is", async () => {
     expect(await announce(), "no guest has come yet").toBe(false);
     const guest = await startGuest("guest");
-    await told("up");
+    await reported("up");
     expect(await arrived(), "nothing was sent before").toEqual([0, 0, 0, 0]);
     expect(await announce()).toBe(true);
     let counts: readonly number[] = [];
@@ -103,7 +103,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     );
 
     await guest.stop();
-    await told("down");
+    await reported("down");
     expect(await announce(), "the guest has left").toBe(false);
     expect(await arrived()).toEqual([1, 1, 1, 1]);
   });
@@ -121,10 +121,10 @@ describe("announcing a guest through OVS-DPDK", () => {
     await waitUntil(isAsked, { what: "it is asked 20 times", limitMs: 60_000, detail: () => `${more}` });
   });
 
-  it("sends nothing for a port that is gone or somebody else's", async () => {
+  it("sends nothing for a port that is gone or another program's", async () => {
     await rig.makeForeignPort("foreign", `${rig.socketDirectory}/foreign.sock`);
     expect(await announce("foreign")).toBe(false);
-    expect(await announce("nobody")).toBe(false);
+    expect(await announce("absent")).toBe(false);
     await rig.ovs.vsctl("del-port", "foreign");
     expect(await arrived()).toEqual([0, 0, 0, 0]);
   });
@@ -134,7 +134,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     const guest = await startGuest("late");
     await guest.waitForSwitch();
     await rig.startControl();
-    await told("up");
+    await reported("up");
     expect(changes).toEqual([{ port: PORT, link: "up" }]);
     expect(await announce()).toBe(true);
     await guest.stop();

@@ -43,7 +43,7 @@ describe("a port in OVS-DPDK", () => {
         'pod-uid="0b5c8a52-5a3f-4f0e-9a52-1d0a3bb1c001"}',
     );
     expect(await column("Port", name, "external_ids")).toBe(
-      "{container-id=c1, interface=pod37a8eec1ce1, node=node-a, owner=kube-vhostuser}",
+      '{allocation-id="0123456789abcdef", interface=pod37a8eec1ce1, node=node-a, owner=kube-vhostuser}',
     );
     expect(await column("Interface", name, "type")).toBe("dpdkvhostuserclient");
     expect(await column("Interface", name, "mtu_request")).toBe("1500");
@@ -59,7 +59,7 @@ describe("a port in OVS-DPDK", () => {
     expect(await column("Port", name, "external_ids:theirs")).toBe("yes");
   });
 
-  it("is still ours, and mended, when somebody cleared the marks of its interface", async () => {
+  it("is still ours, and repaired, when another client cleared the marks of its interface", async () => {
     const request = portRequest(rig);
     await dataplane.ensurePort(request, soon());
     await rig.ovs.vsctl("clear", "Interface", name, "external_ids");
@@ -71,7 +71,7 @@ describe("a port in OVS-DPDK", () => {
     expect((await dataplane.ensurePort(request, soon())).owner).toEqual(request.owner);
   });
 
-  it("is made anew when somebody changed its type", async () => {
+  it("is recreated when another client changed its type", async () => {
     const request = portRequest(rig);
     await dataplane.ensurePort(request, soon());
     await rig.ovs.vsctl("set", "Interface", name, "type=internal");
@@ -233,7 +233,7 @@ describe("a port in OVS-DPDK", () => {
     });
   });
 
-  it("does not keep a starting switch from its lock, however often somebody asks whether it runs", async () => {
+  it("does not keep a starting switch from its lock, however often it is probed", async () => {
     await rig.killSwitch();
     let starting = true;
     const ask = async () => {
@@ -250,7 +250,7 @@ describe("a port in OVS-DPDK", () => {
     await dataplane.ensurePort(portRequest(rig), soon());
   });
 
-  it("is refused on a bridge of the kernel's datapath, with the command that mends it", async () => {
+  it("is refused on a bridge of the kernel's datapath, with the command that repairs it", async () => {
     await rig.ovs.vsctl("--no-wait", "add-br", "br-kernel");
     try {
       const failure = await failureOf(

@@ -216,7 +216,7 @@ describe("port security in OVS-DPDK", () => {
     }
   });
 
-  it("is in order after it was ensured, and says what is not when somebody interferes", async () => {
+  it("is in order after it was ensured, and says what is not when another client interferes", async () => {
     expect(await security.ensure(bridge, guest, soon())).toBe(true);
     expect(await security.ensure(bridge, guest, soon())).toBe(false);
     expect(await security.check(bridge, guest, soon())).toEqual([]);
@@ -332,7 +332,7 @@ describe("port security in OVS-DPDK", () => {
       await rig.ovs.ofctl(bridge, "del-flows");
       try {
         await security.ensure(bridge, forged, soon());
-        expect(await passes(udp(own, ["10.0.0.5", 1], ["10.0.0.1", 2]))).toBe(false); // nobody forwards
+        expect(await passes(udp(own, ["10.0.0.5", 1], ["10.0.0.1", 2]))).toBe(false); // there is no forwarding
         expect(await security.forward(bridge, [name], soon())).toBe(true);
         expect(await security.forward(bridge, [name], soon())).toBe(false);
         expect(await passes(udp(own, ["10.0.0.5", 1], ["10.0.0.1", 2]))).toBe(true);
@@ -361,7 +361,7 @@ describe("port security in OVS-DPDK", () => {
     expect(await passes(said(MAC, "10.0.0.1"))).toBe(false);
   });
 
-  it("does not hold back a port of somebody else that gets the number of a port that is gone", async () => {
+  it("does not restrict a port of another program that gets the number of a port that is gone", async () => {
     await security.ensure(bridge, guest, soon());
     const number = await numberOf(name);
     await rig.ovs.vsctl("del-port", name);

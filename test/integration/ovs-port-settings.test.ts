@@ -111,7 +111,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await column("Interface", name, "options:n_rxq_desc")).toBe('"1024"');
   });
 
-  it("are told by CHECK with what they are and what was asked, and are mended", async () => {
+  it("are reported by CHECK with what they are and what was asked, and are repaired", async () => {
     const settings: PortSettings = {
       ...LIMIT,
       ...vlan({ mode: "access", tag: 5 }),
@@ -147,7 +147,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await column("Open_vSwitch", ".", "next_cfg")).toBe(before);
   });
 
-  it("leave somebody else's limit on the port alone until one is asked for, and never delete it", async () => {
+  it("leave another program's limit on the port alone until one is asked for, and never delete it", async () => {
     await ensure({});
     await rig.ovs.vsctl(
       ...["set", "Port", name, "qos=@q", "--"],
@@ -158,7 +158,7 @@ describe("settings of a port in OVS-DPDK", () => {
     await ensure({ isolated: true });
     expect(await column("Port", name, "qos")).toBe(theirs);
     expect(await check(LIMIT)).toContain(
-      `port ${name} has limit towards the guest a QoS row of somebody else, asked was egress-policer cbs=100000 cir=10000000`,
+      `port ${name} has limit towards the guest a QoS row of another program, asked was egress-policer cbs=100000 cir=10000000`,
     );
     await ensure(LIMIT);
     expect(await qos()).toMatchObject({ config: '{cbs="100000", cir="10000000"}' });
@@ -167,7 +167,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await rig.belongings()).toEqual([theirs]);
   });
 
-  it("give a QoS row up to whoever else uses it, and collect it when nobody does", async () => {
+  it("leave a QoS row to another port that uses it, and delete it when no port does", async () => {
     await ensure(LIMIT);
     const row = await column("Port", name, "qos");
     await rig.ovs.vsctl("set", "Port", "br-b", `qos=${row}`);
@@ -228,7 +228,7 @@ describe("settings of a port in OVS-DPDK", () => {
     });
   });
 
-  it("are mended all but the one that the switch is not fit for any more, which is told", async () => {
+  it("are repaired, all but the one that the switch is no longer configured for, which is reported", async () => {
     const asked: PortSettings = { ...vlan({ mode: "access", tag: 5 }), receiveQueueCores: [[0, 1]] };
     await ensure(asked);
     await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x1");

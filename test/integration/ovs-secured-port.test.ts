@@ -69,7 +69,7 @@ describe("a port of OVS-DPDK with port security", () => {
     expect(await flows()).toEqual([]);
   });
 
-  it("has its missing flows told by checkPort and put back by ensurePort", async () => {
+  it("has its missing flows reported by checkPort and put back by ensurePort", async () => {
     await dataplane.ensurePort(request(), soon());
     await rig.ovs.ofctl("br-a", "del-flows", "arp");
     expect(await dataplane.checkPort(request(), soon())).toEqual([
@@ -114,7 +114,7 @@ describe("a port of OVS-DPDK with port security", () => {
     expect(await dataplane.checkPort(request(), soon())).toEqual([]);
   });
 
-  it("is cleared of flows when somebody else removed it, and when it was killed half-way to no security", async () => {
+  it("is cleared of flows when another client removed it, and when it was killed half-way to no security", async () => {
     await dataplane.ensurePort(request(), soon());
     await reopen();
     await rig.removeBehindOurBack(name);

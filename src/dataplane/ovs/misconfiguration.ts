@@ -51,7 +51,7 @@ export function settingProblem(
   { other_config: config, iface_types }: Pick<SwitchRow, "other_config" | "iface_types">,
   { name, settings }: Pick<PortRequest, "name" | "settings">,
 ): Failure | undefined {
-  // The default of 1 counts the inner tag as payload, and a tunnel cannot tell customer VLANs.
+  // The default of 1 counts the inner tag as payload, and a tunnel cannot distinguish customer VLANs.
   const limit = config.get("vlan-limit") ?? "1";
   if (settings.vlan?.mode === "dot1q-tunnel" && limit === "1") {
     return misconfigured(

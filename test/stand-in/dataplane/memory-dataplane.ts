@@ -17,7 +17,7 @@ export class MemoryDataplane implements Dataplane {
   capabilities: DataplaneCapabilities = { forgetsPorts: false, servesInPlace: false };
   readonly bridges = new Set(["br0"]);
   readonly ports = new Map<string, PortState>();
-  /** Names of ports that somebody else made. */
+  /** Names of ports that another program made. */
   readonly foreign = new Set<string>();
   /** Set to play a switch that cannot be reached. */
   dead = false;

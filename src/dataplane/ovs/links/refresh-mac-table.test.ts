@@ -7,7 +7,7 @@ import { MacTableRefresh } from "./refresh-mac-table.ts";
 /** A watch whose time passes with every message, up to `most` of them. */
 function rig(most = Number.POSITIVE_INFINITY) {
   const closing = new AbortController();
-  const turned: string[] = [];
+  const woken: string[] = [];
   const stopped = Promise.withResolvers<void>();
   const sleeping = { now: 0 };
   const clock: Clock = {
@@ -16,70 +16,70 @@ function rig(most = Number.POSITIVE_INFINITY) {
     sleep: async (_, signal) => {
       signal?.throwIfAborted();
       sleeping.now += 1;
-      if (turned.length < most) return;
+      if (woken.length < most) return;
       await stopped.promise;
       signal?.throwIfAborted();
     },
   };
   const state = { isAway: false };
-  const turn = async (bridge: string) => {
-    if (state.isAway) throw new Error("nobody there");
-    turned.push(bridge);
+  const wake = async (bridge: string) => {
+    if (state.isAway) throw new Error("not reachable");
+    woken.push(bridge);
   };
-  const watch = new MacTableRefresh({ wake: turn, clock, logger: silentLogger, closing: closing.signal });
+  const watch = new MacTableRefresh({ wake, clock, logger: silentLogger, closing: closing.signal });
   const sent = (count: number) =>
-    waitUntil(async () => turned.length === count, {
+    waitUntil(async () => woken.length === count, {
       what: `${count} messages`,
       limitMs: 5_000,
-      detail: () => `${turned.length}`,
+      detail: () => `${woken.length}`,
     });
-  return { watch, turned, state, closing, sent, stopped, sleeping };
+  return { watch, woken, state, closing, sent, stopped, sleeping };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 describe("watching where a guest went", () => {
-  it("has the switch look for some seconds, and ends", async () => {
-    const { watch, turned, sent } = rig();
+  it("wakes the switch for some seconds, and ends", async () => {
+    const { watch, woken, sent } = rig();
     watch.start("br0");
     await sent(250);
     await settled();
-    expect(turned).toHaveLength(250);
-    expect(new Set(turned)).toEqual(new Set(["br0"]));
+    expect(woken).toHaveLength(250);
+    expect(new Set(woken)).toEqual(new Set(["br0"]));
     watch.start("br0");
     await sent(500);
   });
 
   it("goes on for as long again, not twice as fast, when another guest leaves", async () => {
-    const { watch, turned, sent, stopped } = rig(100);
+    const { watch, woken, sent, stopped } = rig(100);
     watch.start("br0");
     await sent(100);
     watch.start("br0");
     stopped.resolve();
     await sent(351); // one was on its way
     await settled();
-    expect(turned).toHaveLength(351);
+    expect(woken).toHaveLength(351);
   });
 
-  it("ends where the switch does not answer, and begins anew with the next guest", async () => {
-    const { watch, turned, state, sent } = rig();
+  it("ends where the switch does not answer, and starts again with the next guest", async () => {
+    const { watch, woken, state, sent } = rig();
     state.isAway = true;
     watch.start("br0");
     await settled();
-    expect(turned).toEqual([]);
+    expect(woken).toEqual([]);
     state.isAway = false;
     watch.start("br0");
     await sent(250);
   });
 
   it("ends with the switch's connection", async () => {
-    const { watch, turned, closing, sent, stopped, sleeping } = rig(3);
+    const { watch, woken, closing, sent, stopped, sleeping } = rig(3);
     watch.start("br0");
     await sent(3);
     closing.abort();
     stopped.resolve();
     await settled();
-    expect(turned).toHaveLength(3);
+    expect(woken).toHaveLength(3);
     expect(sleeping.now).toBe(4);
   });
 });

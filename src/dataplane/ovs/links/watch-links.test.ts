@@ -4,7 +4,7 @@ import { PortLinks } from "./watch-links.ts";
 
 const NODE = "node-a";
 
-/** A row as the database tells it; an empty set is a state that nobody has written yet. */
+/** A row as the database sends it; an empty set is a state that was not written yet. */
 function row(
   name: string,
   state: "up" | "down" | undefined,
@@ -25,11 +25,11 @@ const down = (port: string) => ({ port, link: "down" });
 /** States that have seen these rows first. */
 function having(...rows: RowChange[]): PortLinks {
   const states = new PortLinks(NODE);
-  expect(states.apply(rows), "the first look shows no change").toEqual([]);
+  expect(states.apply(rows), "the first rows show no change").toEqual([]);
   return states;
 }
 
-describe("links of our ports by what the database tells", () => {
+describe("links of our ports by the database's changes", () => {
   it("come up and go down", () => {
     const states = having(row("one", "up"), row("two", "down"));
     expect(states.apply([row("two", "up")])).toEqual([up("two")]);
@@ -50,7 +50,7 @@ describe("links of our ports by what the database tells", () => {
     expect(states.apply([gone("one"), gone("two")])).toEqual([down("one")]);
   });
 
-  it("are down before they are up where a port is made anew under its name", () => {
+  it("are down before they are up where a port is recreated under its name", () => {
     const states = having(row("one", "up"));
     expect(states.apply([{ ...row("one", "up"), uuid: "another" }, gone("one")])).toEqual([
       down("one"),
@@ -58,14 +58,14 @@ describe("links of our ports by what the database tells", () => {
     ]);
   });
 
-  it("are not told of ports that are not ours, or not any more", () => {
+  it("do not include ports that are not ours, or not any more", () => {
     const states = having(row("one", "up"));
-    expect(states.apply([row("foreign", "up", { owner: "somebody" })])).toEqual([]);
+    expect(states.apply([row("foreign", "up", { owner: "another" })])).toEqual([]);
     expect(states.apply([row("neighbour", "up", { node: "node-b" })])).toEqual([]);
-    expect(states.apply([row("one", "up", { owner: "somebody" })])).toEqual([down("one")]);
+    expect(states.apply([row("one", "up", { owner: "another" })])).toEqual([down("one")]);
   });
 
-  it("tell after a lost connection what changed meanwhile, and nothing else", () => {
+  it("show after a lost connection what changed meanwhile, and nothing else", () => {
     const states = having(row("stays", "up"), row("comes", "down"), row("leaves", "up"), row("ends", "up"));
     states.disconnected();
     expect(
@@ -80,7 +80,7 @@ describe("links of our ports by what the database tells", () => {
     expect(states.apply([row("one", "up")])).toEqual([]);
   });
 
-  it("are up only with a number, which is told as long as they are up", () => {
+  it("are up only with a number, which is known as long as they are up", () => {
     const states = having(row("one", "down"));
     expect(states.apply([row("one", "up", {}, ["set", []])])).toEqual([]);
     expect(states.apply([row("one", "up", {}, -1)])).toEqual([]);

@@ -26,7 +26,7 @@ describe("ports that a change concerns", () => {
     ["one that is removed", [change("Port", port)], ["vhu1"]],
     ["one that is changed", [change("Interface", { options: ["map", []] }, port)], ["vhu1"]],
     [
-      "one of which our mark is taken",
+      "one whose mark of ours is removed",
       [change("Port", { external_ids: marks() }, { ...port, external_ids: ["map", []] })],
       ["vhu1"],
     ],
@@ -36,9 +36,9 @@ describe("ports that a change concerns", () => {
       ["vhu2"],
     ],
     ["each once", [change("Port", port), change("Interface", port)], ["vhu1"]],
-    ["none that is made: who makes it knows", [change("Port", undefined, port)], []],
+    ["none that is inserted", [change("Port", undefined, port)], []],
     ["none of another node", [change("Port", { ...port, external_ids: marks(undefined, "n2") })], []],
-    ["none of somebody else", [change("Port", { name: "eth0", external_ids: ["map", []] })], []],
+    ["none of another program", [change("Port", { name: "eth0", external_ids: ["map", []] })], []],
     ["none with a bridge that goes, for they go with it", [change("Bridge", { name: "br0" })], []],
     ["all with a bridge that comes", [change("Bridge", undefined, { name: "br0" })], "all"],
   ])("are %s", (_name, changes, expected) => {
@@ -49,7 +49,7 @@ describe("ports that a change concerns", () => {
 describe("a watch over ports", () => {
   let directory: string;
   let server: Server;
-  let told: DisturbedPorts[];
+  let reported: DisturbedPorts[];
   let calls: KeyedMutex;
   let watchers: Socket[];
   let stop: AbortController;
@@ -58,7 +58,7 @@ describe("a watch over ports", () => {
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), "kvu-watch-"));
-    told = [];
+    reported = [];
     watchers = [];
     refusals = [];
     stop = new AbortController();
@@ -83,8 +83,8 @@ describe("a watch over ports", () => {
     await rm(directory, { recursive: true });
   });
 
-  /** A transaction that changes ports, as the database tells of it. */
-  const tell = (...names: readonly string[]) => {
+  /** A transaction that changes ports, as the database reports it. */
+  const send = (...names: readonly string[]) => {
     const rows = names.map((name) => [
       name,
       { old: { tag: 1 }, new: { name, external_ids: marks(), tag: 2 } },
@@ -96,7 +96,7 @@ describe("a watch over ports", () => {
   function watching(clock: Clock, logger: Logger = silentLogger): Promise<void> {
     const watch = {
       whenIdle: (port: string) => calls.whenIdle(port),
-      onDisturbed: (ports: DisturbedPorts) => void told.push(ports),
+      onDisturbed: (ports: DisturbedPorts) => void reported.push(ports),
     };
     return watchPorts(
       { databaseSocket: join(directory, "db.sock"), node: "n1", logger },
@@ -106,39 +106,39 @@ describe("a watch over ports", () => {
     );
   }
 
-  it("tells of what changed while a call of ours was at the port once that is over, once", async () => {
+  it("reports what changed while a call of ours was at the port once that is over, once", async () => {
     const watch = watching(systemClock);
     await expect.poll(() => watchers.length).toBe(1);
     const call = Promise.withResolvers<void>();
     const running = calls.run({ key: "vhu1", what: "a call" }, () => call.promise);
-    tell("vhu1", "vhu2");
-    tell("vhu1");
-    tell("vhu3");
-    await expect.poll(() => told).toEqual([["vhu2"], ["vhu3"]]);
+    send("vhu1", "vhu2");
+    send("vhu1");
+    send("vhu3");
+    await expect.poll(() => reported).toEqual([["vhu2"], ["vhu3"]]);
     call.resolve();
     await running;
-    await expect.poll(() => told).toEqual([["vhu2"], ["vhu3"], ["vhu1"]]);
-    tell("vhu1");
-    await expect.poll(() => told).toHaveLength(4);
+    await expect.poll(() => reported).toEqual([["vhu2"], ["vhu3"], ["vhu1"]]);
+    send("vhu1");
+    await expect.poll(() => reported).toHaveLength(4);
     stop.abort();
     await watch;
   });
 
-  it("says once that the database refuses it, tries the later the oftener it did, and begins when it may", async () => {
+  it("warns once that the database refuses it, backs off, and starts when it may", async () => {
     const unknownColumn = { error: "syntax error", details: "no column cvlans in table Port" };
     refusals = Array.from({ length: 12 }, () => unknownColumn);
     const lines: string[] = [];
     const pauses: number[] = [];
     const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void pauses.push(ms) };
     const watch = watching(clock, pino({}, { write: (line) => void lines.push(line) }));
-    await expect.poll(() => told).toEqual(["all"]);
+    await expect.poll(() => reported).toEqual(["all"]);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("no column cvlans");
     expect(pauses.slice(0, 3)).toEqual([500, 1_000, 2_000]);
     expect(pauses.slice(8)).toEqual([60_000, 60_000, 60_000, 60_000]);
     // What is lost after that is another matter.
     for (const socket of watchers) socket.destroy();
-    await expect.poll(() => told).toEqual(["all", "all"]);
+    await expect.poll(() => reported).toEqual(["all", "all"]);
     expect(pauses[12]).toBe(250);
     stop.abort();
     await watch;

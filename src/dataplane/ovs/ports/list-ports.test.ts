@@ -4,7 +4,7 @@ import { inspect } from "./list-ports.ts";
 const status = (entries: Record<string, string>) => new Map(Object.entries(entries));
 const statistics = (entries: Record<string, number>) => new Map(Object.entries(entries));
 
-describe("what an Interface row tells beyond the state", () => {
+describe("what an Interface row says beyond the state", () => {
   it("nothing of a port that waits for its guest, for which the switch counts drops alone", () => {
     const row = {
       status: status({ mode: "client", status: "disconnected", num_of_vrings: "2" }),

@@ -48,7 +48,7 @@ interface OwnPort<Row> {
   readonly row: Row | undefined;
 }
 
-/** Rows that are parsed before other work gets its turn: with counters, a row takes up to 0.1 ms. */
+/** Rows that are parsed in one round of the event loop: with counters, a row takes up to 0.1 ms. */
 const AT_ONCE = 50;
 
 /** This node's ports, in one transaction, so that no port is seen half. */

@@ -22,7 +22,7 @@ import {
 export interface PortView {
   readonly switch: SwitchRow;
   readonly bridges: readonly BridgeRow[];
-  /** The port of that name, whoever owns it, with its bridge and its (first) interface. */
+  /** The port of that name, of any owner, with its bridge and its (first) interface. */
   readonly port: PortRow | undefined;
   readonly bridge: BridgeRow | undefined;
   readonly interface: InterfaceRow | undefined;

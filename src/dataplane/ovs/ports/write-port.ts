@@ -64,7 +64,7 @@ function addToBridge(name: string, bridges: readonly BridgeRow[]): Operation[] {
 
 /**
  * Makes a bridge of the userspace datapath with its own port, as `ovs-vsctl add-br` does, that already holds `port`;
- * aborts where there is one of that name meanwhile. The owner in external_ids only tells people who made it.
+ * aborts where there is one of that name meanwhile. The owner in external_ids is for people.
  */
 function insertBridge(name: string, port: OvsdbValue): Operation[] {
   const bridges = newRowReference("new_bridge");

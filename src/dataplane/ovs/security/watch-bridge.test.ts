@@ -24,34 +24,34 @@ function bridge() {
 }
 
 describe("the watch of a bridge", () => {
-  it("tells of each connection, once of each loss, and slows down when the switch stays away", async () => {
+  it("reports each connection, once each loss, and slows down when the switch stays away", async () => {
     const { client, attempts, connect, refuse } = bridge();
-    const told: unknown[] = [];
+    const calls: unknown[] = [];
     const naps: number[] = [];
     const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void naps.push(ms) };
     const end = new AbortController();
-    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const settle = () => new Promise((resolve) => setImmediate(resolve));
     const watching = watchBridge({
       client,
       clock,
       signal: end.signal,
-      onConnected: async (connection) => told.push(connection) > 0,
-      onLost: (why) => told.push(String(why)),
+      onConnected: async (connection) => calls.push(connection) > 0,
+      onLost: (why) => calls.push(String(why)),
     });
     const first = connect();
-    await turn();
-    expect(told).toEqual([first.connection]);
+    await settle();
+    expect(calls).toEqual([first.connection]);
     first.lose();
-    await turn();
+    await settle();
     for (let attempt = 0; attempt < 1002; attempt += 1) {
       refuse();
-      await turn();
+      await settle();
     }
-    expect(told).toEqual([first.connection, "Error: gone"]);
+    expect(calls).toEqual([first.connection, "Error: gone"]);
     expect([naps[0], naps.at(-1)]).toEqual([10, 500]);
     const second = connect();
-    await turn();
-    expect(told.at(-1)).toBe(second.connection);
+    await settle();
+    expect(calls.at(-1)).toBe(second.connection);
     end.abort();
     await watching;
     expect(attempts).toHaveLength(1004);
@@ -86,8 +86,8 @@ describe("the watch of a bridge", () => {
     const { client, refuse } = bridge();
     const end = new AbortController();
     const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => undefined };
-    const told: unknown[] = [];
-    const onLost = (why: unknown) => told.push(why);
+    const calls: unknown[] = [];
+    const onLost = (why: unknown) => calls.push(why);
     const watching = watchBridge({
       client,
       clock,
@@ -98,6 +98,6 @@ describe("the watch of a bridge", () => {
     end.abort();
     refuse();
     await watching;
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
   });
 });
