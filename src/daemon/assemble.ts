@@ -21,7 +21,8 @@ import { kubeletPaths } from "../kubelet/paths.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type ApiServerPlace, type RunningEvents, startEvents } from "../observe/events/start-events.ts";
-import { Observer } from "../observe/observer.ts";
+import { observeAllocations, observeCni, observePodResources } from "../observe/observed-calls.ts";
+import { startObserver } from "../observe/observer.ts";
 import { DeviceUses } from "../pools/capacity.ts";
 import { type Pool, Pools } from "../pools/pools.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
@@ -92,11 +93,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   let events: RunningEvents | undefined;
   let reconciler: Reconciler | undefined;
   const view = nodeView({ config, records, directories, poolPlugins, plugins, events: () => events?.counts });
-  const observer = await Observer.start({
+  const observer = await startObserver({
     listen: config.observe,
     interfaces: config.observe.interfaces,
-    maxReconcilerSilenceMs: () => config.reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
-    ...{ view, version, clock, logger },
+    maxReconcilerSilenceMs: config.reclaim.intervalSeconds * 1000 + RECONCILER_SLACK_MS,
+    ...{ node: view, version, clock, logger },
   });
   undo.defer(() => observer.close());
   const startedAt = clock.now();
@@ -112,7 +113,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const announcer = new Announcer({
     ports: records.ports,
     isEnabled: config.announce,
-    onAnnounced: (outcome) => observer.announced(outcome),
+    onAnnounced: (outcome) => observer.metrics.count("vhostuser_announcements_total", { outcome }),
     ...{ clock, logger },
   });
   undo.defer(() => announcer.close());
@@ -122,14 +123,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       ownersOf: (portName) => ownersOf(config.node, portName, records),
       onDisturbed: (ports) => reconciler?.disturbed(ports),
       onConnected(kind, { forgetsPorts }) {
-        observer.switchConnected(kind);
+        observer.metrics.count("vhostuser_switch_connections_total", { switch: kind });
         if (forgetsPorts) reconciler?.repairAllPorts();
       },
     });
   const pools = new Pools({
     pools: config.pools,
     allocations: records.allocations,
-    open: (dataplane) => announcer.follow(observer.dataplane(open(dataplane))),
+    open: (dataplane) => announcer.follow(observer.dataplanes.observe(open(dataplane))),
     logger,
   });
   undo.defer(() => pools.close());
@@ -139,7 +140,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   events = startEvents({
     ...{ config, apiServer, podName: ownPod?.name, clock, logger },
     ports: records.ports,
-    downFor: () => observer.downFor(),
+    downFor: () => observer.dataplanes.downFor(),
     unsettled: () => observer.reconcile.unsettledPorts,
     pools: () =>
       view.pools().map(({ name, devices }) => ({ name, isHealthy: devices.some((one) => one.healthy) })),
@@ -149,7 +150,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   // 6. CNI.
   const kubelet = kubeletPaths(config.kubelet);
-  const listPods = observer.podResources((limit) =>
+  const listPods = observePodResources(observer.metrics, (limit) =>
     listHeldDevices({ socketPath: kubelet.podResourcesSocket, signal: limit }),
   );
   // kubelet allows 100 calls a second, in bursts of 10, and a node that boots attaches dozens of pods at a time.
@@ -163,7 +164,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   holders.follow(records.allocations, clock, following.signal);
   const locks = new KeyedMutex();
   const cni = { node, locks, order: new RequestOrder(), holders, clock, logger };
-  const counted = observer.cni((request: RawRequest, limit) => answer(request, cni, limit));
+  const counted = observeCni(observer.metrics, (request: RawRequest, limit) => answer(request, cni, limit));
   const server = await serveCni({
     socketPath: config.cniSocket,
     answer: events?.events.cni(counted) ?? counted,
@@ -192,7 +193,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const allocator = createAllocator({
       ...{ pool: pool.config, places, allocations: records.allocations, clock, logger },
     });
-    const allocate = observer.allocations(name, allocator);
+    const allocate = observeAllocations(observer.metrics, name, allocator);
     const started = await startPoolPlugin({ pool, kubelet, uses, allocate, clock, logger });
     undo.defer(() => started.close());
     poolPlugins.push(started);

@@ -2,7 +2,8 @@ import type { PodDirectories } from "../allocation/pod-directories.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import type { DevicePlugin } from "../device-plugin/plugin.ts";
 import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
-import type { EventsView, NodeView } from "../observe/node-view.ts";
+import type { EventCounts } from "../observe/events/event-poster.ts";
+import type { ObservedNode } from "../observe/observed-node.ts";
 import type { Records } from "../records/records.ts";
 
 /** Parts of the daemon; plugins are added as they start. */
@@ -12,11 +13,11 @@ export interface ViewedParts {
   readonly directories: PodDirectories;
   readonly poolPlugins: readonly PoolPlugin[];
   readonly plugins: readonly DevicePlugin[];
-  readonly events: () => EventsView | undefined;
+  readonly events: () => Readonly<EventCounts> | undefined;
 }
 
 /** What metrics and probes read, when they are asked. */
-export function nodeView(parts: ViewedParts): NodeView {
+export function nodeView(parts: ViewedParts): ObservedNode {
   const { config, records, directories, poolPlugins, plugins } = parts;
   const resources = [...config.pools.map(({ resource }) => resource), config.dataplaneResource];
   return {

@@ -1,9 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, ListenOptions, Socket } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 import { listenPrivately } from "../files/listen-privately.ts";
 import type { Logger } from "../logging/logger.ts";
-import { limitConnections } from "./connection-limit.ts";
 
 /** What a page answers. */
 export interface Page {
@@ -25,19 +24,19 @@ export type HttpPlace =
       readonly named?: { readonly what: string; readonly key: string };
     }
   | {
-      /** Unix socket, made for its owner alone; its directory is made where it is missing. */
+      /** Unix socket of mode 0600. */
       readonly socketPath: string;
     };
 
 /** Where to listen and what to answer. */
 export type HttpServerOptions = HttpPlace & {
-  /** By path, which must be met exactly: nothing of a request is ever part of a file's name. */
+  /** By exact path: nothing of a request is ever part of a file's name. */
   readonly pages: ReadonlyMap<string, (query: URLSearchParams) => Promise<Page>>;
-  /** Looks at a request before anything is done for it. @returns what it is refused with; undefined to let it in */
+  /** @returns what a request is refused with; undefined to answer it */
   readonly refuse?: (request: IncomingMessage) => Page | undefined;
   /** Headers of every answer, unless its page has others. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Milliseconds after which a connection is cut on which nothing moves, neither way; default 30 000. */
+  /** Milliseconds after which an idle connection is closed; default 30,000. */
   readonly idleMs?: number;
   readonly logger: Logger;
 };
@@ -46,25 +45,24 @@ export type HttpServerOptions = HttpPlace & {
 export interface HttpServer {
   /** Without a slash at its end; `unix:` and the path of a socket. */
   readonly url: string;
-  /** Takes no more requests and waits for those that run, for a second at most. */
+  /** Accepts no more requests and waits up to a second for those that run. */
   close(): Promise<void>;
 }
 
-/** Time for a caller to send its request; there is nothing but a line and some headers. */
+/** For a request, which is a line and some headers. */
 const REQUEST_MS = 5_000;
-/** For an answer that nobody reads. Longer than kubelet and a switch may take to give one. */
+/** Longer than kubelet and a switch may take to answer. */
 const IDLE_MS = 30_000;
 const MAX_HEADER_BYTES = 8 * 1024;
 const MAX_CONNECTIONS = 32;
 const CLOSE_MS = 1_000;
-const METRICS = { what: "metrics and probes", key: "observe" };
 
 /**
- * Serves read-only pages over HTTP, GET and HEAD, bounded in everything that a caller can make large or slow.
+ * Serves read-only pages over HTTP, GET and HEAD, with bounds on time, headers and connections.
  * @throws Failure `invalid-config` when the address cannot be listened on
  */
 export async function serveHttp(options: HttpServerOptions): Promise<HttpServer> {
-  const waiting = new WeakSet<Socket>();
+  const answering = new WeakSet<Socket>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -74,17 +72,71 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
     },
     (request, response) => {
       const { socket } = request;
-      // One at a time on each connection: else a caller piles up answers without end by sending on.
-      if (waiting.has(socket)) return void socket.destroy();
-      waiting.add(socket);
-      response.once("close", () => waiting.delete(socket));
+      // Pipelined requests would pile up answers.
+      if (answering.has(socket)) return void socket.destroy();
+      answering.add(socket);
+      response.once("close", () => answering.delete(socket));
       void respond(request, response, options);
     },
   );
-  limitConnections(server, MAX_CONNECTIONS);
+  limitConnections(server);
   server.setTimeout(options.idleMs ?? IDLE_MS);
-  await listen(server, options);
+  try {
+    if ("socketPath" in options) await listenPrivately(server, options.socketPath);
+    else await listen(server, options.address, options.port);
+  } catch (error) {
+    throw cannotListen(options, error);
+  }
+  server.on("error", (err) => options.logger.warn({ err }, "an HTTP server failed"));
   return { url: urlOf(server, options), close: () => close(server) };
+}
+
+/** One connection too many costs the caller with most of them its latest, so that kubelet's probes get through. */
+function limitConnections(server: Server): void {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+    if (open.size <= MAX_CONNECTIONS) return;
+    const callers = [...Map.groupBy(open, ({ remoteAddress = "" }) => remoteAddress).values()];
+    const latest = callers.reduce((most, one) => (one.length > most.length ? one : most)).at(-1);
+    if (latest === undefined) return;
+    open.delete(latest);
+    latest.destroy();
+  });
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, exclusive: true }, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+function cannotListen(place: HttpPlace, cause: unknown): Failure {
+  if ("socketPath" in place) {
+    return new Failure({
+      code: "invalid-config",
+      what: `the node's status cannot be served: ${describeThrown(cause)}`,
+      where: `statusSocket ${place.socketPath}`,
+      fix: "set statusSocket to a path in a directory that the daemon may write, of at most 103 bytes",
+      cause,
+    });
+  }
+  const { address, port, named: { what, key } = { what: "metrics and probes", key: "observe" } } = place;
+  const isTaken = systemCode(cause) === "EADDRINUSE";
+  return new Failure({
+    code: "invalid-config",
+    what: `${what} cannot be served: ${isTaken ? "another program listens on the port" : describeThrown(cause)}`,
+    where: `${key}.address ${address}, ${key}.port ${port}`,
+    fix: isTaken
+      ? `set ${key}.port to a free one, or stop the other program`
+      : `set ${key}.address to an address of this node or pod`,
+    cause,
+  });
 }
 
 function urlOf(server: Server, place: HttpPlace): string {
@@ -93,107 +145,40 @@ function urlOf(server: Server, place: HttpPlace): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function listen(server: Server, options: HttpServerOptions): Promise<void> {
-  if ("socketPath" in options) await listenOnSocket(server, options.socketPath);
-  else {
-    const { address: host, port } = options;
-    await listening(server, { host, port, exclusive: true }).catch((error: unknown) => {
-      throw cannotListen(options, error);
-    });
-  }
-  server.on("error", (err) => options.logger.warn({ err }, "a server of pages failed"));
-}
-
-function listening(server: Server, where: ListenOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(where, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-}
-
-async function listenOnSocket(server: Server, path: string): Promise<void> {
-  try {
-    await listenPrivately(server, path);
-  } catch (cause) {
-    throw new Failure({
-      code: "invalid-config",
-      what: `the status of the node cannot be served: ${describeThrown(cause)}`,
-      where: `statusSocket ${path}`,
-      fix: "set statusSocket to a path in a directory that the daemon may write, of at most 103 bytes",
-      cause,
-    });
-  }
-}
-
-function cannotListen(
-  { address, port, named: { what, key } = METRICS }: Extract<HttpPlace, { readonly port: number }>,
-  cause: unknown,
-): Failure {
-  const where = `${key}.address ${address}, ${key}.port ${port}`;
-  switch (systemCode(cause)) {
-    case "EADDRINUSE":
-      return new Failure({
-        code: "invalid-config",
-        what: `${what} cannot be served: another program listens on the port`,
-        where,
-        fix: `set ${key}.port to a free one, or stop the other program`,
-        cause,
-      });
-    default:
-      return new Failure({
-        code: "invalid-config",
-        what: `${what} cannot be served: ${describeThrown(cause)}`,
-        where,
-        fix: `set ${key}.address to an address of this node or pod`,
-        cause,
-      });
-  }
-}
-
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  { pages, refuse, headers, logger }: HttpServerOptions,
+  options: HttpServerOptions,
 ): Promise<void> {
-  // Whoever goes away in the middle of an answer is none of our business.
+  // A caller that leaves in the middle of an answer is not an error of ours.
   response.on("error", () => undefined);
-  const answer = await pageFor(request, pages, refuse).catch((err: unknown) => {
-    logger.error({ err }, "a page could not be made");
+  const answer = await pageFor(request, options).catch((err: unknown) => {
+    options.logger.error({ err }, "an HTTP request failed");
     return text(500, `${describeThrown(err)}\n`);
   });
+  const { "transfer-encoding": encoding, "content-length": length = "0" } = request.headers;
   response.writeHead(answer.status, {
-    ...headers,
+    ...options.headers,
     ...answer.headers,
     "content-type": answer.contentType,
     "content-length": Buffer.byteLength(answer.body),
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
-    ...(answer.status === 405 ? { allow: "GET, HEAD" } : {}),
-    // A body that we do not read must not be taken for the next request.
-    ...(hasBody(request) ? { connection: "close" } : {}),
+    // A body that is not read must not be taken for the next request.
+    ...(encoding === undefined && length === "0" ? {} : { connection: "close" }),
   });
   response.end(request.method === "HEAD" ? undefined : answer.body);
 }
 
-async function pageFor(
-  request: IncomingMessage,
-  pages: HttpServerOptions["pages"],
-  refuse: HttpServerOptions["refuse"],
-): Promise<Page> {
+async function pageFor(request: IncomingMessage, { pages, refuse }: HttpServerOptions): Promise<Page> {
   const refused = refuse?.(request);
   if (refused !== undefined) return refused;
   const [path = "", query] = request.url?.split("?", 2) ?? [];
   const page = pages.get(path);
   if (page === undefined) return text(404, `there is: ${[...pages.keys()].join(", ")}\n`);
-  if (request.method !== "GET" && request.method !== "HEAD") return text(405, "only GET and HEAD\n");
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return { ...text(405, "only GET and HEAD\n"), headers: { allow: "GET, HEAD" } };
   return page(new URLSearchParams(query));
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
 }
 
 /** A page of plain text. */
@@ -202,8 +187,7 @@ export function text(status: number, body: string): Page {
 }
 
 async function close(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const force = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
-  await closed;
+  await new Promise<void>((resolve) => server.close(() => resolve()));
   clearTimeout(force);
 }

@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import { readExposition } from "../../test/stand-in/prometheus/read-exposition.ts";
 import type { PortInspection } from "../dataplane/port.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { INTERFACE_METRICS } from "./declared-interface-metrics.ts";
-import { InterfacesPage } from "./interfaces-page.ts";
+import { systemClock } from "../sync/clock.ts";
+import { INTERFACE_METRICS } from "./declared-metrics.ts";
+import { interfacesPage } from "./interfaces-page.ts";
 
 const record = (
   podName: string,
@@ -32,8 +33,8 @@ const inspection = (name: string, link: "up" | "down", packets?: number): PortIn
 });
 
 describe("/metrics/interfaces", () => {
-  it("has what the switch tells of each attached interface, by the pod that has it", async () => {
-    const page = new InterfacesPage({
+  it("has what the switch reports of each attached interface, by the pod that has it", async () => {
+    const page = interfacesPage({
       ports: {
         list: () => [record("vm", "net1"), record("dpdk", "net1"), record("vm", "net2", "detaching")],
       },
@@ -41,10 +42,11 @@ describe("/metrics/interfaces", () => {
         inspection("vm-net1", "up", 7),
         inspection("dpdk-net1", "down"),
         inspection("vm-net2", "up", 9),
-        inspection("nobody's", "up", 9),
+        inspection("unrecorded", "up", 9),
       ],
+      clock: systemClock,
     });
-    const families = readExposition(await page.text());
+    const families = readExposition(await page());
     const values = (name: keyof typeof INTERFACE_METRICS) =>
       Object.fromEntries(families.get(name)?.series ?? []);
     const vm = 'pool="sockets",pod_namespace="tenant",pod_name="vm",interface="net1"';
@@ -65,21 +67,21 @@ describe("/metrics/interfaces", () => {
     });
   });
 
-  it("reads the switches once for many who ask at once, and anew for who asks later", async () => {
+  it("reads the switches once for callers at the same time, and again for later ones", async () => {
     let reads = 0;
     let now = 0;
-    const page = new InterfacesPage({
+    const page = interfacesPage({
       ports: { list: () => [] },
       inspect: async () => {
         reads += 1;
         return [];
       },
-      elapsedMs: () => now,
+      clock: { monotonic: () => now },
     });
-    await Promise.all([page.text(), page.text(), page.text()]);
+    await Promise.all([page(), page(), page()]);
     expect(reads).toBe(1);
     now = 10_000;
-    await page.text();
+    await page();
     expect(reads).toBe(2);
   });
 
@@ -87,17 +89,17 @@ describe("/metrics/interfaces", () => {
     const answer = Promise.withResolvers<readonly PortInspection[]>();
     let reads = 0;
     let now = 0;
-    const page = new InterfacesPage({
+    const page = interfacesPage({
       ports: { list: () => [] },
       inspect: () => {
         reads += 1;
         return answer.promise;
       },
-      elapsedMs: () => now,
+      clock: { monotonic: () => now },
     });
-    const first = page.text();
+    const first = page();
     now = 3_000;
-    const second = page.text();
+    const second = page();
     answer.resolve([]);
     await Promise.all([first, second]);
     expect(reads).toBe(1);

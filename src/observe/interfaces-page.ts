@@ -3,8 +3,9 @@ import Gauge from "prom-client/lib/gauge.js";
 import Registry from "prom-client/lib/registry.js";
 import type { PortInspection } from "../dataplane/port.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { INTERFACE_METRICS } from "./declared-interface-metrics.ts";
-import { RecentAnswer } from "./recent-answer.ts";
+import type { Clock } from "../sync/clock.ts";
+import { SharedRead } from "../sync/shared-read.ts";
+import { INTERFACE_METRICS } from "./declared-metrics.ts";
 
 /** What the page is made from. */
 export interface InterfacesPageOptions {
@@ -12,78 +13,48 @@ export interface InterfacesPageOptions {
   readonly ports: { list(): readonly PortRecord[] };
   /** Reads the ports of all switches; those of a switch that does not answer are left out. */
   readonly inspect: (signal: AbortSignal) => Promise<readonly PortInspection[]>;
-  /** A time in milliseconds that never steps; default the process' own. */
-  readonly elapsedMs?: () => number;
+  readonly clock: Pick<Clock, "monotonic">;
 }
 
-/** Open vSwitch counts anew every five seconds; whoever asks more often gets what was read before. */
-const FRESH_MS = 2_500;
-/** Prometheus waits ten seconds unless told otherwise. */
+/** Open vSwitch updates its counters every five seconds. */
+const MAX_AGE_MS = 2_500;
+/** Prometheus waits ten seconds by default. */
 const READ_MS = 4_000;
 
-/** What went through each interface, in Prometheus' text format. However many ask, a switch is read once at a time. */
-export class InterfacesPage {
-  readonly #options: InterfacesPageOptions;
-  readonly #page: RecentAnswer<string>;
-
-  constructor(options: InterfacesPageOptions) {
-    this.#options = options;
-    this.#page = new RecentAnswer(() => this.#read(), FRESH_MS, options.elapsedMs);
-  }
-
-  /** The page. */
-  text(): Promise<string> {
-    return this.#page.get();
-  }
-
-  async #read(): Promise<string> {
-    const inspected = await this.#options.inspect(AbortSignal.timeout(READ_MS));
-    const byName = new Map(inspected.map((port) => [port.name, port]));
-    const { gauge, counter, registry } = emptyMetrics();
-    for (const record of this.#options.ports.list()) {
-      const port = byName.get(record.portName);
-      if (record.state !== "attached" || port === undefined) continue;
-      const labels = {
-        pool: record.pool,
-        pod_namespace: record.podNamespace,
-        pod_name: record.podName,
-        interface: record.interfaceName,
-      };
-      gauge("vhostuser_interface_link_up").set(labels, port.link === "up" ? 1 : 0);
-      if (port.traffic === undefined) continue;
-      for (const [direction, traffic] of [
-        ["from-guest", port.traffic.fromGuest],
-        ["to-guest", port.traffic.toGuest],
-      ] as const) {
-        counter("vhostuser_interface_packets_total").inc({ ...labels, direction }, traffic.packets);
-        counter("vhostuser_interface_bytes_total").inc({ ...labels, direction }, traffic.bytes);
-        counter("vhostuser_interface_dropped_packets_total").inc({ ...labels, direction }, traffic.dropped);
-      }
-    }
-    return registry.metrics();
-  }
+/** Traffic of each interface, in Prometheus' text format; a switch is read once for all who ask at the same time. */
+export function interfacesPage({ ports, inspect, clock }: InterfacesPageOptions): () => Promise<string> {
+  const read = async () => renderInterfaces(ports.list(), await inspect(AbortSignal.timeout(READ_MS)));
+  const shared = new SharedRead({ read, maxAgeMs: MAX_AGE_MS, clock });
+  return () => shared.get();
 }
 
-type InterfaceMetric = keyof typeof INTERFACE_METRICS;
-
-/** A registry for one reading: what is gone is not in the next one. */
-function emptyMetrics() {
+function renderInterfaces(
+  records: readonly PortRecord[],
+  inspected: readonly PortInspection[],
+): Promise<string> {
+  const ports = new Map(inspected.map((port) => [port.name, port]));
+  // A registry for one reading: what is gone is not in the next one.
   const registry = new Registry();
-  const gauges = new Map<string, Gauge>();
-  const counters = new Map<string, Counter>();
-  for (const [name, { type, help, labels }] of Object.entries(INTERFACE_METRICS)) {
-    const options = { name, help, labelNames: labels, registers: [registry] };
-    if (type === "gauge") gauges.set(name, new Gauge(options));
-    else counters.set(name, new Counter(options));
+  const options = <Name extends keyof typeof INTERFACE_METRICS>(name: Name) => {
+    const { help, labels } = INTERFACE_METRICS[name];
+    return { name, help, labelNames: labels, registers: [registry] };
+  };
+  const link = new Gauge(options("vhostuser_interface_link_up"));
+  const packets = new Counter(options("vhostuser_interface_packets_total"));
+  const bytes = new Counter(options("vhostuser_interface_bytes_total"));
+  const dropped = new Counter(options("vhostuser_interface_dropped_packets_total"));
+  for (const { portName, state, pool, podNamespace, podName, interfaceName } of records) {
+    const port = ports.get(portName);
+    if (state !== "attached" || port === undefined) continue;
+    const labels = { pool, pod_namespace: podNamespace, pod_name: podName, interface: interfaceName };
+    link.set(labels, port.link === "up" ? 1 : 0);
+    if (port.traffic === undefined) continue;
+    const { fromGuest, toGuest } = port.traffic;
+    for (const [direction, traffic] of Object.entries({ "from-guest": fromGuest, "to-guest": toGuest })) {
+      packets.inc({ ...labels, direction }, traffic.packets);
+      bytes.inc({ ...labels, direction }, traffic.bytes);
+      dropped.inc({ ...labels, direction }, traffic.dropped);
+    }
   }
-  const found = <Metric>(metrics: ReadonlyMap<string, Metric>, name: InterfaceMetric): Metric => {
-    const metric = metrics.get(name);
-    if (metric === undefined) throw new Error(`no metric ${name} of this type`);
-    return metric;
-  };
-  return {
-    registry,
-    gauge: (name: InterfaceMetric) => found(gauges, name),
-    counter: (name: InterfaceMetric) => found(counters, name),
-  };
+  return registry.metrics();
 }

@@ -1,26 +1,13 @@
-import type { Dataplane } from "../dataplane/dataplane.ts";
+import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import type { PortInspection, PortState } from "../dataplane/port.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { Metrics } from "./metrics.ts";
-import { countError, outcomeOf, timed } from "./observed-calls.ts";
+import { type CallCode, countError, outcomeOf, timed } from "./observed-calls.ts";
 
-type Call =
-  | "probe"
-  | "ensure-port"
-  | "remove-port"
-  | "check-port"
-  | "numa-node"
-  | "list-ports"
-  | "inspect-ports"
-  | "version"
-  | "remove-strays"
-  | "enable-forwarding"
-  | "announce";
-
-/** Times every call of the switches, and remembers how many ports they listed last. */
+/** Times every call to the switches, and remembers the ports that they listed last. */
 export class ObservedDataplanes {
   readonly #metrics: Metrics;
-  /** A switch that did not answer last is not in it: old numbers would be taken for present ones. */
+  /** Without a switch that did not answer last: its numbers would be stale. */
   readonly #listed = new Map<Dataplane, readonly PortState[]>();
   /** Those that are not closed. */
   readonly #open = new Set<Dataplane>();
@@ -41,14 +28,18 @@ export class ObservedDataplanes {
     const refreshMacTable = dataplane.refreshMacTable?.bind(dataplane);
     return {
       capabilities: dataplane.capabilities,
-      probe: (bridge, signal) => this.#probe(dataplane, bridge, signal),
+      probe: (bridge, signal) => {
+        const report = (code: CallCode, seconds: number, readiness?: Readiness) =>
+          this.#observe("probe", readiness?.ready === false ? "not-ready" : outcomeOf(code), seconds);
+        return timed(() => dataplane.probe(bridge, signal), report);
+      },
       ensurePort: (request, signal) => this.#call("ensure-port", () => dataplane.ensurePort(request, signal)),
       removePort: (name, signal) => this.#call("remove-port", () => dataplane.removePort(name, signal)),
       checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
       numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
-      inspectPorts: (signal) => this.#look("inspect-ports", () => dataplane.inspectPorts(signal)),
-      version: (signal) => this.#look("version", () => dataplane.version(signal)),
+      inspectPorts: (signal) => this.#inspect("inspect-ports", () => dataplane.inspectPorts(signal)),
+      version: (signal) => this.#inspect("version", () => dataplane.version(signal)),
       removeStrays: (signal) => this.#call("remove-strays", () => dataplane.removeStrays(signal)),
       ...(enableForwarding && {
         enableForwarding: (signal) => this.#call("enable-forwarding", () => enableForwarding(signal)),
@@ -66,9 +57,9 @@ export class ObservedDataplanes {
   }
 
   /** Ports by bridge and state as they were listed last. */
-  collect(metrics: Metrics): void {
+  collect(): void {
     const bridges = Map.groupBy([...this.#listed.values()].flat(), ({ bridge }) => bridge);
-    metrics.replace(
+    this.#metrics.replace(
       "vhostuser_switch_ports",
       [...bridges].flatMap(([bridge, ports]) =>
         (["connected", "waiting", "failed"] as const).map((state) => {
@@ -79,8 +70,8 @@ export class ObservedDataplanes {
   }
 
   /**
-   * For how many milliseconds each port is down, by name, as far as listings tell; undefined while no switch answers.
-   * Of a switch that does not answer nobody knows.
+   * For how many milliseconds each port is down, by name, as far as listings show; undefined while no switch answers.
+   * Ports of a switch that does not answer are left out.
    */
   downFor(): ReadonlyMap<string, number> | undefined {
     if (this.#listed.size === 0) return undefined;
@@ -94,61 +85,38 @@ export class ObservedDataplanes {
     );
   }
 
-  /** The ports of all switches that answer, with their counters. Counts nowhere when one does not. */
+  /** The ports of all switches that answer, with their counters. */
   async inspect(signal: AbortSignal): Promise<readonly PortInspection[]> {
     const readings = await Promise.allSettled(
       [...this.#open].map((dataplane) =>
-        this.#look("inspect-ports", () => orAborted(dataplane.inspectPorts(signal), signal)),
+        this.#inspect("inspect-ports", () => orAborted(dataplane.inspectPorts(signal), signal)),
       ),
     );
     return readings.flatMap((reading) => (reading.status === "fulfilled" ? reading.value : []));
   }
 
-  #call<Value>(call: Call, run: () => Promise<Value>): Promise<Value> {
-    return timed(
-      run,
-      () => "ok",
-      (code, seconds) => {
-        this.#observe(call, outcomeOf(code), seconds);
-        if (code !== "ok") countError(this.#metrics, "dataplane", code);
-      },
-    );
+  #call<Value>(call: string, run: () => Promise<Value>): Promise<Value> {
+    return timed(run, (code, seconds) => {
+      this.#observe(call, outcomeOf(code), seconds);
+      if (code !== "ok") countError(this.#metrics, "dataplane", code);
+    });
   }
 
-  /**
-   * For who looks at the node's status: a look that fails is told to them, and counts nowhere. Else an operator who
-   * watches a switch that is away would raise what alerts are made of.
-   */
-  #look<Value>(call: Call, run: () => Promise<Value>): Promise<Value> {
-    return timed(
-      run,
-      () => "ok",
-      (code, seconds) => {
-        if (code === "ok") this.#observe(call, "ok", seconds);
-      },
-    );
+  /** For readers of the node's status: their failures would raise alerts whenever a switch is away. */
+  #inspect<Value>(call: string, run: () => Promise<Value>): Promise<Value> {
+    return timed(run, (code, seconds) => {
+      if (code === "ok") this.#observe(call, "ok", seconds);
+    });
   }
 
-  #observe(call: Call, outcome: string, seconds: number): void {
+  #observe(call: string, outcome: string, seconds: number): void {
     this.#metrics.observe("vhostuser_dataplane_call_duration_seconds", { call, outcome }, seconds);
-  }
-
-  /** A probe does not fail; that it found the switch unfit is an outcome of its own. */
-  #probe(dataplane: Dataplane, bridge: string, signal: AbortSignal): ReturnType<Dataplane["probe"]> {
-    return timed(
-      () => dataplane.probe(bridge, signal),
-      () => "ok",
-      (code, seconds, readiness) => {
-        const outcome = readiness?.ready === false ? "unfit" : outcomeOf(code);
-        this.#observe("probe", outcome, seconds);
-      },
-    );
   }
 
   async #listPorts(dataplane: Dataplane, signal: AbortSignal): Promise<readonly PortState[]> {
     try {
       const ports = await this.#call("list-ports", () => dataplane.listPorts(signal));
-      // Closed meanwhile, it would be remembered for good: nobody lists its ports again.
+      // Closed meanwhile, it would be remembered for good.
       if (this.#open.has(dataplane)) this.#remember(dataplane, ports);
       return ports;
     } catch (error) {

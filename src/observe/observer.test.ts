@@ -11,16 +11,17 @@ import { openRecords, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import { systemClock } from "../sync/clock.ts";
 import { METRICS } from "./declared-metrics.ts";
-import type { PluginView, PoolView } from "./node-view.ts";
-import { Observer, type ObserverOptions } from "./observer.ts";
+import { observeAllocations, observeCni, observePodResources } from "./observed-calls.ts";
+import type { ObservedNode } from "./observed-node.ts";
+import { type Observer, type ObserverOptions, startObserver as start } from "./observer.ts";
 
 const SIGNAL = new AbortController().signal;
 const CLOCK: Clock = { ...systemClock, now: () => 1_700_000_000_000 };
 
 let directory: string;
 let records: Records;
-let pools: PoolView[];
-let plugins: PluginView[];
+let pools: ReturnType<ObservedNode["pools"]>;
+let plugins: ReturnType<ObservedNode["plugins"]>;
 let root: string;
 let cleanup: AsyncDisposableStack;
 
@@ -36,9 +37,9 @@ beforeEach(async () => {
 afterEach(() => cleanup.disposeAsync());
 
 async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Observer> {
-  const observer = await Observer.start({
+  const observer = await start({
     listen: { address: "127.0.0.1", port: 0 },
-    view: {
+    node: {
       records,
       recordsDirectory: join(directory, "records"),
       cniSocket: join(directory, "cni.sock"),
@@ -51,7 +52,7 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       },
     },
     version: "1.2.3",
-    maxReconcilerSilenceMs: () => 60_000,
+    maxReconcilerSilenceMs: 60_000,
     clock: CLOCK,
     logger: silentLogger,
     ...options,
@@ -124,10 +125,6 @@ describe("/metrics", () => {
     for (const [name, declared] of Object.entries(METRICS)) {
       expect(name).toMatch(/^(vhostuser|process|nodejs)_[a-z_]+$/);
       expect(name.endsWith("_total"), name).toBe(declared.type === "counter");
-      const base = name.replace(/_total$/, "");
-      for (const unit of ["seconds", "bytes"]) {
-        expect(base.endsWith(`_${unit}`), name).toBe("unit" in declared && declared.unit === unit);
-      }
       expect(declared.labels.filter((label) => /pod$|container|device|port|uid|socket/.test(label))).toEqual(
         [],
       );
@@ -181,9 +178,9 @@ describe("/metrics", () => {
     });
   });
 
-  it("counts CNI requests by verb and code; verbs that nobody knows are one series", async () => {
+  it("counts CNI requests by verb and code; unknown verbs are one series", async () => {
     const observer = await startObserver();
-    const answers = observer.cni(async ({ env }: { env: Record<string, string> }) =>
+    const answers = observeCni(observer.metrics, async ({ env }: { env: Record<string, string> }) =>
       env["CNI_COMMAND"] === "ADD"
         ? { exitCode: 1 as const, failure: "bridge-missing" as const, stdout: "{}" }
         : { exitCode: 0 as const, stdout: "" },
@@ -208,10 +205,10 @@ describe("/metrics", () => {
     });
   });
 
-  it("counts allocations and hands answers and errors through", async () => {
+  it("counts allocations and passes answers and errors through", async () => {
     const observer = await startObserver();
     const failure = new Failure({ code: "directory-unsafe", what: "a link" });
-    const allocate = observer.allocations("sockets", async (devices: readonly string[]) => {
+    const allocate = observeAllocations(observer.metrics, "sockets", async (devices: readonly string[]) => {
       if (devices.length === 0) throw failure;
       return devices.length;
     });
@@ -224,7 +221,7 @@ describe("/metrics", () => {
     });
     expect(await allocate(["a", "b"])).toBe(2);
     // A pool that comes back does not forget what was counted for it.
-    observer.allocations("sockets", allocate);
+    observeAllocations(observer.metrics, "sockets", allocate);
     await expect(allocate([])).rejects.toBe(failure);
     expect(await series(observer, "vhostuser_allocations_total")).toEqual({
       'vhostuser_allocations_total{pool="sockets",code="ok"}': 1,
@@ -234,7 +231,7 @@ describe("/metrics", () => {
       'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="ok"}': 1,
       'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="failed"}': 1,
     });
-    const listPods = observer.podResources(async () => {
+    const listPods = observePodResources(observer.metrics, async () => {
       throw new TypeError("a defect");
     });
     await expect(listPods(SIGNAL)).rejects.toThrow("a defect");
@@ -244,10 +241,10 @@ describe("/metrics", () => {
     });
   });
 
-  it("shows the switch's ports as listed last, and none while it does not answer", async () => {
+  it("shows the switch's ports as last listed, and none while it does not answer", async () => {
     const observer = await startObserver();
     const memory = new MemoryDataplane();
-    const dataplane = observer.dataplane(memory);
+    const dataplane = observer.dataplanes.observe(memory);
     await dataplane.ensurePort(portRequest("p1"), SIGNAL);
     const second = await dataplane.ensurePort(portRequest("p2"), SIGNAL);
     memory.ports.set("p2", { ...second, connected: true });
@@ -265,7 +262,7 @@ describe("/metrics", () => {
       'vhostuser_dataplane_call_duration_seconds_count{call="ensure-port",outcome="ok"}': 2,
       'vhostuser_dataplane_call_duration_seconds_count{call="list-ports",outcome="ok"}': 1,
       'vhostuser_dataplane_call_duration_seconds_count{call="list-ports",outcome="failed"}': 1,
-      'vhostuser_dataplane_call_duration_seconds_count{call="probe",outcome="unfit"}': 1,
+      'vhostuser_dataplane_call_duration_seconds_count{call="probe",outcome="not-ready"}': 1,
     });
     await dataplane.close();
     expect(memory.closed).toBe(true);
@@ -307,13 +304,13 @@ describe("/metrics", () => {
     const observer = await startObserver();
     const counts = async () => Object.values(await series(observer, "vhostuser_announcements_total"));
     expect(await counts()).toEqual([0, 0]);
-    observer.announced("ok");
-    observer.announced("failed");
-    observer.announced("ok");
+    observer.metrics.count("vhostuser_announcements_total", { outcome: "ok" });
+    observer.metrics.count("vhostuser_announcements_total", { outcome: "failed" });
+    observer.metrics.count("vhostuser_announcements_total", { outcome: "ok" });
     expect(await counts()).toEqual([2, 1]);
   });
 
-  it("tells which ports could not be settled, of those that have a record", async () => {
+  it("counts ports with a record that could not be settled", async () => {
     const observer = await startObserver();
     await records.ports.put(port("net1", "attached"));
     await records.ports.put(port("net2", "attached"));
@@ -328,10 +325,10 @@ describe("/metrics", () => {
     expect(await unsettled()).toEqual([0]);
   });
 
-  it("tells how many attached ports have no guest that runs them, and for how long", async () => {
+  it("shows how many attached ports have no running guest, and for how long", async () => {
     const observer = await startObserver();
     const memory = new MemoryDataplane();
-    const dataplane = observer.dataplane(memory);
+    const dataplane = observer.dataplanes.observe(memory);
     const down = () => series(observer, "vhostuser_links_down");
     await records.ports.put(port("net1", "attached"));
     await records.ports.put(port("net2", "attached"));
@@ -354,7 +351,7 @@ describe("/metrics", () => {
     expect(await down()).toEqual({});
   });
 
-  it("tells of what could not be removed, of events, and of hugepages", async () => {
+  it("shows what could not be removed, the root and hugepages", async () => {
     const pages = join(directory, "sys/kernel/mm/hugepages");
     for (const [name, total, free] of [
       ["hugepages-2048kB", 512, 3],
@@ -364,7 +361,7 @@ describe("/metrics", () => {
       await writeFile(join(pages, name, "nr_hugepages"), `${total}\n`);
       await writeFile(join(pages, name, "free_hugepages"), `${free}\n`);
     }
-    const observer = await startObserver({ machine: { sys: join(directory, "sys") } });
+    const observer = await startObserver({ sys: join(directory, "sys") });
     observer.reconcile.leftover("directory", 2);
     expect(await series(observer, "vhostuser_unreclaimed")).toEqual({
       'vhostuser_unreclaimed{what="allocation"}': 0,
@@ -385,16 +382,16 @@ describe("/metrics", () => {
     expect(await room("vhostuser_root_size_bytes")).toBeGreaterThan(await room("vhostuser_root_free_bytes"));
   });
 
-  it("goes without what nobody can tell: a root that is gone, a kernel without hugepages", async () => {
-    const observer = await startObserver({ machine: { sys: join(directory, "nothing") } });
+  it("serves without a root that can be read, and without hugepages", async () => {
+    const observer = await startObserver({ sys: join(directory, "nothing") });
     expect(await series(observer, "vhostuser_hugepages")).toEqual({});
     root = join(directory, "nothing");
     expect(await series(observer, "vhostuser_root_size_bytes")).toEqual({ vhostuser_root_size_bytes: 0 });
   });
 
-  it("tells what the process costs and which release it is", async () => {
+  it("shows what the process costs and which release it is", async () => {
     const observer = await startObserver();
-    observer.switchConnected("ovs-dpdk");
+    observer.metrics.count("vhostuser_switch_connections_total", { switch: "ovs-dpdk" });
     const value = async (name: string) => Object.values(await series(observer, name))[0];
     expect(await value("process_resident_memory_bytes")).toBeGreaterThan(10_000_000);
     expect(await value("process_cpu_seconds_total")).toBeGreaterThan(0);
@@ -407,9 +404,9 @@ describe("/metrics", () => {
     });
   });
 
-  it("stays well-formed with two scrapes at once and never tells a pod's name", async () => {
+  it("stays well-formed with scrapes at the same time, and never shows a pod's name", async () => {
     const observer = await startObserver();
-    await observer.dataplane(new MemoryDataplane()).ensurePort(portRequest("p1"), SIGNAL);
+    await observer.dataplanes.observe(new MemoryDataplane()).ensurePort(portRequest("p1"), SIGNAL);
     const texts = await Promise.all(
       Array.from({ length: 8 }, async () => (await fetch(`${observer.url}/metrics`)).text()),
     );
@@ -421,16 +418,16 @@ describe("/metrics", () => {
 });
 
 describe("/metrics/interfaces", () => {
-  it("is there only where it is wanted, for it tells names of pods", async () => {
+  it("is served only where it is wanted, because it shows names of pods", async () => {
     const without = await startObserver();
     expect((await fetch(`${without.url}/metrics/interfaces`)).status).toBe(404);
     const observer = await startObserver({ interfaces: true });
     const memory = new MemoryDataplane();
     const dead = new MemoryDataplane();
     dead.dead = true;
-    observer.dataplane(dead);
+    observer.dataplanes.observe(dead);
     await records.ports.put(port("net1", "attached"));
-    await observer.dataplane(memory).ensurePort(portRequest("vhunet1"), SIGNAL);
+    await observer.dataplanes.observe(memory).ensurePort(portRequest("vhunet1"), SIGNAL);
     const response = await fetch(`${observer.url}/metrics/interfaces`);
     expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
     const families = readExposition(await response.text());
@@ -442,17 +439,17 @@ describe("/metrics/interfaces", () => {
 });
 
 describe("probes", () => {
-  it("is alive and says so while the reconciler is", async () => {
+  it("is alive while the reconciler makes progress", async () => {
     const observer = await startObserver();
     const response = await fetch(`${observer.url}/livez`);
     expect([response.status, await response.text()]).toEqual([200, "ok\nreconciler: ok\n"]);
   });
 
-  it("is dead when the reconciler is overdue", async () => {
-    const observer = await startObserver({ maxReconcilerSilenceMs: () => -1 });
+  it("is dead when the reconciler makes no progress", async () => {
+    const observer = await startObserver({ maxReconcilerSilenceMs: -1 });
     const response = await fetch(`${observer.url}/livez`);
     expect(response.status).toBe(503);
-    expect(await response.text()).toMatch(/^not ok\nreconciler: NOT OK, gave no sign of life for \d+ s, /);
+    expect(await response.text()).toMatch(/^not ok\nreconciler: NOT OK, no progress for \d+ s, /);
   });
 
   it("is ready when records, CNI socket and registrations are, whatever the switch does", async () => {
@@ -460,7 +457,7 @@ describe("probes", () => {
     const observer = await startObserver();
     const memory = new MemoryDataplane();
     memory.dead = true;
-    await observer.dataplane(memory).probe("br0", SIGNAL);
+    await observer.dataplanes.observe(memory).probe("br0", SIGNAL);
     pools = [{ name: "sockets", devices: [{ healthy: false }] }];
     const response = await fetch(`${observer.url}/readyz`);
     expect([response.status, await response.text()]).toEqual([
@@ -481,7 +478,7 @@ describe("probes", () => {
     const lines = (await response.text()).split("\n");
     expect(lines[0]).toBe("not ok");
     expect(lines[1]).toMatch(/^records: NOT OK, .*\/records cannot be written: ENOENT/);
-    expect(lines[2]).toMatch(/^CNI socket: NOT OK, nobody serves .*\/cni.sock: connect ENOENT/);
+    expect(lines[2]).toMatch(/^CNI socket: NOT OK, .*\/cni.sock is not served: connect ENOENT/);
     expect(lines[3]).toBe("kubelet plugins: NOT OK, not registered with kubelet: vhostuser/sockets");
   });
 

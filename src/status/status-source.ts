@@ -2,14 +2,14 @@ import { dirname, join } from "node:path";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
-import type { NodeView } from "../observe/node-view.ts";
+import type { ObservedNode } from "../observe/observed-node.ts";
 import type { ObservedCounts } from "../observe/observer.ts";
 import type { Clock } from "../sync/clock.ts";
 
 /** What the status of a node is read from. */
 export interface StatusSource {
   readonly context: NodeContext;
-  readonly view: Pick<NodeView, "pools" | "plugins" | "socketsMended">;
+  readonly view: Pick<ObservedNode, "pools" | "plugins" | "socketsMended">;
   readonly counts: () => Promise<ObservedCounts>;
   /** Reads PodResources; rejects when it cannot be read. */
   readonly listPods: () => Promise<readonly PodDevices[]>;

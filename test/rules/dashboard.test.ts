@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { INTERFACE_METRICS } from "../../src/observe/declared-interface-metrics.ts";
-import { METRICS } from "../../src/observe/declared-metrics.ts";
+import { INTERFACE_METRICS, METRICS } from "../../src/observe/declared-metrics.ts";
 import { labelsOf, unknownIn } from "../stand-in/prometheus/known-metrics.ts";
 import { readPromQl } from "../stand-in/prometheus/read-promql.ts";
 

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { INTERFACE_METRICS } from "../../src/observe/declared-interface-metrics.ts";
-import { METRICS } from "../../src/observe/declared-metrics.ts";
+import { INTERFACE_METRICS, METRICS } from "../../src/observe/declared-metrics.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/metrics.md"), "utf8");
 

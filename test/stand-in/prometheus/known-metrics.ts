@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { FAILURE_CODES } from "../../../src/failure/catalogue.ts";
-import { INTERFACE_METRICS } from "../../../src/observe/declared-interface-metrics.ts";
-import { type DeclaredMetric, METRICS } from "../../../src/observe/declared-metrics.ts";
+import { type DeclaredMetric, INTERFACE_METRICS, METRICS } from "../../../src/observe/declared-metrics.ts";
 import { readPromQl } from "./read-promql.ts";
 
 /** Labels that Prometheus gives to what it scrapes, as docs/monitoring.md has it scrape. */
@@ -67,7 +66,7 @@ function labelsOfSeries(metric: string, recorded: Recorded): readonly string[] |
 /** From docs/metrics.md, whose table a reader trusts as well. */
 function valuesOf(label: string, metric: string): readonly string[] | undefined {
   if (label === "code") return ["ok", ...Object.keys(FAILURE_CODES)];
-  if (label === "outcome" && !metric.startsWith("vhostuser_events")) return ["ok", "failed", "unfit"];
+  if (label === "outcome" && !metric.startsWith("vhostuser_events")) return ["ok", "failed", "not-ready"];
   if (label === "direction") return ["from-guest", "to-guest"];
   const rows = [...PAGE.matchAll(/^\| `(\w+)`(?: of `(\w+)`)? \| (`.*?)(?:;.*)? \|$/gm)];
   const row = rows.find(([, of, only]) => of === label && (only === undefined || only === metric));

@@ -1,0 +1,28 @@
+import type { Records } from "../records/records.ts";
+import type { EventCounts } from "./events/event-poster.ts";
+
+/** The node as metrics, probes and status see it, read at each of them. */
+export interface ObservedNode {
+  readonly records: Records;
+  readonly recordsDirectory: string;
+  /** Where the CNI executable finds the daemon. */
+  readonly cniSocket: string;
+  /** Directory of all allocations. */
+  readonly root: string;
+  /** Configured pools, and what kubelet knows of their devices. */
+  readonly pools: () => readonly {
+    readonly name: string;
+    readonly devices: readonly { readonly healthy: boolean }[];
+  }[];
+  /** One for each resource that should be registered, also where its plugin could not be started. */
+  readonly plugins: () => readonly {
+    readonly resource: string;
+    readonly registered: boolean;
+    /** Registrations with kubelet since the daemon started. */
+    readonly registrations: number;
+  }[];
+  /** Sockets made accessible to their pool's group since the daemon started. */
+  readonly socketsMended: () => number;
+  /** What became of Kubernetes events since the daemon started. */
+  readonly events: () => Readonly<EventCounts>;
+}
