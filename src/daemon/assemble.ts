@@ -32,7 +32,7 @@ import { openRecords, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { SharedRead } from "../sync/shared-read.ts";
-import { checkLabels } from "./check-labels.ts";
+import { checkLabels } from "./check-start.ts";
 import { nodeView } from "./node-view.ts";
 import { takeOwnership } from "./owner-lock.ts";
 import { startStatus } from "./start-status.ts";
@@ -77,7 +77,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   for (const reason of await checkRoot({ root, allowInsecure: config.rootFileSystem.allowInsecure })) {
     logger.warn({ file: root, reason }, "the root is not safe against its pods");
   }
-  await checkLabels({ config, logger });
+  await checkLabels(config, logger);
   const owner = await takeOwnership(config.recordsDirectory, clock, signal);
   undo.defer(() => owner.release());
   const records = await openRecords(config.recordsDirectory, logger);

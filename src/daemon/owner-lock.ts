@@ -11,13 +11,13 @@ export interface OwnerLock {
 
 const WAIT_MS = 10_000;
 const RETRY_MS = 200;
-/** SQLITE_BUSY: somebody else holds the lock. */
+/** SQLITE_BUSY: another process holds the lock. */
 const BUSY = 5;
 
 /**
  * Makes sure that one daemon owns the records, also while an upgrade starts the new one before the old one is
  * gone. Node has no flock(2); an exclusive transaction on an empty SQLite file is the same thing, a lock of the
- * kernel that ends with the process, whatever it dies of.
+ * kernel that ends with the process.
  * @param signal ends the wait
  * @throws Failure `internal` when another daemon still owns it after 10 s; the signal's reason
  */

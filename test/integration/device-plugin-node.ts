@@ -148,7 +148,7 @@ export class DevicePluginNode {
   }
 
   async #mountRoot(): Promise<void> {
-    const flags = "size=16m,mode=0755,nosuid,nodev,noexec,nosymfollow";
+    const flags = "size=16m,nr_inodes=0,mode=0755,nosuid,nodev,noexec,nosymfollow";
     await runProgram("mount", ["-t", "tmpfs", "-o", flags, "vhostuser", this.root]);
   }
 }

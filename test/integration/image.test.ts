@@ -9,7 +9,7 @@ import { readImageConfig, unpackImage } from "../../scripts/image/layout.ts";
 import { PROCESSORS } from "../../scripts/image/processor.ts";
 import type { SpdxDocument } from "../../scripts/image/sbom.ts";
 import { mountOf, parseMountInfo, ROOT_FLAGS } from "../../src/allocation/root-mount.ts";
-import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
+import { NEEDED_CAPABILITIES } from "../../src/daemon/check-start.ts";
 import { CACHE_DIRECTORY } from "../machine/cache.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";

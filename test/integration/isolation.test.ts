@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
-import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
+import { NEEDED_CAPABILITIES } from "../../src/daemon/check-start.ts";
 import { pluginSocketName } from "../../src/device-plugin/plugin.ts";
 import { systemCode } from "../../src/failure/failure.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";

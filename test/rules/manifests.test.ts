@@ -5,7 +5,7 @@ import { parse, stringify } from "yaml";
 import { chartReadme } from "../../scripts/build/chart-readme.ts";
 import { chartValuesJsonSchema, chartValuesSchema } from "../../scripts/build/chart-values-schema.ts";
 import { parseConfig } from "../../src/config/load.ts";
-import { NEEDED_CAPABILITIES } from "../../src/daemon/check-capabilities.ts";
+import { NEEDED_CAPABILITIES } from "../../src/daemon/check-start.ts";
 import { manifestFiles, readManifests, TOP, theOnly } from "../manifests/manifest.ts";
 import { tokensOf } from "../manifests/privileges.ts";
 
