@@ -25,7 +25,7 @@ export class WorkDeadline {
   /** Lets the time stand still during `work`. */
   async pauseDuring<Value>(work: () => Promise<Value>): Promise<Value> {
     this.#pause.abort();
-    this.#leftMs -= this.#clock.now() - this.#startedAt;
+    this.#leftMs -= this.#clock.monotonic() - this.#startedAt;
     try {
       return await work();
     } finally {
@@ -40,7 +40,7 @@ export class WorkDeadline {
 
   #run(): void {
     this.#pause = new AbortController();
-    this.#startedAt = this.#clock.now();
+    this.#startedAt = this.#clock.monotonic();
     const timeIsUp = () => this.#ended.abort(new DOMException("time for the verb is up", "TimeoutError"));
     // Rejects only when it is paused.
     this.#clock.sleep(Math.max(0, this.#leftMs), this.#pause.signal).then(timeIsUp, () => undefined);

@@ -28,13 +28,13 @@ export async function takeOwnership(
 ): Promise<OwnerLock> {
   await mkdir(recordsDirectory, { recursive: true, mode: 0o700 });
   const database = new DatabaseSync(join(recordsDirectory, "owner.lock"), { timeout: 0 });
-  const deadline = clock.now() + WAIT_MS;
+  const deadline = clock.monotonic() + WAIT_MS;
   while (!tryLock(database)) {
     if (signal?.aborted) {
       database.close();
       throw signal.reason;
     }
-    if (clock.now() >= deadline) {
+    if (clock.monotonic() >= deadline) {
       database.close();
       throw new Failure({
         code: "internal",

@@ -26,14 +26,14 @@ export async function waitForNetworks(
 ): Promise<ReadonlyMap<string, NetworkEntry>> {
   const { file, budgetMs, pollMs = 100, clock = systemClock, signal } = options;
   if (networks.length === 0) return new Map();
-  const deadline = clock.now() + budgetMs;
+  const deadline = clock.monotonic() + budgetMs;
   for (;;) {
     signal?.throwIfAborted();
     const text = await readBounded(file, "invalid-network-info");
     const listed =
       text === undefined || text.trim() === "" ? new Map() : parseNetworkInfo(text, file, networks);
     if (networks.every((network) => listed.has(network))) return listed;
-    const left = deadline - clock.now();
+    const left = deadline - clock.monotonic();
     if (left <= 0) throw notListed(networks, text, [...listed.keys()], file, budgetMs);
     await clock.sleep(Math.min(pollMs, left), signal);
   }

@@ -9,6 +9,7 @@ interface Sleeper {
 /** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
   #ms: number;
+  #steppedMs = 0;
   #sleepers: Sleeper[] = [];
 
   constructor(startMs = 0) {
@@ -16,7 +17,7 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
-    return this.#ms;
+    return this.#ms + this.#steppedMs;
   }
 
   monotonic(): number {
@@ -37,6 +38,11 @@ export class ManualClock implements Clock {
         { once: true },
       );
     });
+  }
+
+  /** Sets the node's time ahead, or back; the monotonic time goes on. */
+  step(ms: number): void {
+    this.#steppedMs += ms;
   }
 
   /** Milliseconds until each sleeper wakes, the next one first. */
