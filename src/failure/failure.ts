@@ -31,6 +31,15 @@ export class Failure extends Error {
   }
 }
 
+/** The failure of a call whose signal fired: the signal's own Failure where it carries one, else dataplane-timeout. */
+export function timeoutFailure(
+  signal: AbortSignal,
+  options: Omit<FailureOptions, "code" | "cause">,
+): Failure {
+  if (signal.reason instanceof Failure) return signal.reason;
+  return new Failure({ ...options, code: "dataplane-timeout", cause: signal.reason });
+}
+
 /** Anything thrown, as a {@link Failure}: ours as it is, everything else as `internal` with its cause. */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;

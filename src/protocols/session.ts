@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import { Failure, systemCode, toFailure } from "../failure/failure.ts";
+import { Failure, systemCode, timeoutFailure, toFailure } from "../failure/failure.ts";
 import { orAborted, whenAborted } from "../sync/deadlines.ts";
 import { ChunkBuffer } from "./frame-stream.ts";
 
@@ -34,13 +34,10 @@ export function unreachable(peer: Peer, cause: unknown): Failure {
 
 /** The failure of a peer that is there and did not answer in time; the signal's own where it carries a Failure. */
 export function noAnswer(peer: Peer, what: string, signal: AbortSignal): Failure {
-  if (signal.reason instanceof Failure) return signal.reason;
-  return new Failure({
-    code: "dataplane-timeout",
+  return timeoutFailure(signal, {
     what: `${peer.name} did not answer ${what} in time`,
     where: peer.path,
     fix: peer.whenSilent,
-    cause: signal.reason,
   });
 }
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routing.ts";
+import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routed-state.ts";
 import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import { frame } from "../../src/protocols/vpp-api/frame.ts";
 import {

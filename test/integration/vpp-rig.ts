@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { PortOwner } from "../../src/dataplane/port.ts";
 import { bridgeName, createBridge } from "../../src/dataplane/vpp/bridges.ts";
+import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
 import { readView, type View } from "../../src/dataplane/vpp/view.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
@@ -62,7 +63,7 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
   const withVpp: VppRig["withVpp"] = async (look) => {
     const connection = await connectVpp({ path: vpp.apiSocket }, soon());
     try {
-      return await look(connection, await readView(connection, soon()));
+      return await look(connection, await readView(new VppRequests(connection, soon())));
     } finally {
       connection.close();
     }
@@ -71,7 +72,7 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
     withVpp(async (connection, view) => {
       const there = view.bridges.map(bridgeName);
       for (const name of BRIDGES) {
-        if (!there.includes(name)) await createBridge(connection, view, name, soon());
+        if (!there.includes(name)) await createBridge(new VppRequests(connection, soon()), view, name);
       }
     });
   const start = async () => {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RoutedSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
-import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routing.ts";
+import { addressOf, hostPrefix } from "../../src/dataplane/vpp/routed-state.ts";
 import type { VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import { setInterfaceFlags } from "../../src/protocols/vpp-api/messages.ts";
 import {

@@ -5,6 +5,7 @@ import { announcementFrames, unusedGroup } from "../../src/announcement/frames.t
 import { portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { FrameInjector } from "../../src/dataplane/vpp/frame-injector.ts";
+import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
 import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import { executeLine } from "../../src/protocols/vpp-api/messages.ts";
 import { portRequest, soon } from "../contract/switch-under-test.ts";
@@ -45,7 +46,7 @@ describe("frames that VPP takes as if a guest had sent them", () => {
     const file = join(vpp.run.directory, `capture-${captures++}.pcap`);
     await line(`packet-generator capture pg1 pcap ${file} count 100`);
     const name = await vpp.withVpp(async (_, { ports }) => ports[0]?.interface.interface_name ?? "");
-    await injector.inject(connection, name, frames, soon());
+    await injector.inject(new VppRequests(connection, soon()), name, frames);
     await line("packet-generator capture disable pg1");
     return readCapture(file);
   };
@@ -104,7 +105,7 @@ describe("frames that VPP takes as if a guest had sent them", () => {
   });
 
   it("are refused where there is no such interface, and leave nothing", async () => {
-    const failing = injector.inject(connection, "VirtualEthernet0/0/77", FRAMES, soon());
+    const failing = injector.inject(new VppRequests(connection, soon()), "VirtualEthernet0/0/77", FRAMES);
     await expect(failing).rejects.toMatchObject({ code: "port-failed" });
   });
 

@@ -1,9 +1,14 @@
 import { createHash } from "node:crypto";
-import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
-import { addBridgeDomain } from "../../protocols/vpp-api/messages.ts";
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import {
+  ANY_INDEX,
+  addBridgeDomain,
+  createVhostUser,
+  dumpBridgeDomains,
+} from "../../protocols/vpp-api/messages.ts";
 import { BRIDGE_DOMAIN_EXISTS } from "../../protocols/vpp-api/retval.ts";
-import { requireDone } from "./require-done.ts";
+import type { Readiness } from "../dataplane.ts";
+import { requireDone, startWork, type VppContext, type VppRequests } from "./requests.ts";
 import type { BridgeDomain, View } from "./view.ts";
 
 /** Numbers of bridge domains that we choose ourselves: the upper half, which people who count from 1 do not reach. */
@@ -11,19 +16,33 @@ const CHOSEN_FROM = 0x80_0000;
 const CHOSEN_COUNT = 0x7f_ffff;
 const ID_MAX = 0xff_ffff;
 
+/** {@link Dataplane.probe}: VPP's main thread answers, it has vhost-user interfaces, and the bridge domain is there. */
+export async function probe(context: VppContext, bridge: string, signal: AbortSignal): Promise<Readiness> {
+  try {
+    const vpp = await startWork(context, signal);
+    const bridges = await vpp.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, sw_if_index: ANY_INDEX });
+    if (!vpp.connection.knows(createVhostUser)) {
+      return { ready: false, reason: "VPP runs without vhost_plugin.so, or with one that we do not know" };
+    }
+    const found = findBridge({ bridges }, bridge);
+    return found instanceof Failure ? { ready: false, reason: found.message } : { ready: true };
+  } catch (thrown) {
+    return { ready: false, reason: describeThrown(thrown) };
+  }
+}
+
 /** A bridge domain's name: its tag, else its number. */
 export function bridgeName({ bd_id, bd_tag }: BridgeDomain): string {
   return bd_tag === "" ? String(bd_id) : bd_tag;
 }
 
-/** The bridge domain of this number or tag; a Failure, not thrown, that says why it cannot take ports. */
+/** The bridge domain of this number or tag; a Failure, not thrown, that says why it cannot have ports. */
 export function findBridge(view: Pick<View, "bridges">, name: string): BridgeDomain | Failure {
   const number = bridgeNumber(name);
   const numbered = view.bridges.filter(({ bd_id }) => bd_id === number);
   const found = numbered.length > 0 ? numbered : view.bridges.filter(({ bd_tag }) => bd_tag === name);
   const [bridge, other] = found;
   if (bridge === undefined) return missing(view, name);
-  const where = `bridge domain ${bridge.bd_id}`;
   if (other !== undefined) {
     return new Failure({
       code: "dataplane-misconfigured",
@@ -35,20 +54,19 @@ export function findBridge(view: Pick<View, "bridges">, name: string): BridgeDom
   return new Failure({
     code: "dataplane-misconfigured",
     what: `bridge domain ${JSON.stringify(name)} does not forward or does not flood`,
-    where,
+    where: `bridge domain ${bridge.bd_id}`,
     fix: `vppctl set bridge-domain forward ${bridge.bd_id}; set bridge-domain flood ${bridge.bd_id}; set bridge-domain uu-flood ${bridge.bd_id}`,
   });
 }
 
-/** Makes the bridge domain of this number or tag, unless somebody makes it at the same time. */
+/** Makes the bridge domain of this number or tag; one that another client makes at the same time is fine. */
 export async function createBridge(
-  connection: VppConnection,
+  vpp: VppRequests,
   view: Pick<View, "bridges">,
   name: string,
-  signal: AbortSignal,
 ): Promise<void> {
   const number = bridgeNumber(name);
-  const values = {
+  const { retval } = await vpp.request(addBridgeDomain, {
     bd_id: number ?? chooseNumber(view, name),
     flood: true,
     uu_flood: true,
@@ -59,8 +77,7 @@ export async function createBridge(
     mac_age: 0,
     bd_tag: number === undefined ? name : "",
     is_add: true,
-  };
-  const { retval } = await connection.request(addBridgeDomain, values, signal);
+  });
   if (retval !== BRIDGE_DOMAIN_EXISTS) requireDone(retval, `bridge domain ${JSON.stringify(name)}`);
 }
 
@@ -69,7 +86,7 @@ function bridgeNumber(name: string): number | undefined {
   return /^[1-9]\d{0,7}$/.test(name) && Number(name) <= ID_MAX ? Number(name) : undefined;
 }
 
-/** The same for everybody who makes this bridge at the same time, so that it is made once. */
+/** The same for all who make this bridge at the same time, so that it is made once. */
 function chooseNumber(view: Pick<View, "bridges">, name: string): number {
   const used = new Set(view.bridges.map(({ bd_id }) => bd_id));
   let step = createHash("sha256").update(name).digest().readUInt32BE() % CHOSEN_COUNT;
@@ -82,7 +99,7 @@ function missing(view: Pick<View, "bridges">, name: string): Failure {
   return new Failure({
     code: "bridge-missing",
     what: `there is no bridge domain with the number or tag ${JSON.stringify(name)} in VPP`,
-    where: others.length === 0 ? "it has none" : `it has ${others.join(", ")}`,
+    where: others.length === 0 ? "VPP has no bridge domain" : `VPP has ${others.join(", ")}`,
     fix: "make it in the file that VPP's startup.conf executes, for VPP forgets it at a restart, or let the network make it",
   });
 }

@@ -1,15 +1,25 @@
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import type { PortRequest } from "../port.ts";
 import { findBridge } from "./bridges.ts";
-import type { VppContext } from "./context.ts";
-import { portDifferences } from "./differences.ts";
+import { MTU_MAX } from "./check-request.ts";
 import { readGateways } from "./gateways.ts";
-import { isOfNode, isSameAttachment } from "./mark.ts";
-import { readRoutedState, routingDifferences } from "./routed-state.ts";
-import { routingOf } from "./routing.ts";
-import type { View, VppPort } from "./view.ts";
+import { isOfNode, isSameAttachment, markOf } from "./mark.ts";
+import { mtuOf } from "./port-state.ts";
+import { startWork, type VppContext, type VppWork } from "./requests.ts";
+import { readRoutedState, routingDifferences, routingOf } from "./routed-state.ts";
+import { shareView, type View, type VppPort } from "./view.ts";
 import { whyVrfMissing } from "./vrf.ts";
+import { wiringDifferences, wiringOf } from "./wiring.ts";
+
+/** What of a port is not as asked, by what it takes to repair it; one sentence each. */
+export interface Differences {
+  /** Only a new interface helps. */
+  readonly remake: readonly string[];
+  /** Bridge, VLANs and limits, which are repaired together. */
+  readonly wiring: readonly string[];
+  /** Repaired one by one. */
+  readonly details: readonly string[];
+}
 
 /** {@link Dataplane.checkPort}. */
 export async function checkPort(
@@ -17,47 +27,76 @@ export async function checkPort(
   request: PortRequest,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const connection = await context.client.connection(signal);
-  return allDifferences(context, connection, await context.views.read(connection, signal), request, signal);
+  const work = await startWork(context, signal);
+  return allDifferences(work, await shareView(work), request);
 }
 
 /** All that is not as asked, one sentence each. @param view what was read of VPP; routes are read here */
 export async function allDifferences(
-  context: VppContext,
-  connection: VppConnection,
+  work: VppWork,
   view: View,
   request: PortRequest,
-  signal: AbortSignal,
 ): Promise<readonly string[]> {
   const name = `port ${request.name}`;
   const port = view.ports.find((candidate) => candidate.name === request.name);
   if (port === undefined) return [`${name} does not exist in the switch`];
   if (!isSameAttachment(port.mark, request.owner)) {
-    const whose = isOfNode(port.mark, request.owner.node) ? "another container" : "somebody else";
-    return [`${name} belongs to ${whose}`];
+    const owner = isOfNode(port.mark, request.owner.node) ? "another container" : "another client of VPP";
+    return [`${name} belongs to ${owner}`];
   }
   const isRouted = request.settings.routed !== undefined;
   const bridge = isRouted ? undefined : findBridge(view, request.bridge);
   if (bridge instanceof Failure) return [bridge.message];
   const { remake, wiring, details } = portDifferences(view, port, request, bridge?.bd_id);
-  const routing = await routingProblems(context, connection, port, request, signal);
-  return [...remake, ...wiring, ...details, ...routing];
+  return [...remake, ...wiring, ...details, ...(await routingProblems(work, port, request))];
+}
+
+/** Pure: compares a port that is ours with what is asked. */
+export function portDifferences(
+  view: View,
+  port: VppPort,
+  request: PortRequest,
+  bridge: number | undefined,
+): Differences {
+  const { vhost, mark } = port;
+  const name = `port ${port.name}`;
+  const remake: string[] = [];
+  const details: string[] = [];
+  if (vhost.sock_filename !== request.socketPath) {
+    remake.push(`${name} has socket ${vhost.sock_filename}, asked was ${request.socketPath}`);
+  }
+  if (vhost.is_server !== isServer(request)) {
+    remake.push(`${name} has the ${vhost.is_server ? "server" : "client"}'s side of the socket`);
+  }
+  if (bridge !== undefined && view.unnumbered.has(port.index)) {
+    details.push(`${name} is routed, asked was bridge ${request.bridge}`);
+  }
+  const mtu = request.mtu ?? MTU_MAX;
+  if (mtuOf(port) !== mtu) details.push(`${name} has MTU ${mtuOf(port)}, asked was ${mtu}`);
+  if (mark?.details !== markOf(port.name, request.owner).details) {
+    details.push(`${name} has another mark than its owner's`);
+  }
+  const wiring = wiringDifferences(view, port, request.owner.node, wiringOf(request, bridge));
+  return { remake, wiring, details };
+}
+
+/** Whether VPP is to make the socket. */
+export function isServer(request: PortRequest): boolean {
+  return request.settings.socketServer === "switch";
 }
 
 async function routingProblems(
-  { node }: VppContext,
-  connection: VppConnection,
+  work: VppWork,
   port: VppPort,
   request: PortRequest,
-  signal: AbortSignal,
 ): Promise<readonly string[]> {
   const asked = routingOf(request);
   if (asked === undefined) return [];
-  const missing = await whyVrfMissing(connection, asked.vrf, signal);
+  const missing = await whyVrfMissing(work, asked.vrf);
   if (missing !== undefined) return [missing.message];
   const [state, gateways] = await Promise.all([
-    readRoutedState(connection, port.index, asked, signal),
-    readGateways(connection, node, signal),
+    readRoutedState(work, port.index, asked),
+    readGateways(work, work.context.node),
   ]);
   return routingDifferences(port.name, port.index, state, gateways, asked);
 }

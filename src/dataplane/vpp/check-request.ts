@@ -5,22 +5,22 @@ import { whyNotRoutable } from "../../names/ip-address.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { burstBits } from "../rates.ts";
-import { addressKey, addressOf } from "./routing.ts";
-import { planVlans } from "./vlan-plan.ts";
+import { addressKey, addressOf } from "./routed-state.ts";
+import { planVlans } from "./wiring.ts";
 
 const MTU_MIN = 68;
-/** What VPP makes a vhost-user interface with; it would take more without a word, and cut frames. */
+/** What VPP makes a vhost-user interface with; it would accept more silently, and cut frames. */
 export const MTU_MAX = 9000;
 const DEFAULT_MTU = 1500;
 /** VPP's policers count the Ethernet header and two VLAN tags too. */
 const HEADER_BYTES = 22;
 const BRIDGE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
-/** Settings that VPP has nothing for, or that we do not do with it. */
+/** Settings that VPP does not have, or that we do not support with it. */
 const LACKING = ["transmitRetries", "receiveQueueCores", "externalIds", "security"] as const;
 
 /**
- * Refuses what VPP cannot do, and what it would take without a word and then not do.
+ * Refuses what VPP cannot do, and what it would accept silently and not do.
  * @throws Failure invalid-request, path-too-long, directory-unsafe, port-failed, invalid-network-config,
  *   setting-unsupported
  */

@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
+import { VppRequests } from "./requests.ts";
 
 /**
  * Number of the interface that VPP's packet generator makes for itself with a first stream; frames do not pass it.
@@ -19,9 +19,9 @@ const UNDO_MS = 2_000;
 const UNKNOWN = /^unknown input/;
 
 /**
- * Has VPP take frames as if they had come in by an interface, with all that it does to such: VLANs, policers, learning
- * and flooding. VPP has no message for that; its packet generator, which every build has, is spoken to by the command
- * line. Each frame is a stream of one packet, which is deleted when it has passed.
+ * Has VPP handle frames as if they had come in by an interface, with VLANs, policers, learning and flooding. VPP has no
+ * message for that; its packet generator, which every build has, is controlled by the command line. Each frame is a
+ * stream of one packet, which is deleted when it has passed.
  */
 export class FrameInjector {
   readonly #clock: Clock;
@@ -37,24 +37,19 @@ export class FrameInjector {
    * @throws Failure dataplane-misconfigured where this VPP has no packet generator, port-failed where that refuses,
    *   dataplane-unavailable, dataplane-timeout
    */
-  async inject(
-    connection: VppConnection,
-    name: string,
-    frames: readonly Uint8Array[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  async inject(vpp: VppRequests, name: string, frames: readonly Uint8Array[]): Promise<void> {
     this.#calls += 1;
     const streams = frames.map((frame, at) => ({ name: `kvu-${this.#calls}-${at}`, frame }));
     for (const stream of streams) this.#active.add(stream.name);
     const all = (line: (stream: (typeof streams)[number]) => string) =>
-      Promise.all(streams.map((stream) => execute(connection, line(stream), signal)));
+      Promise.all(streams.map((stream) => execute(vpp, line(stream))));
     try {
       await all((stream) => newStream(stream.name, name, stream.frame));
       await all((stream) => `packet-generator enable-stream ${stream.name}`);
       for (let look = 0; look < LOOKS; look += 1) {
-        const waiting = await enabledStreams(connection, signal);
+        const waiting = await enabledStreams(vpp);
         if (!streams.some((stream) => waiting.has(stream.name))) return;
-        await this.#clock.sleep(LOOK_MS, signal);
+        await this.#clock.sleep(LOOK_MS, vpp.signal);
       }
       throw new Failure({
         code: "dataplane-timeout",
@@ -64,21 +59,21 @@ export class FrameInjector {
       });
     } finally {
       await removeStreams(
-        connection,
+        vpp,
         streams.map((stream) => stream.name),
       );
       for (const stream of streams) this.#active.delete(stream.name);
     }
   }
 
-  /** Deletes streams of ours that a daemon that ended in between has left, and tells how many. */
-  async removeStrays(connection: VppConnection, signal: AbortSignal): Promise<number> {
-    if (!connection.knows(executeLine)) return 0;
-    const { retval, reply } = await connection.request(executeLine, { cmd: SHOW }, signal);
-    // One that has no packet generator has no streams either.
+  /** Deletes streams of ours that a daemon that ended in between has left. @returns how many there were */
+  async removeStrays(vpp: VppRequests): Promise<number> {
+    if (!vpp.connection.knows(executeLine)) return 0;
+    const { retval, reply } = await vpp.request(executeLine, { cmd: SHOW });
+    // A VPP that has no packet generator has no streams either.
     const named = retval < 0 ? [] : [...parseStreams(reply).keys()];
     const strays = named.filter((name) => STREAM.test(name) && !this.#active.has(name));
-    await removeStreams(connection, strays);
+    await removeStreams(vpp, strays);
     return strays.length;
   }
 }
@@ -89,16 +84,16 @@ function newStream(stream: string, name: string, frame: Uint8Array): string {
   return `packet-generator new { name ${stream} limit 1 source pg${GENERATOR} interface ${name} node ethernet-input ${size} ${data} }`;
 }
 
-/** One that is not there is fine. */
-async function removeStreams(connection: VppConnection, names: readonly string[]): Promise<void> {
+/** One that is not there is fine. Also after the caller's deadline. */
+async function removeStreams({ connection }: VppRequests, names: readonly string[]): Promise<void> {
   if (connection.lost.aborted) return;
-  const signal = AbortSignal.timeout(UNDO_MS);
+  const vpp = new VppRequests(connection, AbortSignal.timeout(UNDO_MS));
   const lines = names.map((name) => ({ cmd: `packet-generator delete ${name}` }));
-  await Promise.allSettled(lines.map((line) => connection.request(executeLine, line, signal)));
+  await Promise.allSettled(lines.map((line) => vpp.request(executeLine, line)));
 }
 
-async function enabledStreams(connection: VppConnection, signal: AbortSignal): Promise<ReadonlySet<string>> {
-  const streams = parseStreams(await execute(connection, SHOW, signal));
+async function enabledStreams(vpp: VppRequests): Promise<ReadonlySet<string>> {
+  const streams = parseStreams(await execute(vpp, SHOW));
   return new Set([...streams].filter(([, isEnabled]) => isEnabled).map(([name]) => name));
 }
 
@@ -108,8 +103,8 @@ function parseStreams(table: string): ReadonlyMap<string, boolean> {
   return new Map(rows.map(([, name = "", isEnabled]) => [name, isEnabled === "Yes"]));
 }
 
-async function execute(connection: VppConnection, cmd: string, signal: AbortSignal): Promise<string> {
-  const { retval, reply } = await connection.request(executeLine, { cmd }, signal);
+async function execute(vpp: VppRequests, cmd: string): Promise<string> {
+  const { retval, reply } = await vpp.request(executeLine, { cmd });
   if (retval >= 0) return reply;
   const said = reply.trim().split("\n")[0] ?? "";
   const where = cmd.split(" ").slice(0, 3).join(" ");

@@ -1,5 +1,4 @@
-import { Failure } from "../../failure/failure.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
+import { Failure, timeoutFailure } from "../../failure/failure.ts";
 import {
   ANY_INDEX,
   dumpInterfaces,
@@ -17,25 +16,22 @@ import {
   setTable,
 } from "../../protocols/vpp-api/routing-messages.ts";
 import { nodeDigest } from "./mark.ts";
-import { orders, requireDone } from "./require-done.ts";
-import { type Address, addressKey, hostPrefix, printAddress, type Routing } from "./routing.ts";
+import { requireDone, type VppRequests, type VppWork } from "./requests.ts";
+import {
+  type Address,
+  addressKey,
+  type Gateway,
+  hostPrefix,
+  printAddress,
+  type Routing,
+} from "./routed-state.ts";
 import type { Interface } from "./view.ts";
 import { ADMIN_UP } from "./wiring.ts";
 
-/**
- * A loopback that holds the gateways of routed ports; they are without an address of their own (unnumbered) and use
- * its. VPP has an address once in a table, so that all ports of a network share one.
- */
-export interface Gateway {
-  readonly index: number;
-  readonly vrf: number;
-  readonly isUp: boolean;
-  /** By {@link addressKey}. */
-  readonly addresses: ReadonlySet<string>;
-}
+const UNDO_MS = 2000;
 
 /**
- * The MAC of this node's loopbacks, which is their mark: it is there from their first moment, as a tag is not. No
+ * The MAC of this node's loopbacks, which is their mark: they have it from their first moment, unlike a tag. No
  * frame carries it, for every port answers with its own.
  */
 function gatewayMac(node: string): Buffer {
@@ -47,18 +43,25 @@ export function isGateway(row: Pick<Interface, "l2_address" | "interface_name">,
   return row.interface_name.startsWith("loop") && row.l2_address.equals(gatewayMac(node));
 }
 
+/**
+ * Runs `task` while it alone changes the gateways.
+ * @throws Failure dataplane-timeout when the signal fires first
+ */
+export function lockGateways<Value>(work: VppWork, what: string, task: () => Promise<Value>): Promise<Value> {
+  const { signal, context } = work;
+  return context.gateways.run({ key: "gateways", what, signal }, task, (_busy, holder) => {
+    throw timeoutFailure(signal, { what: `${what} timed out while ${holder} is changing VPP's gateways` });
+  });
+}
+
 /** All of this node's, as they are now. */
-export async function readGateways(
-  connection: VppConnection,
-  node: string,
-  signal: AbortSignal,
-): Promise<readonly Gateway[]> {
-  const rows = await gatewayRows(connection, node, signal);
+export async function readGateways(vpp: VppRequests, node: string): Promise<readonly Gateway[]> {
+  const rows = await gatewayRows(vpp, node);
   return Promise.all(
     rows.map(async ({ sw_if_index, flags }) => {
       const [{ vrf_id }, ...addresses] = await Promise.all([
-        connection.request(getTable, { sw_if_index, is_ipv6: false }, signal),
-        ...[false, true].map((is_ipv6) => connection.dump(dumpAddresses, { sw_if_index, is_ipv6 }, signal)),
+        vpp.request(getTable, { sw_if_index, is_ipv6: false }),
+        ...[false, true].map((is_ipv6) => vpp.dump(dumpAddresses, { sw_if_index, is_ipv6 })),
       ]);
       return {
         index: sw_if_index,
@@ -72,23 +75,21 @@ export async function readGateways(
 
 /**
  * The index of a loopback that holds all gateways of a routing: one of ours that has some of them already, else a new
- * one. Only in the turn of {@link VppContext.gateways}.
+ * one. Only under {@link lockGateways}.
  * @throws Failure dataplane-misconfigured where the addresses cannot be had together
  */
 export async function ensureGateway(
-  connection: VppConnection,
+  work: VppWork,
   gateways: readonly Gateway[],
-  routing: Routing,
-  { node, port }: { readonly node: string; readonly port: string },
-  signal: AbortSignal,
+  { vrf, gateways: addresses }: Routing,
+  port: string,
 ): Promise<number> {
-  const { vrf } = routing;
-  const inVrf = gateways.filter((gateway) => gateway.vrf === vrf);
-  const holders = inVrf.filter(({ addresses }) =>
-    routing.gateways.some((address) => addresses.has(addressKey(address))),
+  const { node } = work.context;
+  const [holder, other] = gateways.filter(
+    (gateway) =>
+      gateway.vrf === vrf && addresses.some((address) => gateway.addresses.has(addressKey(address))),
   );
-  const [holder, other] = holders;
-  const texts = routing.gateways.map(printAddress).join(" and ");
+  const texts = addresses.map(printAddress).join(" and ");
   if (other !== undefined) {
     throw new Failure({
       code: "dataplane-misconfigured",
@@ -97,78 +98,67 @@ export async function ensureGateway(
       fix: "give networks of one VRF the same pair of gateways, or VRFs of their own",
     });
   }
-  const order = orders(connection, `port ${port}, gateway ${texts}`, signal);
+  const order = work.orders(`port ${port}, gateway ${texts}`);
   const index = holder?.index ?? (await order(createLoopback, { mac_address: gatewayMac(node) })).sw_if_index;
-  const missing = routing.gateways.filter((address) => holder?.addresses.has(addressKey(address)) !== true);
+  const missing = addresses.filter((address) => holder?.addresses.has(addressKey(address)) !== true);
+  const tag = `kvu1:${nodeDigest(node)}:gateway:${vrf}`;
+  const initial = () => [
+    order(tagInterface, { is_add: true, sw_if_index: index, tag }),
+    ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
+  ];
   try {
     await Promise.all([
-      ...(holder === undefined
-        ? [
-            order(tagInterface, {
-              is_add: true,
-              sw_if_index: index,
-              tag: `kvu1:${nodeDigest(node)}:gateway:${vrf}`,
-            }),
-            ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
-          ]
-        : []),
-      ...missing.map((address) => giveAddress(connection, index, address, { vrf, port }, signal)),
+      ...(holder === undefined ? initial() : []),
+      ...missing.map((address) => addGatewayAddress(work, index, address, { vrf, port })),
       order(setInterfaceFlags, { sw_if_index: index, flags: ADMIN_UP }),
     ]);
   } catch (failure) {
-    if (holder === undefined && !connection.lost.aborted) {
-      await connection
-        .request(deleteLoopback, { sw_if_index: index }, AbortSignal.timeout(UNDO_MS))
-        .catch(() => undefined); // else the next removal of unused ones has it
+    if (holder === undefined && !work.connection.lost.aborted) {
+      const undo = work.connection.request(
+        deleteLoopback,
+        { sw_if_index: index },
+        AbortSignal.timeout(UNDO_MS),
+      );
+      await undo.catch(() => undefined); // the next removal of unused ones deletes it
     }
     throw failure;
   }
   return index;
 }
 
+/** Deletes our loopbacks that no port uses any more. @returns how many there were */
+export function removeGateways(work: VppWork): Promise<number> {
+  return lockGateways(work, "removal of unused gateways", () => removeUnusedGateways(work));
+}
+
 /**
- * Deletes the loopbacks of ours that no port uses. Only in the turn of {@link VppContext.gateways}: one that was just
- * made is not used yet.
+ * The same for one that holds {@link lockGateways} already: a loopback that was just made is not used yet.
  * @returns how many there were
  */
-export async function removeUnusedGateways(
-  connection: VppConnection,
-  node: string,
-  signal: AbortSignal,
-): Promise<number> {
+export async function removeUnusedGateways(work: VppWork): Promise<number> {
   const [rows, users] = await Promise.all([
-    gatewayRows(connection, node, signal),
-    connection.dump(dumpUnnumbered, { sw_if_index: ANY_INDEX }, signal),
+    gatewayRows(work, work.context.node),
+    work.dump(dumpUnnumbered, { sw_if_index: ANY_INDEX }),
   ]);
   const used = new Set(users.map(({ ip_sw_if_index }) => ip_sw_if_index));
   const unused = rows.filter(({ sw_if_index }) => !used.has(sw_if_index));
-  await Promise.all(
-    unused.map(({ sw_if_index }) => connection.request(deleteLoopback, { sw_if_index }, signal)),
-  );
+  await Promise.all(unused.map(({ sw_if_index }) => work.request(deleteLoopback, { sw_if_index })));
   return unused.length;
 }
 
-const UNDO_MS = 2000;
-
-async function gatewayRows(
-  connection: VppConnection,
-  node: string,
-  signal: AbortSignal,
-): Promise<readonly Interface[]> {
+async function gatewayRows(vpp: VppRequests, node: string): Promise<readonly Interface[]> {
   const loopbacks = { sw_if_index: ANY_INDEX, name_filter_valid: true, name_filter: "loop" };
-  const rows = await connection.dump(dumpInterfaces, loopbacks, signal);
-  return rows.filter((row) => isGateway(row, node));
+  return (await vpp.dump(dumpInterfaces, loopbacks)).filter((row) => isGateway(row, node));
 }
 
-async function giveAddress(
-  connection: VppConnection,
+async function addGatewayAddress(
+  vpp: VppRequests,
   sw_if_index: number,
   address: Address,
   { vrf, port }: { readonly vrf: number; readonly port: string },
-  signal: AbortSignal,
 ): Promise<void> {
   const values = { sw_if_index, is_add: true, del_all: false, prefix: hostPrefix(address) };
-  const { retval } = await connection.request(addAddress, values, signal);
+  const { retval } = await vpp.request(addAddress, values);
   const where = `port ${port}, gateway ${printAddress(address)}`;
   if (!ADDRESS_TAKEN.includes(retval)) return requireDone(retval, where);
   throw new Failure({

@@ -1,17 +1,33 @@
+import { Failure } from "../../failure/failure.ts";
 import type { Asked } from "../../protocols/vpp-api/call.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { addRoute, findRoute } from "../../protocols/vpp-api/routing-messages.ts";
-import type { Path } from "./routed-state.ts";
-import { type Address, addressKey, hostPrefix } from "./routing.ts";
+import { isOfNode, parseMark } from "./mark.ts";
+import type { VppRequests, VppWork } from "./requests.ts";
+import {
+  type Address,
+  addressKey,
+  hostPrefix,
+  type Path,
+  printAddress,
+  type RoutedState,
+  type Routing,
+  readStaticNeighbors,
+} from "./routed-state.ts";
 
 /** fib_path_type of a path that goes out by an interface. */
-export const NORMAL = 0;
+const NORMAL = 0;
 const NO_LABELS = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
 
 /** An address in a table. */
 export interface HostRoute {
   readonly host: Address;
   readonly table: number;
+}
+
+/** A port of ours, by what VPP knows it by. */
+export interface RoutedPort {
+  readonly name: string;
+  readonly index: number;
 }
 
 /** Addresses in the tables of their families, IPv4's and IPv6's. */
@@ -27,15 +43,14 @@ export function isAmong(routes: readonly HostRoute[], { host, table }: HostRoute
 
 /** Those of the routes that there are and that go out by an interface. */
 export async function routesBy(
-  connection: VppConnection,
+  vpp: VppRequests,
   index: number,
   candidates: readonly HostRoute[],
-  signal: AbortSignal,
 ): Promise<readonly HostRoute[]> {
   const found = await Promise.all(
     candidates.map(async ({ host, table }) => {
       const ask = { table_id: table, exact: 1, prefix: hostPrefix(host) };
-      const { retval, route } = await connection.request(findRoute, ask, signal);
+      const { retval, route } = await vpp.request(findRoute, ask);
       return retval >= 0 && goesBy(route.paths, index);
     }),
   );
@@ -48,17 +63,11 @@ export function goesBy(paths: readonly Path[], index: number): boolean {
 }
 
 /**
- * Takes a way by an interface off a route. Only one that is there: where another port of ours alone has the route, VPP
- * aborts (an assertion in fib_entry_cover_track, seen with a debug build).
+ * Removes a way by an interface from a route. Only one that is there: where another port of ours alone has the route,
+ * VPP aborts (an assertion in fib_entry_cover_track, seen with a debug build).
  */
-export async function removeRoute(
-  connection: VppConnection,
-  index: number,
-  { host, table }: HostRoute,
-  signal: AbortSignal,
-): Promise<void> {
-  const route = routeTo({ host, table }, index);
-  await connection.request(addRoute, { is_add: false, is_multipath: true, route }, signal);
+export async function removeRoute(vpp: VppRequests, index: number, host: HostRoute): Promise<void> {
+  await vpp.request(addRoute, { is_add: false, is_multipath: true, route: routeTo(host, index) });
 }
 
 /** Without a next hop the host is on the link itself, and so its own neighbour. */
@@ -71,4 +80,52 @@ export function routeTo({ host, table }: HostRoute, sw_if_index: number): Asked<
     prefix: hostPrefix({ af: host.af, un: host.un }),
     paths: [{ ...path, proto: host.af, nh, n_labels: 0, label_stack: NO_LABELS }],
   };
+}
+
+/** @throws Failure port-conflict where one of the guest's addresses is routed to something else */
+export async function refuseTaken(
+  work: VppWork,
+  port: RoutedPort,
+  { hosts, vrf }: Pick<Routing, "hosts" | "vrf">,
+  { routes }: Pick<RoutedState, "routes">,
+): Promise<void> {
+  for (const host of hosts) {
+    for (const path of routes.get(addressKey(host)) ?? []) {
+      const holder = await holderOf(work, port, { host, vrf, path });
+      if (holder === undefined) continue;
+      throw new Failure({
+        code: "port-conflict",
+        what: `address ${printAddress(host)} of VRF ${vrf} is routed to ${holder.name} already`,
+        where: `port ${port.name}`,
+        fix: `let nothing else in VRF ${vrf} have the guest's address; ${holder.cure}`,
+      });
+    }
+  }
+}
+
+/** What has an address, and how to free it; undefined where it is this port, or a leftover of an interface. */
+async function holderOf(
+  work: VppWork,
+  port: RoutedPort,
+  { host, vrf, path }: { readonly host: Address; readonly vrf: number; readonly path: Path },
+): Promise<{ readonly name: string; readonly cure: string } | undefined> {
+  const { type, sw_if_index } = path;
+  const prefix = `${printAddress(host)}/${hostPrefix(host).len}`;
+  const show = `vppctl show ${host.af === 0 ? "ip" : "ip6"} fib table ${vrf} ${prefix}`;
+  if (type !== NORMAL) return { name: "VPP itself", cure: `${show} says by what VPP has it` };
+  if (sw_if_index === port.index) return undefined;
+  const row = await work.interface(sw_if_index);
+  if (row === undefined) return undefined;
+  const mark = parseMark(row.tag);
+  if (mark === undefined || !isOfNode(mark, work.context.node)) {
+    const remove = `vppctl ip route del ${prefix} table ${vrf} via ${row.interface_name}`;
+    // VPP keeps apart what its command line and its API have made: neither can remove the other's.
+    const cure = `if nothing needs the route, where ${show} says CLI: ${remove}; where it says API, by the client that made it, or with a restart of VPP`;
+    return { name: `interface ${row.interface_name}`, cure };
+  }
+  // The number may be of a port that is newer than the route.
+  const neighbors = await readStaticNeighbors(work, sw_if_index);
+  if (!neighbors.has(addressKey(host))) return undefined;
+  const remove = `vppctl delete vhost-user ${row.interface_name}`;
+  return { name: `port ${mark.name}`, cure: `if the pod of port ${mark.name} is gone: ${remove}` };
 }

@@ -8,8 +8,8 @@ const MARK = new RegExp(
 );
 
 /**
- * Whose port an interface is, as its tag tells it. A tag has 63 characters, an owner's details up to some hundreds:
- * it holds digests, enough to know what is ours and to recognise the owner among those that our records name.
+ * Whose port an interface is, from its tag. A tag has 63 characters, an owner's details up to some hundreds: it holds
+ * digests, enough to know what is ours and to find the owner among those that our records name.
  */
 export interface Mark {
   /** Digest of the node's name. */
@@ -49,7 +49,7 @@ export function printMark({ node, attachment, details, name }: Mark): string {
   return [OWNER, node, attachment, details, name].join(":");
 }
 
-/** The mark that a tag is; undefined for a tag of somebody else. */
+/** The mark that a tag is; undefined for any other tag. */
 export function parseMark(tag: string): Mark | undefined {
   const { node, attachment, details, name } = MARK.exec(tag)?.groups ?? {};
   if (node === undefined || attachment === undefined || details === undefined || name === undefined) {

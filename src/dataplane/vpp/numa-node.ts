@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, systemCode } from "../../failure/failure.ts";
 import { findBridge } from "./bridges.ts";
-import type { VppContext } from "./context.ts";
-import type { Interface, View } from "./view.ts";
+import { startWork, type VppContext } from "./requests.ts";
+import { type Interface, shareView, type View } from "./view.ts";
 
 /**
- * {@link Dataplane.numaNode}. VPP's API does not tell it, but names interfaces on PCI hardware after the device's
+ * {@link Dataplane.numaNode}. VPP's API does not say it, but names interfaces on PCI hardware after the device's
  * bus, slot and function.
  */
 export async function numaNode(
@@ -14,7 +14,7 @@ export async function numaNode(
   bridge: string,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const view = await context.views.read(await context.client.connection(signal), signal);
+  const view = await shareView(await startWork(context, signal));
   const addresses = uplinksOf(view, bridge).flatMap((row) => pciAddress(row) ?? []);
   const nodes = new Set(await Promise.all(addresses.map((address) => sysfsNode(context.sysfs, address))));
   const [node] = nodes;

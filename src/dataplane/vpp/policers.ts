@@ -10,6 +10,11 @@ const ONE_RATE = 0;
 const TWO_RATES = 2;
 const DROP = { type: 0, dscp: 0 };
 const PASS = { type: 1, dscp: 0 };
+/** What a policer is deleted with: only its name counts. */
+export const NO_POLICER = {
+  ...{ cir: 0, eir: 0, cb: 0n, eb: 0n, rate_type: 0, round_type: 0, type: 0, color_aware: false },
+  ...{ conform_action: DROP, exceed_action: DROP, violate_action: DROP },
+};
 const NAME = /^kvu1:([0-9a-f]{8}):([^:]{1,15}):(\d+):(in|out)$/;
 
 /** As VPP sees it: `in` is what comes from the guest, `out` what goes to it. */
@@ -23,7 +28,7 @@ export type Policer = Omit<Asked<typeof addPolicer>, "is_add" | "name">;
 export interface PolicerPlace {
   readonly node: string;
   readonly port: string;
-  /** Interface that it is applied to: VPP does not tell which one it is. */
+  /** Interface that it is applied to: VPP does not say which one it is. */
   readonly index: number;
   readonly direction: Direction;
 }
@@ -33,7 +38,7 @@ export function policerName(node: string, port: string, index: number, direction
   return `kvu1:${nodeDigest(node)}:${port}:${index}:${direction}`;
 }
 
-/** Where a policer belongs; undefined for one of somebody else. */
+/** Where a policer belongs; undefined for one that is not ours. */
 export function parsePolicerName(name: string): PolicerPlace | undefined {
   const [, node, port, index, direction] = NAME.exec(name) ?? [];
   if (node === undefined || port === undefined || direction === undefined) return undefined;
@@ -49,7 +54,7 @@ export function policersOf(settings: PortRequest["settings"]): ReadonlyMap<Direc
   return policers;
 }
 
-/** Whether a policer that VPP tells of is as asked; VPP tells the configuration back as it was given. */
+/** Whether a policer is as asked; VPP lists the configuration as it was given. */
 export function isSamePolicer(found: Answered<typeof dumpPolicers>, asked: Policer): boolean {
   return (
     found.cir === asked.cir &&

@@ -1,16 +1,30 @@
 import { getSystemErrorName } from "node:util";
 import { isAllocationId } from "../../names/allocation-id.ts";
 import type { PortOwner, PortState } from "../port.ts";
-import type { VppContext } from "./context.ts";
-import { type Mark, markOf } from "./mark.ts";
-import type { VppPort } from "./view.ts";
+import { bridgeName } from "./bridges.ts";
+import { isOfNode, type Mark, markOf } from "./mark.ts";
+import { startWork, type VppContext } from "./requests.ts";
+import { shareView, type VppPort } from "./view.ts";
 
 /** if_status_flags of sw_interface_details: both rings of the guest are ready. */
 export const LINK_UP = 2;
 /** What connect(2) fails with while the guest's side is not there yet; VPP tries again every three seconds. */
-const NOBODY_THERE = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN", "EINPROGRESS"]);
+const GUEST_AWAY = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN", "EINPROGRESS"]);
 
-/** What VPP says about a port of ours. */
+/** {@link Dataplane.listPorts}. */
+export async function listPorts(context: VppContext, signal: AbortSignal): Promise<readonly PortState[]> {
+  const view = await shareView(await startWork(context, signal));
+  const names = new Map(view.bridges.map((bridge) => [bridge.bd_id, bridgeName(bridge)]));
+  return view.ports.flatMap((port) => {
+    if (port.mark === undefined || !isOfNode(port.mark, context.node)) return [];
+    const members = [port.index, ...port.subInterfaces.map(({ sw_if_index }) => sw_if_index)];
+    const [bridge] = members.flatMap((member) => view.members.get(member)?.bridge ?? []);
+    const name = bridge === undefined ? "" : (names.get(bridge) ?? "");
+    return readPortState(context, name, port, port.mark);
+  });
+}
+
+/** The state of a port of ours, from what VPP lists of it. */
 export function readPortState(context: VppContext, bridge: string, port: VppPort, mark: Mark): PortState {
   const error = errorOf(port);
   return {
@@ -58,5 +72,5 @@ export function ownerOf(context: VppContext, port: VppPort, mark: Mark): PortOwn
 function errorOf({ vhost }: VppPort): string | undefined {
   if (vhost.sock_errno <= 0) return undefined;
   const name = getSystemErrorName(-vhost.sock_errno);
-  return NOBODY_THERE.has(name) ? undefined : `VPP cannot connect to the socket: ${name}`;
+  return GUEST_AWAY.has(name) ? undefined : `VPP cannot connect to the socket: ${name}`;
 }

@@ -1,3 +1,4 @@
+import { timeoutFailure } from "../../failure/failure.ts";
 import type { Answered } from "../../protocols/vpp-api/call.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
@@ -8,8 +9,14 @@ import {
   dumpVhostUser,
 } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
+import { orAborted } from "../../sync/deadlines.ts";
+import { SharedRead } from "../../sync/shared-read.ts";
 import { type Mark, parseMark } from "./mark.ts";
 import { type PolicerPlace, parsePolicerName } from "./policers.ts";
+import { VppRequests } from "./requests.ts";
+
+/** Time for one reading; a VPP that swallows a request must not keep all later ones waiting. */
+const READ_MS = 5_000;
 
 export type Interface = Answered<typeof dumpInterfaces>;
 export type VhostUser = Answered<typeof dumpVhostUser>;
@@ -39,7 +46,7 @@ export interface Membership {
   readonly group: number;
 }
 
-/** VPP's configuration as far as it concerns us. */
+/** VPP's configuration, as far as ports need it. */
 export interface View {
   readonly ports: readonly VppPort[];
   readonly interfaces: ReadonlyMap<number, Interface>;
@@ -50,16 +57,35 @@ export interface View {
   readonly unnumbered: ReadonlyMap<number, number>;
 }
 
+const sharedReads = new WeakMap<VppConnection, SharedRead<View>>();
+
+/**
+ * A reading that begins after the call, shared by calls that come at the same time: after a restart of VPP a hundred
+ * ports ask at once, and each reading grows with the ports.
+ * @throws Failure as {@link readView}, dataplane-timeout when the signal fires
+ */
+export function shareView({ connection, signal }: VppRequests): Promise<View> {
+  const read = () => readView(new VppRequests(connection, AbortSignal.timeout(READ_MS)));
+  const shared = sharedReads.get(connection) ?? new SharedRead({ read });
+  sharedReads.set(connection, shared);
+  return orAborted(shared.get(), signal, () =>
+    timeoutFailure(signal, {
+      what: "VPP did not list its configuration in time",
+      fix: "check that VPP's main thread is not stuck",
+    }),
+  );
+}
+
 /** Reads all of it in one go; other clients of VPP may change something between its parts. */
-export async function readView(connection: VppConnection, signal: AbortSignal): Promise<View> {
+export async function readView(vpp: VppRequests): Promise<View> {
   const all = { sw_if_index: ANY_INDEX };
   const [interfaces, vhosts, bridges, unnumbered, policers] = await Promise.all([
-    connection.dump(dumpInterfaces, { ...all, name_filter_valid: false, name_filter: "" }, signal),
-    connection.dump(dumpVhostUser, all, signal),
-    connection.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, ...all }, signal),
-    connection.dump(dumpUnnumbered, all, signal),
-    connection.knows(dumpPolicers)
-      ? connection.dump(dumpPolicers, { match_name_valid: false, match_name: "" }, signal)
+    vpp.dump(dumpInterfaces, { ...all, name_filter_valid: false, name_filter: "" }),
+    vpp.dump(dumpVhostUser, all),
+    vpp.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, ...all }),
+    vpp.dump(dumpUnnumbered, all),
+    vpp.connection.knows(dumpPolicers)
+      ? vpp.dump(dumpPolicers, { match_name_valid: false, match_name: "" })
       : [],
   ]);
   const byIndex = new Map(interfaces.map((row) => [row.sw_if_index, row]));
@@ -87,7 +113,7 @@ export async function readView(connection: VppConnection, signal: AbortSignal): 
   };
 }
 
-/** A port of what VPP tells of its interface. */
+/** A port, by its interface's rows. */
 export function portOf(vhost: VhostUser, row: Interface, subInterfaces: readonly Interface[]): VppPort {
   const mark = parseMark(row.tag);
   const name = mark?.name ?? (row.tag === "" ? row.interface_name : row.tag);

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
 import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { addTable, dumpTables } from "../../protocols/vpp-api/routing-messages.ts";
+import { VppRequests } from "./requests.ts";
 import { MAX_TABLES, requireVrf, tableName } from "./vrf.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
@@ -27,13 +28,13 @@ afterEach(async () => {
   expect(vpp.violations).toEqual([]);
 });
 
-const need = (vrf: number) => requireVrf(connection, { vrf, createVrf: true }, "p", soon());
+const need = (vrf: number) => requireVrf(new VppRequests(connection, soon()), { vrf, createVrf: true }, "p");
 const make = (table_id: number, is_ip6: boolean, name = "") =>
   connection.request(addTable, { is_add: true, table: { table_id, is_ip6, name } }, soon());
 const tables = async () => (await connection.dump(dumpTables, {}, soon())).map(({ table }) => table);
 
 it("networks make tables up to a limit, which those of others do not count to", async () => {
-  await make(9, true, "somebody's");
+  await make(9, true, "theirs");
   for (let vrf = 1001; vrf < 1000 + MAX_TABLES; vrf += 1) await make(vrf, true, tableName(vrf));
   await need(7);
   await need(7);

@@ -1,13 +1,12 @@
 import type { RoutedSettings } from "../../config/port-settings.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { Answered } from "../../protocols/vpp-api/call.ts";
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { addTable, dumpTables } from "../../protocols/vpp-api/routing-messages.ts";
-import { orders } from "./require-done.ts";
+import type { VppRequests } from "./requests.ts";
 
 /**
- * Most tables that a VPP gets from us: each holds some 320 KiB of VPP's heap for IPv4 before it has a route. None is ever
- * deleted, for VPP would take away with it what others have put there, and tells nobody whether somebody did.
+ * Most tables that a VPP gets from us: each holds some 320 KiB of VPP's heap for IPv4 before it has a route. They are
+ * never deleted: VPP would delete with a table what others have put there, and does not say whether it did.
  */
 export const MAX_TABLES = 256;
 /** Begins the names of tables that networks with `createVrf` made, on whatever node's daemon. */
@@ -18,19 +17,24 @@ const MADE = "kvu1:";
  * @throws Failure vrf-missing, dataplane-misconfigured where networks have made too many
  */
 export async function requireVrf(
-  connection: VppConnection,
-  settings: Pick<RoutedSettings, "vrf" | "createVrf">,
+  vpp: VppRequests,
+  { vrf, createVrf }: Pick<RoutedSettings, "vrf" | "createVrf">,
   port: string,
-  signal: AbortSignal,
 ): Promise<void> {
-  const { vrf, createVrf } = settings;
-  const tables = await readTables(connection, signal);
+  const tables = await readTables(vpp);
   const failure = whyMissing(tables, vrf);
   if (failure === undefined) return;
   if (createVrf !== true) throw failure;
   const made = new Set(tables.filter(({ name }) => name.startsWith(MADE)).map(({ table_id }) => table_id));
-  if (made.size >= MAX_TABLES && !made.has(vrf)) throw tooMany(vrf, port);
-  const order = orders(connection, `port ${port}`, signal);
+  if (made.size >= MAX_TABLES && !made.has(vrf)) {
+    throw new Failure({
+      code: "dataplane-misconfigured",
+      what: `VPP has ${MAX_TABLES} tables that networks with createVrf made, and gets no other for VRF ${vrf}`,
+      where: `port ${port}`,
+      fix: `${byExec(vrf)}; the tables of networks that are gone go with a restart of VPP`,
+    });
+  }
+  const order = vpp.orders(`port ${port}`);
   await Promise.all(
     [false, true].map((is_ip6) =>
       order(addTable, { is_add: true, table: { table_id: vrf, is_ip6, name: tableName(vrf) } }),
@@ -39,12 +43,8 @@ export async function requireVrf(
 }
 
 /** A Failure, not thrown, where the table is not there for one of the address families. */
-export async function whyVrfMissing(
-  connection: VppConnection,
-  vrf: number,
-  signal: AbortSignal,
-): Promise<Failure | undefined> {
-  return whyMissing(await readTables(connection, signal), vrf);
+export async function whyVrfMissing(vpp: VppRequests, vrf: number): Promise<Failure | undefined> {
+  return whyMissing(await readTables(vpp), vrf);
 }
 
 /** The name of a table that a network made. */
@@ -54,8 +54,8 @@ export function tableName(vrf: number): string {
 
 type Table = Answered<typeof dumpTables>["table"];
 
-async function readTables(connection: VppConnection, signal: AbortSignal): Promise<readonly Table[]> {
-  return (await connection.dump(dumpTables, {}, signal)).map(({ table }) => table);
+async function readTables(vpp: VppRequests): Promise<readonly Table[]> {
+  return (await vpp.dump(dumpTables, {})).map(({ table }) => table);
 }
 
 function whyMissing(tables: readonly Table[], vrf: number): Failure | undefined {
@@ -69,15 +69,10 @@ function whyMissing(tables: readonly Table[], vrf: number): Failure | undefined 
     code: "vrf-missing",
     what: `there is no table ${vrf} for ${families} in VPP`,
     where: `it has ${others.join(", ")}`,
-    fix: `make it in the file that VPP's startup.conf executes (ip table add ${vrf}; ip6 table add ${vrf}), or let the network make it`,
+    fix: `${byExec(vrf)}, or let the network make it`,
   });
 }
 
-function tooMany(vrf: number, port: string): Failure {
-  return new Failure({
-    code: "dataplane-misconfigured",
-    what: `VPP has ${MAX_TABLES} tables that networks with createVrf made, and gets none for VRF ${vrf}`,
-    where: `port ${port}`,
-    fix: `make it in the file that VPP's startup.conf executes (ip table add ${vrf}; ip6 table add ${vrf}); the tables of networks that are gone go with a restart of VPP`,
-  });
+function byExec(vrf: number): string {
+  return `make it in the file that VPP's startup.conf executes (ip table add ${vrf}; ip6 table add ${vrf})`;
 }

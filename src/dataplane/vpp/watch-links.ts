@@ -11,14 +11,15 @@ import type { Clock } from "../../sync/clock.ts";
 import { whenAborted, within } from "../../sync/deadlines.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { keepWatching } from "../keep-watching.ts";
-import type { VppContext } from "./context.ts";
-import type { LinkEvent, LinkStates } from "./link-states.ts";
-import { requireDone } from "./require-done.ts";
+import type { LinkStates } from "./link-states.ts";
+import { requireDone, type VppContext, VppRequests } from "./requests.ts";
 
 const LIMIT_MS = 5_000;
+/** Most look-ups without an answer; a restart of VPP brings one for each port. */
+const MAX_LOOKUPS = 4096;
 
 /**
- * {@link Dataplane.watchLinks}: VPP tells of every change of an interface as it happens.
+ * {@link Dataplane.watchLinks}: VPP reports every change of an interface as it happens.
  * @param states kept up to date
  */
 export async function watchLinks(
@@ -28,64 +29,60 @@ export async function watchLinks(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  const tell = (changes: readonly LinkChange[]) => {
+  const report = (changes: readonly LinkChange[]) => {
     if (!signal.aborted) for (const change of changes) onLink(change);
   };
-  const live = async (onSeen: () => void) => {
+  const watchOnce = async (onSeen: () => void) => {
     const connection = await client.connection(signal);
     try {
-      await follow(connection, states, tell, onSeen, signal);
+      await follow(connection, states, report, onSeen, signal);
     } finally {
-      if (connection.lost.aborted) tell(states.lost());
+      if (connection.lost.aborted) report(states.lost());
     }
   };
-  await keepWatching(live, { warning: "guests that come or go are not seen for now", clock, logger, signal });
+  const warning = "guests that come or go are not seen for now";
+  await keepWatching(watchOnce, { warning, clock, logger, signal });
 }
 
-/** @throws Failure when the connection is lost, or the signal fires */
+/** @throws Failure when the connection is lost, the signal fires, or VPP reports more than can be looked up */
 async function follow(
   connection: VppConnection,
   states: LinkStates,
-  tell: (changes: readonly LinkChange[]) => void,
+  report: (changes: readonly LinkChange[]) => void,
   onSeen: () => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const over = AbortSignal.any([signal, connection.lost]);
-  const limited = () => within(over, LIMIT_MS);
-  const rows = (sw_if_index: number) =>
-    connection.dump(dumpInterfaces, { sw_if_index, name_filter_valid: false, name_filter: "" }, limited());
-  const { promise: broken, reject } = Promise.withResolvers<never>();
-  broken.catch(() => undefined);
-  const take = async (event: LinkEvent) => {
-    const changes = states.take(event);
-    if (typeof changes !== "function") tell(changes);
-    else {
-      const [row] = await rows(event.sw_if_index);
-      tell(changes(row));
-    }
-  };
+  const over = new AbortController();
+  const stop = ({ reason }: AbortSignal) => over.abort(reason);
+  whenAborted(connection.lost, () => stop(connection.lost));
+  whenAborted(signal, () => stop(signal));
+  const limited = () => new VppRequests(connection, within(over.signal, LIMIT_MS));
   connection.on(interfaceEvent, (event) => {
-    if (!over.aborted) take(event).catch(reject);
+    if (over.signal.aborted) return;
+    const found = states.apply(event);
+    if (!("index" in found)) report(found);
+    else if (states.waiting > MAX_LOOKUPS) over.abort(flooded());
+    else {
+      limited()
+        .interface(found.index)
+        .then((row) => report(states.read(found, row)))
+        .catch((failure) => over.abort(failure));
+    }
   });
-  const asked = await connection.request(
-    wantInterfaceEvents,
-    { enable_disable: 1, pid: process.pid },
-    limited(),
-  );
-  if (asked.retval !== EVENTS_WANTED) requireDone(asked.retval, "want_interface_events");
-  tell(states.look(await rows(ANY_INDEX)));
+  const wanted = await limited().request(wantInterfaceEvents, { enable_disable: 1, pid: process.pid });
+  if (wanted.retval !== EVENTS_WANTED) requireDone(wanted.retval, "want_interface_events");
+  const all = { sw_if_index: ANY_INDEX, name_filter_valid: false, name_filter: "" };
+  report(states.look(await limited().dump(dumpInterfaces, all)));
   onSeen();
-  await Promise.race([broken, whenFired(over)]);
+  await new Promise((_, reject) => {
+    whenAborted(over.signal, () => reject(over.signal.reason));
+  });
 }
 
-function whenFired(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    whenAborted(signal, () =>
-      reject(
-        signal.reason instanceof Failure
-          ? signal.reason
-          : new Failure({ code: "dataplane-unavailable", what: "VPP is not watched any more" }),
-      ),
-    );
+function flooded(): Failure {
+  return new Failure({
+    code: "dataplane-protocol",
+    what: `VPP reported changes of more than ${MAX_LOOKUPS} interfaces that it does not list`,
+    fix: "find out what changes VPP's interfaces (vppctl show api clients)",
   });
 }

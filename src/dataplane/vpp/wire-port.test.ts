@@ -7,6 +7,7 @@ import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
 import { portSettingsSchema } from "../../config/port-settings.ts";
 import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { createVhostUser } from "../../protocols/vpp-api/messages.ts";
+import { VppRequests } from "./requests.ts";
 import { readView } from "./view.ts";
 import { wirePort } from "./wire-port.ts";
 import { wiringDifferences, wiringOf } from "./wiring.ts";
@@ -47,13 +48,13 @@ describe("wiring a port of VPP", () => {
       BRIDGE,
     );
     const port = async () => {
-      const view = await readView(connection, soon());
+      const view = await readView(new VppRequests(connection, soon()));
       const [found] = view.ports;
       if (found === undefined) throw new Error("the port is gone");
       return { view, found };
     };
     const { found } = await port();
-    await wirePort(connection, { node: "n", ...found, name: "p" }, wiring, soon());
+    await wirePort(new VppRequests(connection, soon()), { node: "n", ...found, name: "p" }, wiring);
     const after = await port();
     expect(wiringDifferences(after.view, after.found, "n", wiring)).toEqual([]);
     expect(vpp.violations).toEqual([]);

@@ -1,4 +1,3 @@
-import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import {
   addPolicer,
   createVlan,
@@ -10,11 +9,10 @@ import {
   setBridge,
   setInterfaceFlags,
 } from "../../protocols/vpp-api/messages.ts";
-import { DIRECTIONS, policerName } from "./policers.ts";
-import { type Order, orders } from "./require-done.ts";
+import { DIRECTIONS, NO_POLICER, policerName } from "./policers.ts";
+import type { Order, VppRequests } from "./requests.ts";
 import type { Interface } from "./view.ts";
-import type { Member } from "./vlan-plan.ts";
-import { ADMIN_UP, REWRITE_ADD, REWRITE_ONE_BY_ONE, type Wiring } from "./wiring.ts";
+import { ADMIN_UP, type Member, REWRITE_ADD, REWRITE_ONE_BY_ONE, type Wiring } from "./wiring.ts";
 
 /** What is wired. */
 export interface WiredPort {
@@ -24,35 +22,16 @@ export interface WiredPort {
   readonly subInterfaces: readonly Pick<Interface, "sw_if_index" | "sub_id">[];
 }
 
-const NO_POLICER = {
-  cir: 0,
-  eir: 0,
-  cb: 0n,
-  eb: 0n,
-  rate_type: 0,
-  round_type: 0,
-  type: 0,
-  color_aware: false,
-  conform_action: { type: 0, dscp: 0 },
-  exceed_action: { type: 0, dscp: 0 },
-  violate_action: { type: 0, dscp: 0 },
-};
-
 /**
- * Undoes a port's wiring and makes it anew. VPP tells neither to which interfaces a policer is applied nor whether
+ * Undoes a port's wiring and makes it again. VPP says neither to which interfaces a policer is applied nor whether
  * the filter for tags is on, so both are set in the same write as what can be read back: a policer that exists is
  * applied, a member that rewrites tags is filtered. VPP counts how often a policer is applied, and writes beside its
  * memory where one is taken off an interface with a higher number than any that ever had one; so a policer is taken
  * off exactly where it was put on.
  */
-export async function wirePort(
-  connection: VppConnection,
-  port: WiredPort,
-  wiring: Wiring,
-  signal: AbortSignal,
-): Promise<void> {
-  const order = orders(connection, `port ${port.name}`, signal);
-  const members = await makeMembers(connection, port, wiring, order, signal);
+export async function wirePort(vpp: VppRequests, port: WiredPort, wiring: Wiring): Promise<void> {
+  const order = vpp.orders(`port ${port.name}`);
+  const members = await makeMembers(vpp, port, wiring, order);
   const { bridge, group, vlans } = wiring;
   const join = (member: number, how: Member) =>
     bridge === undefined ? [] : joinBridge(order, member, how, { bridge, group });
@@ -78,48 +57,40 @@ export async function wirePort(
 
 /** Takes our policers off a port's interfaces and deletes them; those that are not there are fine. */
 export async function removePolicers(
-  connection: VppConnection,
+  vpp: VppRequests,
   { node, name, index, subInterfaces }: WiredPort,
-  signal: AbortSignal,
 ): Promise<void> {
-  if (!connection.knows(addPolicer)) return;
+  if (!vpp.connection.knows(addPolicer)) return;
   const members = [index, ...subInterfaces.map(({ sw_if_index }) => sw_if_index)];
   await Promise.all(
     DIRECTIONS.flatMap((direction) => {
       const policer = policerName(node, name, index, direction);
       const police = direction === "in" ? policeInput : policeOutput;
       return [
-        ...members.map((sw_if_index) =>
-          connection.request(police, { name: policer, sw_if_index, apply: false }, signal),
-        ),
-        deletePolicer(connection, policer, signal),
+        ...members.map((sw_if_index) => vpp.request(police, { name: policer, sw_if_index, apply: false })),
+        deletePolicer(vpp, policer),
       ];
     }),
   );
 }
 
 /** Deletes a policer that polices nothing any more; gone is fine. */
-export async function deletePolicer(
-  connection: VppConnection,
-  name: string,
-  signal: AbortSignal,
-): Promise<void> {
-  await connection.request(addPolicer, { is_add: false, name, ...NO_POLICER }, signal);
+export async function deletePolicer(vpp: VppRequests, name: string): Promise<void> {
+  await vpp.request(addPolicer, { is_add: false, name, ...NO_POLICER });
 }
 
 /** Takes the port out of the bridge, and gives the sub-interfaces that it needs, by VLAN. */
 async function makeMembers(
-  connection: VppConnection,
+  vpp: VppRequests,
   port: WiredPort,
   { vlans: { vlans } }: Wiring,
   order: Order,
-  signal: AbortSignal,
 ): Promise<ReadonlyMap<number, number>> {
   const kept = port.subInterfaces.filter(({ sub_id }) => vlans.has(sub_id));
   const missing = [...vlans.keys()].filter((vlan) => kept.every(({ sub_id }) => sub_id !== vlan));
   const surplus = port.subInterfaces.filter((row) => !kept.includes(row));
   const undone = [
-    removePolicers(connection, port, signal),
+    removePolicers(vpp, port),
     ...[port.index, ...kept.map(({ sw_if_index }) => sw_if_index)].map((member) =>
       leaveBridge(order, member),
     ),

@@ -1,8 +1,8 @@
+import type { VlanSettings } from "../../config/port-settings.ts";
 import type { PortRequest } from "../port.ts";
 import { isOfNode } from "./mark.ts";
 import { DIRECTIONS, type Direction, isSamePolicer, type Policer, policersOf } from "./policers.ts";
 import type { Interface, View, VppPolicer, VppPort } from "./view.ts";
-import { type Member, planVlans, type TagRewrite, type VlanPlan } from "./vlan-plan.ts";
 
 /** Split-horizon group of isolated ports. */
 const ISOLATED = 1;
@@ -11,7 +11,70 @@ const REWRITE_NONE = 0;
 export const REWRITE_ADD = 1;
 export const REWRITE_ONE_BY_ONE = 5;
 export const ADMIN_UP = 1;
+/** Of a port that is in no bridge. */
 const NO_MEMBERS: VlanPlan = { whole: undefined, vlans: new Map() };
+/** All VLANs, by the interface itself. */
+const ALL: VlanPlan = { whole: { rewrite: undefined }, vlans: new Map() };
+
+/** What happens to the outermost tag of what comes from the guest; the reverse happens on the way to it. */
+export interface TagRewrite {
+  /**
+   * `add` a tag. `keep` replaces the tag by itself: VPP checks a frame's VLAN before its policers count it only
+   * where there is something to rewrite, else the floods of all VLANs would use up every trunk's limit (seen).
+   */
+  readonly op: "add" | "keep";
+  readonly tag: number;
+  readonly ethertype: "802.1q" | "802.1ad";
+}
+
+/** How an interface or sub-interface of a port stands in the bridge domain. */
+export interface Member {
+  readonly rewrite: TagRewrite | undefined;
+}
+
+/** The members that a port has in its bridge domain; frames keep their VLAN tags inside it. */
+export interface VlanPlan {
+  /** The interface itself: all frames that are of no sub-interface; absent where it is not in the bridge. */
+  readonly whole: Member | undefined;
+  /** Sub-interfaces, by the VLAN of their frames. */
+  readonly vlans: ReadonlyMap<number, Member>;
+}
+
+/** The members that VLAN settings need; undefined for what VPP cannot do. */
+export function planVlans(vlan: VlanSettings | undefined): VlanPlan | undefined {
+  if (vlan === undefined) return ALL;
+  const { mode, trunks, customerVlans, tag } = vlan;
+  switch (mode) {
+    case "access":
+      return { whole: { rewrite: added(tag, "802.1q") }, vlans: new Map() };
+    case "trunk":
+      return trunks.length === 0 ? ALL : { whole: undefined, vlans: kept(trunks) };
+    case "dot1q-tunnel": {
+      const rewrite = added(tag, vlan.tunnelEthertype ?? "802.1ad");
+      if (customerVlans.length === 0) return { whole: { rewrite }, vlans: new Map() };
+      return { whole: undefined, vlans: new Map(customerVlans.map((customer) => [customer, { rewrite }])) };
+    }
+    case "native-untagged": {
+      // "All others" would need a sub-interface for each of 4094 VLANs.
+      if (trunks.length === 0) return undefined;
+      return {
+        whole: { rewrite: added(tag, "802.1q") },
+        vlans: kept(trunks.filter((trunk) => trunk !== tag)),
+      };
+    }
+    case "native-tagged":
+      // A tag that is added to what comes in is always taken off what goes out.
+      return undefined;
+  }
+}
+
+function added(tag: number | undefined, ethertype: TagRewrite["ethertype"]): TagRewrite | undefined {
+  return tag === undefined || tag === 0 ? undefined : { op: "add", tag, ethertype };
+}
+
+function kept(vlans: readonly number[]): ReadonlyMap<number, Member> {
+  return new Map(vlans.map((tag) => [tag, { rewrite: { op: "keep", tag, ethertype: "802.1q" } }]));
+}
 
 /** How a port is tied to the rest of the switch. */
 export interface Wiring {
@@ -25,7 +88,7 @@ export interface Wiring {
 /** The wiring that a request asks for. */
 export function wiringOf({ settings, name }: PortRequest, bridge: number | undefined): Wiring {
   const vlans = bridge === undefined ? NO_MEMBERS : planVlans(settings.vlan);
-  if (vlans === undefined) throw new TypeError(`the settings of port ${name} are checked before`);
+  if (vlans === undefined) throw new TypeError(`the settings of port ${name} are not checked`);
   const group = settings.isolated === true ? ISOLATED : 0;
   return { bridge, group, vlans, policers: policersOf(settings) };
 }
@@ -55,7 +118,7 @@ export function wiringDifferences(view: View, port: VppPort, node: string, asked
   }
   for (const vlan of subs.keys()) {
     if (!asked.vlans.vlans.has(vlan))
-      found.push(`${name} has a sub-interface for VLAN ${vlan}, none was asked`);
+      found.push(`${name} has a sub-interface for VLAN ${vlan}, which was not asked`);
   }
   const policers = policersOn(view, node, port.name, port.index);
   for (const direction of DIRECTIONS) {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createBridge } from "../../../src/dataplane/vpp/bridges.ts";
+import { VppRequests } from "../../../src/dataplane/vpp/requests.ts";
 import { readView } from "../../../src/dataplane/vpp/view.ts";
 import { connectVpp, type VppConnection } from "../../../src/protocols/vpp-api/connection.ts";
 import { ANY_INDEX, dumpBridgeDomains } from "../../../src/protocols/vpp-api/messages.ts";
@@ -115,9 +116,10 @@ async function members(connection: VppConnection, limit: AbortSignal): Promise<n
 }
 
 function makeBridge(vpp: VppProcess): Promise<void> {
-  return withVpp(vpp, async (connection, limit) =>
-    createBridge(connection, await readView(connection, limit), BRIDGE, limit),
-  );
+  return withVpp(vpp, async (connection, limit) => {
+    const requests = new VppRequests(connection, limit);
+    await createBridge(requests, await readView(requests), BRIDGE);
+  });
 }
 
 async function withVpp<Value>(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addressKey, addressOf, printAddress } from "./routing.ts";
+import { addressKey, addressOf, printAddress } from "./routed-state.ts";
 
 describe("an address in VPP's form", () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { allDone } from "./all-done.ts";
+import { allDone } from "./requests.ts";
 
 it("fails with what the first threw, and not before the last has ended", async () => {
   const slow = Promise.withResolvers<void>();
