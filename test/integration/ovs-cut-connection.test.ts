@@ -11,7 +11,7 @@ import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
 
 const CUTS = 24;
 
-/** The connection dies at many places in the traffic of one call; nobody then knows what the switch has taken. */
+/** The connection dies at many places in the traffic of one call; then it is unknown what the switch has done. */
 describe("a connection to the switch that is cut in the middle", () => {
   let rig: OvsRig;
   let proxy: CuttingProxy;

@@ -76,9 +76,9 @@ describe("announcing a guest through VPP's stand-in", () => {
     await dataplane.removePort("probe", soon());
     changes.length = 0;
   };
-  const told = (...expected: LinkChange["link"][]) =>
+  const reported = (...expected: LinkChange["link"][]) =>
     waitUntil(() => changes.map(({ link }) => link).join() === expected.join(), {
-      what: `links were told: ${expected.join()}`,
+      what: `links were reported: ${expected.join()}`,
       limitMs: 60_000,
       detail: () => JSON.stringify(changes),
     });
@@ -91,7 +91,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     await make();
     expect(await announce()).toBe(false);
     guest(true);
-    await told("up");
+    await reported("up");
     expect(changes[0]?.port).toBe(PORT);
     expect(await announce()).toBe(true);
     expect(vpp.sent.map(({ frame }) => frame).sort()).toEqual(
@@ -100,7 +100,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     expect(new Set(vpp.sent.map(({ socket }) => socket))).toEqual(new Set([request().socketPath]));
     expect(vpp.streams).toEqual([]);
     guest(false);
-    await told("up", "down");
+    await reported("up", "down");
     expect(await announce()).toBe(false);
     expect(vpp.sent).toHaveLength(FRAMES.length);
   });
@@ -122,7 +122,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     await other.ensurePort(foreign, soon());
     vpp.setGuest(foreign.socketPath, true);
     await dataplane.removePort(PORT, soon());
-    await told("down");
+    await reported("down");
     await other.close();
   });
 
@@ -130,13 +130,13 @@ describe("announcing a guest through VPP's stand-in", () => {
     await watch();
     await make();
     guest(true);
-    await told("up");
+    await reported("up");
     await vpp.kill();
     await vpp.start();
-    await told("up", "down");
+    await reported("up", "down");
     await make();
     guest(true);
-    await told("up", "down", "up");
+    await reported("up", "down", "up");
     expect(await announce()).toBe(true);
   });
 
@@ -145,7 +145,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     const hosts = [{ address: "10.9.0.5", gateway: "10.9.0.1" }];
     await make({ routed: { vrf: 0, hosts } });
     guest(true);
-    await told("up");
+    await reported("up");
     expect(await announce()).toBe(false);
     expect(vpp.sent).toEqual([]);
   });
@@ -154,7 +154,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     await watch();
     await make();
     guest(true);
-    await told("up");
+    await reported("up");
     vpp.refusesLines = "all";
     expect([await announce(), await announce()]).toEqual([false, false]);
     expect(warnings.filter((line) => line.includes("cannot announce"))).toHaveLength(1);
@@ -165,7 +165,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     await watch();
     await make();
     guest(true);
-    await told("up");
+    await reported("up");
     vpp.refusesLines = "streams";
     await expect(announce()).rejects.toMatchObject({ code: "port-failed", message: /pg0 is in use/ });
     vpp.refusesLines = undefined;

@@ -124,7 +124,7 @@ describe(`a dataplane on ${vppName}`, () => {
     },
   );
 
-  it("makes all ports again when VPP has forgotten them, and says that it has connected anew", async () => {
+  it("makes all ports again when VPP has forgotten them, and says that it has connected again", async () => {
     const requests = Array.from({ length: PORTS }, (_, index) =>
       portRequest(rig, { name: `vhu${index}`, owner: { interfaceName: `net${index}` } }),
     );

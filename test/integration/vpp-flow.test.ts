@@ -30,7 +30,7 @@ import { startVpp, vppName } from "./vpp-under-test.ts";
 
 /** Resource of the pool of the other switch. */
 const OVS_SOCKETS = "vhostuser/ovs";
-const FOREIGN = "tap-of-somebody";
+const FOREIGN = "tap-of-others";
 
 let vpp: VppRig;
 let ovs: OvsDpdk;
@@ -179,7 +179,7 @@ async function makeForeign(): Promise<void> {
   });
 }
 
-/** A killed VPP leaves the file of its socket, to which nobody listens. */
+/** A killed VPP leaves the file of its socket, without a listener. */
 async function isListening(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
@@ -200,7 +200,7 @@ const untilPorts = (ports: unknown, what: string) =>
   });
 
 describe(`the daemon, the CNI executable and ${vppName}`, () => {
-  it("attach, check and detach a pod, and leave somebody else's interface alone", async () => {
+  it("attach, check and detach a pod, and leave the interface of another client alone", async () => {
     await makeForeign();
     const before = await foreignInterface();
     expect(before.member).toBeDefined();
@@ -233,7 +233,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     expect(await ourPorts()).toEqual([]);
   });
 
-  it("attach routed pods, mend what of them is missing, and make them anew with their table", async () => {
+  it("attach routed pods, repair what of them is missing, and make them again with their table", async () => {
     const pods = [await start(networks.routed), await start(networks.routed)];
     for (const pod of pods) await check(pod, networks.routed);
     const before = await vpp.belongings();
@@ -304,7 +304,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     expect(await ourPorts()).toEqual([]);
   });
 
-  it("let VPP make the socket for a program that connects, and make it anew after a restart", async () => {
+  it("let VPP make the socket for a program that connects, and make it again after a restart", async () => {
     const config = { ...JSON.parse(String(networks.vpp.config)), socketServer: "switch" };
     const served = { ...networks.vpp, config: JSON.stringify(config) };
     const pod = await start(served);

@@ -224,11 +224,11 @@ describe(`habits of ${vppName}`, () => {
     await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon());
     expect((await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon())).retval).toBe(-31);
     const { sw_if_index } = await make("a");
-    await waitUntil(() => heard.length === 1, { what: "the new interface is told", limitMs: 60_000 });
+    await waitUntil(() => heard.length === 1, { what: "the new interface is reported", limitMs: 60_000 });
     await vpp.request(setInterfaceFlags, { sw_if_index, flags: 1 }, soon());
-    await waitUntil(() => heard.length === 2, { what: "the change is told", limitMs: 60_000 });
+    await waitUntil(() => heard.length === 2, { what: "the change is reported", limitMs: 60_000 });
     await vpp.request(deleteVhostUser, { sw_if_index }, soon());
-    await waitUntil(() => heard.length >= 3, { what: "the end is told", limitMs: 60_000 });
+    await waitUntil(() => heard.length >= 3, { what: "the end is reported", limitMs: 60_000 });
     expect(heard[0]).toEqual([sw_if_index, 0, false]);
     expect(heard[1]).toEqual([sw_if_index, 1, false]);
     expect(heard.at(-1)).toEqual([sw_if_index, 0, true]);

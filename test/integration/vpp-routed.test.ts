@@ -127,7 +127,7 @@ describe(`routed ports of ${vppName}`, () => {
     for (const request of [one, other]) expect(await dataplane.checkPort(request, soon())).toEqual([]);
   });
 
-  it("are mended in place, whatever is missing", async () => {
+  it("are repaired in place, whatever is missing", async () => {
     const request = asked();
     await dataplane.ensurePort(request, soon());
     const index = await indexOf();
@@ -184,7 +184,7 @@ describe(`routed ports of ${vppName}`, () => {
     expect(await dataplane.checkPort(asked(), soon())).toEqual([]);
   });
 
-  it("refuse addresses that are somebody else's, and leave them alone", async () => {
+  it("refuse addresses that are routed to others, and leave them alone", async () => {
     await dataplane.ensurePort(asked({ hosts: [host(10)] }, "vhu-a"), soon());
     const taken = await failureOf(dataplane.ensurePort(asked({ hosts: [host(10)] }, "vhu-b"), soon()));
     expect([taken.code, taken.message]).toEqual(["port-conflict", expect.stringContaining("port vhu-a")]);
@@ -241,7 +241,7 @@ describe(`routed ports of ${vppName}`, () => {
     expect(await rig.belongings()).toEqual([]);
   });
 
-  it("leave routes alone that lead to somebody else by now", async () => {
+  it("leave routes alone that lead to another interface by now", async () => {
     await dataplane.ensurePort(asked(), soon());
     await rig.makeForeignPort("foreign", join(rig.socketDirectory, "foreign"));
     const [index, foreign] = [await indexOf(), await indexOf("foreign")];
@@ -252,7 +252,7 @@ describe(`routed ports of ${vppName}`, () => {
     await rig.withVpp((connection) => changeRoute(connection, foreign, V4.address, false));
   });
 
-  it("come back when somebody deleted them, and leave no gateway when they do not", async () => {
+  it("come back when another client deleted them, and leave no gateway when they do not", async () => {
     await dataplane.ensurePort(asked(), soon());
     await rig.removeBehindOurBack("vhu0123456789ab");
     await dataplane.ensurePort(asked(), soon());

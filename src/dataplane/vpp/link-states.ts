@@ -14,7 +14,7 @@ export interface LinkEvent {
   readonly deleted: boolean;
 }
 
-/** An interface; `port` is undefined where it is none of this node's ports. */
+/** An interface; `port` is undefined where it is not of this node's ports. */
 interface Known {
   readonly port: string | undefined;
   readonly isUp: boolean;

@@ -46,7 +46,7 @@ describe("the mark on a port of VPP", () => {
     expect(markOf("p", one).details).not.toBe(markOf("p", other).details);
   });
 
-  it("is none where the tag is somebody else's", () => {
+  it("is absent where the tag is not ours", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 63 }), (tag) => {
         expect(parseMark(tag)).toBeUndefined();

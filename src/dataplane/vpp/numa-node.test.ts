@@ -14,7 +14,7 @@ describe("the PCI address in a name of VPP's", () => {
     expect(pciAddress({ interface_name, interface_dev_type: "dpdk" })).toBe(address);
   });
 
-  it("is none in the name of a vhost-user interface, though it looks like one", () => {
+  it("is absent from the name of a vhost-user interface, though it looks like one", () => {
     const name = { interface_name: "VirtualEthernet0/0/3", interface_dev_type: "vhost-user" };
     expect(pciAddress(name)).toBeUndefined();
   });

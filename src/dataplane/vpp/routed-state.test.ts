@@ -11,10 +11,10 @@ describe("an address in VPP's form", () => {
     "1:2:3:4:5:6:7:8",
     "fe80::1:0:0:7",
     "2001:db8::1:0",
-  ])("is told as it is written: %s", (text) => {
-    const told = printAddress(addressOf(text));
-    expect(addressKey(addressOf(told))).toBe(addressKey(addressOf(text)));
-    expect(told.length).toBeLessThanOrEqual(text.length);
+  ])("is printed as it is written: %s", (text) => {
+    const printed = printAddress(addressOf(text));
+    expect(addressKey(addressOf(printed))).toBe(addressKey(addressOf(text)));
+    expect(printed.length).toBeLessThanOrEqual(text.length);
   });
 
   it("is the same however it is written, and IPv4's is no IPv6's", () => {

@@ -167,7 +167,7 @@ describe("a connection to a bridge", () => {
     expect((await failureOf(connection.exchange([], soon()))).code).toBe("dataplane-unavailable");
   });
 
-  it("fails when nobody listens, nobody greets, or no version is common", async () => {
+  it("fails without a listener, without a greeting, and where no version is common", async () => {
     const absent = await failureOf(connectOpenflow({ path: join(directory, "none") }, soon()));
     expect([absent.code, absent.message]).toEqual([
       "dataplane-unavailable",
@@ -205,7 +205,7 @@ describe("a connection to a bridge", () => {
     );
   });
 
-  it("is shared by a client's callers, and made anew once it is lost", async () => {
+  it("is shared by a client's callers, and made again once it is lost", async () => {
     const client = createOpenflowClient({ path, logger: silentLogger });
     const [one, other] = await Promise.all([client.connection(soon()), client.connection(soon())]);
     expect(one).toBe(other);
@@ -220,7 +220,7 @@ describe("a connection to a bridge", () => {
     expect((await failureOf(client.connection(soon()))).code).toBe("dataplane-unavailable");
   });
 
-  it("is made anew also where what came behind the greeting was unsound", async () => {
+  it("is made again also where what came behind the greeting was malformed", async () => {
     const sound = greeting;
     greeting = Buffer.concat([sound, encodeMessage(VERSION_1_3, MESSAGE.barrierReply, 1, Buffer.alloc(0))]);
     const client = createOpenflowClient({ path, logger: silentLogger });

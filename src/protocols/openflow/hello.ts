@@ -36,7 +36,7 @@ export function encodeHello(): Buffer {
 
 /**
  * The newest version that both sides speak, by the switch's hello: its bitmap, else all up to the one in its header.
- * @throws Failure dataplane-misconfigured where there is none, dataplane-protocol
+ * @throws Failure dataplane-misconfigured where there is no such, dataplane-protocol
  */
 export function negotiate(hello: Message): Version {
   if (hello.type !== MESSAGE.hello) throw protocolFailure(`it began with a message of type ${hello.type}`);

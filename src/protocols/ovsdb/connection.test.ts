@@ -136,7 +136,7 @@ describe("a connection to an OVSDB server", () => {
     expect(await failureOf(connectOvsdb({ path }, AbortSignal.abort(reason)))).toBe(reason);
   });
 
-  it("says where nobody listens", async () => {
+  it("says where there is no listener", async () => {
     const missing = await failureOf(connectOvsdb({ path: join(directory, "none") }, soon()));
     expect(missing).toMatchObject({
       code: "dataplane-unavailable",

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
 
-/** A message of JSON-RPC 1.0, told apart by what it is to us. */
+/** A message of JSON-RPC 1.0, by what it is to us. */
 export type RpcMessage =
   | { readonly kind: "reply"; readonly id: unknown; readonly result: unknown; readonly error: unknown }
   | {

@@ -33,8 +33,8 @@ const updatesShape = z.record(
 
 /**
  * Watches tables on a connection of its own (RFC 7047 section 4.1.5) until the signal fires; resolves then.
- * @throws Failure dataplane-unavailable or dataplane-protocol when the connection is lost: what happens until the
- *   next call is told by the rows that it hears first
+ * @throws Failure dataplane-unavailable or dataplane-protocol when the connection is lost: what changes until the
+ *   next call is in the rows that it hears first
  */
 export async function monitorTables(options: MonitorOptions, signal: AbortSignal): Promise<void> {
   const lost = Promise.withResolvers<void>();

@@ -106,7 +106,7 @@ export function readOutcome(operations: readonly Operation[], answer: unknown): 
 
 /**
  * Whether another client changed what this transaction was built on: a guard did not hold, or a row of the same
- * unique name was committed in between. Such a transaction is to be built anew from what is there now.
+ * unique name was committed in between. Such a transaction is to be built again from what is there now.
  */
 export function lostRace(operations: readonly Operation[], outcome: TransactionOutcome): boolean {
   if (outcome.committed) return false;

@@ -225,7 +225,7 @@ describe("a client of VPP", () => {
     expect(vpp.violations).toEqual([]);
   });
 
-  it("hears of VPP's next life while nobody calls", async () => {
+  it("hears of a restart of VPP while there is no call", async () => {
     await client.connection(soon());
     await vpp.kill();
     await vpp.start();
@@ -274,7 +274,7 @@ describe("a peer that is not VPP, or not a sound one", () => {
     ["another message", [frame(Buffer.from("0011000000000000", "hex"))]],
     ["a table that is cut off", [frame(Buffer.from("00100000000000000001000000000000000affff", "hex"))]],
     ["a refusal", [frame(Buffer.from("00100000000000000001ffffffff0000000a0000", "hex"))]],
-  ])("is told from VPP by its greeting: %s", async (_, words) => {
+  ])("is recognised by its greeting: %s", async (_, words) => {
     greeting = words;
     expect((await failureOf(connectVpp({ path }, soon()))).code).toBe("dataplane-protocol");
   });
@@ -334,7 +334,7 @@ describe("a peer that is not VPP, or not a sound one", () => {
     );
   });
 
-  it("says where nobody listens", async () => {
+  it("says where there is no listener", async () => {
     const missing = await failureOf(connectVpp({ path: join(directory, "none") }, soon()));
     expect(missing).toMatchObject({
       code: "dataplane-unavailable",

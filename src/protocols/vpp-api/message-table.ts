@@ -20,7 +20,7 @@ export class MessageTable {
     this.#ids = new Map(entries.map(({ index, name }) => [name, index]));
   }
 
-  /** The first variant of a call that this VPP knows with both its messages; undefined where there is none. */
+  /** The first variant of a call that this VPP knows with both its messages; undefined where it knows no variant. */
   find(call: Call<Layout, Layout>): Resolved | undefined {
     for (const variant of call.variants) {
       const askId = this.#idOf(variant.ask);

@@ -1,4 +1,4 @@
-/** VPP's names of the errors that our requests can get (vnet/error.h); others are told by number. */
+/** VPP's names of the errors that our requests can get (vnet/error.h); others have their number only. */
 const NAMES: ReadonlyMap<number, string> = new Map([
   [-1, "unspecified error"],
   [-2, "invalid sw_if_index"],
