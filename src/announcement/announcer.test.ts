@@ -15,6 +15,8 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
   return {
     ...portRecordSchema.parse({
       containerId: "container",
+      startedAtMs: 1,
+      releases: [],
       interfaceName: "net1",
       state: "attached",
       allocationId: "0123456789abcdef",

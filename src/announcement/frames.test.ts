@@ -99,14 +99,14 @@ const vlansOf = (vlan: object) =>
 describe("the identity of a guest", () => {
   it("is its MAC and the addresses that IPAM gave, without their prefix lengths", () => {
     const ips = [{ address: "10.9.0.5/24", gateway: "10.9.0.1" }, { address: "2001:db8::5/64" }];
-    const ipam: PortRecord["ipam"] = {
+    const lease: PortRecord["lease"] = {
+      containerId: "c1",
       type: "host-local",
-      stdin: "{}",
-      env: {},
+      request: { stdin: "{}", env: {} },
       given: { ips, routes: [], dns: { nameservers: [], search: [], options: [] } },
     };
     const settings = portSettingsSchema.parse({});
-    expect(guestIdentity({ mac: MAC, ipam, settings })).toEqual({
+    expect(guestIdentity({ mac: MAC, lease, settings })).toEqual({
       mac: MAC,
       addresses: ["10.9.0.5", "2001:db8::5"],
       vlans: [],

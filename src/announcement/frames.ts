@@ -27,10 +27,10 @@ export interface GuestIdentity {
 /** The guest of an attachment. Addresses that it gave itself are not known to us. */
 export function guestIdentity({
   mac,
-  ipam,
+  lease,
   settings,
-}: Pick<PortRecord, "mac" | "ipam" | "settings">): GuestIdentity {
-  const given = ipam?.given?.ips ?? [];
+}: Pick<PortRecord, "mac" | "lease" | "settings">): GuestIdentity {
+  const given = lease?.given?.ips ?? [];
   const addresses = given.map(({ address }) => address.replace(/\/.*$/, ""));
   return { mac, addresses, vlans: tagsOf(settings.vlan) };
 }

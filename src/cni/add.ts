@@ -1,23 +1,27 @@
 import { isDeepStrictEqual } from "node:util";
-import { type VhostUserDeviceInfo, vhostUserDeviceInfo, writeDeviceInfo } from "../allocation/device-info.ts";
+import { vhostUserDeviceInfo, writeDeviceInfo } from "../allocation/device-info.ts";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
+import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import { Failure } from "../failure/failure.ts";
+import { Failure, toFailure } from "../failure/failure.ts";
+import { didNothing } from "../ipam/ipam.ts";
+import { PluginIpam } from "../ipam/plugin-ipam.ts";
+import { dropLease, leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { isGoing, type PortRecord, portRecordName } from "../records/port-record.ts";
+import { isGoing, type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
 import { notePod } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
-import { findDevice } from "./find-device.ts";
-import { releaseForAnother, withAddressesHeld } from "./ipam/hold-addresses.ts";
-import { releaseNowOrLater } from "./ipam/release-addresses.ts";
-import { removeOlderSandboxes } from "./older-sandboxes.ts";
+import { findDevice, givenDevice } from "./find-device.ts";
 import { type AttachmentPlan, planAttachment } from "./plan-attachment.ts";
-import type { AttachmentRequest } from "./request.ts";
+import { withAddresses } from "./port-settings-of.ts";
+import { type AttachmentRequest, attachmentKey } from "./request.ts";
 import { addResult } from "./result.ts";
 
 /**
- * ADD. The record comes first, so that whatever a crash leaves in the switch is known; every later step is
- * undone when one fails. Repeated for the same container, interface and device it mends and answers the same.
+ * ADD: finds the pod's device, then, with the port's lock, asks the IPAM for addresses, makes the directory and the
+ * port, and publishes device-info. The record comes first, so that whatever a crash leaves is known, and every later
+ * step is undone when one fails. Repeated for the same sandbox, interface and device it repairs and answers the same. A
+ * new sandbox of the same pod takes the port of the old one over, whose DEL comes later or never.
  */
 export async function add(
   request: AttachmentRequest,
@@ -26,129 +30,227 @@ export async function add(
 ): Promise<object> {
   const device = await findDevice(request, context);
   const plan = planAttachment(request, device, context);
-  // The reconciler, in the turn of an older sandbox, works on the same allocation.
-  const turn = {
-    key: plan.allocation.id,
-    where: `allocation ${plan.allocation.id}`,
-    what: `ADD of interface ${request.interfaceName}`,
-    signal,
-  };
-  const record = await context.locks.run(turn, () => {
-    refuseOvertaken(plan.record, request, context);
-    return attach(plan, request, context, signal);
-  });
+  const lock = portLock(plan.record, `ADD of interface ${request.interfaceName}`, signal);
+  const record = await context.locks.run(lock, () => attach(plan, request, context, signal));
   context.logger.info(attachmentFields(record), "attached");
   return addResult(request.config, record);
 }
 
 async function attach(
-  plan: AttachmentPlan,
+  { record: wanted, allocation }: AttachmentPlan,
   request: AttachmentRequest,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<PortRecord> {
   const { node } = context;
-  const name = portRecordName(request.containerId, request.interfaceName);
-  const earlier = node.records.ports.get(name);
-  refuseConflict(plan.record, earlier);
-  // Kubelet has said that the pod holds the device: that stays true whatever becomes of this ADD.
-  notePod(node.records, plan.record);
-  await removeOlderSandboxes(plan.record, request, context, signal);
-  const repeated = earlier?.state === "attached";
-  // An IPAM plugin gives one interface addresses once; what a crash has left of an earlier ADD goes first.
-  if (!repeated && earlier !== undefined) await releaseForAnother(earlier, request, context);
-  // From the record on the DEL's mark on it tells.
-  if (context.order.isEndedSince(name, request.raw.startedAtMs)) throw calledOff(plan.record);
+  const { records } = node;
+  const earlier = records.ports.get(portKey(wanted));
+  refuseSuperseded(wanted, earlier, context);
+  refuseConflict(wanted, records.ports.list());
+  // Kubelet has said that the pod holds the device: that stays true if this ADD fails.
+  notePod(records, wanted);
 
   await using undo = new AsyncDisposableStack();
-  const planned = repeated ? repeatedRecord(plan.record, earlier) : plan.record;
-  if (!repeated) {
-    await node.records.ports.put(planned);
+  const isRepeated = earlier?.state === "attached" && earlier.containerId === wanted.containerId;
+  const planned = isRepeated
+    ? repeatedRecord(wanted, earlier)
+    : { ...wanted, releases: await releaseEarlier(earlier, request, context) };
+  if (!isRepeated) {
+    // From the record on a DEL changes its state instead.
+    if (context.stale.isStale(attachmentKey(request), wanted.startedAtMs)) throw detachedMeanwhile(wanted);
+    await records.ports.put(planned);
     undo.defer(() => rollBack(planned, request, context));
+    refuseSharedDevice(planned, request, context);
   }
-  const record = await withAddressesHeld(planned, request, context);
-  // The note does not wait for the switch: after a crash in between the reconciler makes the port, and DEL removes it.
-  await allDone([ensureAttachment(node, record, plan.allocation, signal), noteAttached(record, context)]);
-  if (record.deviceInfoFile !== undefined) writeDeviceInfo(record.deviceInfoFile, deviceInfoOf(record));
-  refuseCalledOff(record, context);
+  const record = await withAddressing(planned, request, context);
+  // The record does not wait for the switch: after a crash in between the reconciler makes the port, and DEL removes it.
+  await allDone([ensureAttachment(node, record, allocation, signal), recordAttached(record, context)]);
+  if (record.deviceInfoFile !== undefined) {
+    writeDeviceInfo(
+      record.deviceInfoFile,
+      vhostUserDeviceInfo(record.podSocketPath, record.settings.socketServer),
+    );
+  }
+  // A DEL that could not wait for this ADD was answered: nothing else would remove what was made.
+  if (records.ports.get(portKey(record))?.state !== "attached") throw detachedMeanwhile(record);
   undo.move();
   return record;
 }
 
-/** As it is asked for now, with what the first ADD has settled for good. */
-function repeatedRecord({ ipam: _, ...wanted }: PortRecord, { createdAt, ipam }: PortRecord): PortRecord {
-  return { ...wanted, createdAt, ...(ipam === undefined ? {} : { ipam }) };
+/** As it is asked for now, with what the first ADD has settled. */
+function repeatedRecord({ lease: _, ...wanted }: PortRecord, earlier: PortRecord): PortRecord {
+  const { createdAt, startedAtMs, lease, releases } = earlier;
+  return { ...wanted, createdAt, startedAtMs, releases, ...(lease === undefined ? {} : { lease }) };
 }
 
-/** Never throws: the caller is to hear why ADD failed, not why its roll-back did. */
+/**
+ * Releases what earlier attachments of the port may hold before this one asks the IPAM: a network may have no more
+ * addresses than pods, and an IPAM plugin gives one interface of one sandbox addresses only once.
+ * @returns what is still to be released, all of older sandboxes
+ * @throws Failure where this sandbox's own earlier ADD left addresses that cannot be released
+ */
+async function releaseEarlier(
+  earlier: PortRecord | undefined,
+  request: AttachmentRequest,
+  context: CniContext,
+): Promise<PortRecord["releases"]> {
+  if (earlier === undefined) return [];
+  const { delegate } = request.raw;
+  for (const lease of leasesOf(earlier)) {
+    if (lease.containerId !== request.containerId) {
+      await releaseNowOrLater(earlier, lease, context, delegate);
+      continue;
+    }
+    await releaseAddresses(earlier, lease, context, delegate).catch((error: unknown) => {
+      const failure = toFailure(error);
+      throw new Failure({
+        code: failure.code,
+        what: `addresses of an earlier attachment cannot be released: ${failure.what}`,
+        where: `container ${earlier.containerId}, interface ${earlier.interfaceName}`,
+        fix: failure.fix ?? "it is retried with the next request",
+        cause: error,
+      });
+    });
+  }
+  const left = context.node.records.ports.get(portKey(earlier));
+  return left === undefined ? [] : [...leasesOf(left)];
+}
+
+/**
+ * The record with the addresses that the IPAM gives, which a repeated ADD has already, and which port security lets
+ * through.
+ * @throws Failure of {@link Ipam.add}
+ */
+async function withAddressing(
+  planned: PortRecord,
+  { raw, config }: AttachmentRequest,
+  { node }: CniContext,
+): Promise<PortRecord> {
+  const { lease } = planned;
+  if (lease === undefined) return planned;
+  try {
+    const ipam = new PluginIpam(lease.type, raw.delegate);
+    const given = lease.given ?? (await ipam.add(raw, config.cniVersion));
+    const settings = withAddresses(planned.settings, given.ips);
+    return { ...planned, settings, lease: { ...lease, given } };
+  } catch (error) {
+    if (didNothing(error)) await dropLease(node.records.ports, planned, lease);
+    throw error;
+  }
+}
+
+/** Never throws: the caller must get the reason why ADD failed, not why its roll-back did. */
 async function rollBack(record: PortRecord, { raw }: AttachmentRequest, context: CniContext): Promise<void> {
   const left = await removeAttachment(context.node, record, AbortSignal.timeout(ROLLBACK_MS));
   if (left !== undefined) {
     context.logger.error(
       { ...attachmentFields(record), err: left },
-      "the reconciler goes on with the roll-back",
+      "roll-back failed, the reconciler retries it",
     );
   }
-  await releaseNowOrLater(record, context, raw.delegate);
+  const releases = context.node.records.ports.get(portKey(record))?.releases ?? [];
+  const lease = releases.find(({ containerId }) => containerId === record.containerId);
+  if (lease !== undefined) await releaseNowOrLater(record, lease, context, raw.delegate);
 }
 
-/** Waits for all of them whatever becomes of one: nothing may go on beside the roll-back. @throws what the first threw */
+/** Time for undoing a half-made port when the request's own time is used up. */
+const ROLLBACK_MS = 5_000;
+
+/** Waits for all of them even if one fails: nothing may run beside the roll-back. @throws what the first threw */
 async function allDone(works: readonly Promise<unknown>[]): Promise<void> {
   for (const result of await Promise.allSettled(works)) {
     if (result.status === "rejected") throw result.reason;
   }
 }
 
-async function noteAttached(record: PortRecord, { node }: CniContext): Promise<void> {
-  const name = portRecordName(record.containerId, record.interfaceName);
+async function recordAttached(record: PortRecord, { node }: CniContext): Promise<void> {
+  const { ports } = node.records;
   const attached: PortRecord = { ...record, state: "attached" };
   // A repeated ADD changes nothing, and then nothing is written.
-  if (isDeepStrictEqual(node.records.ports.get(name), attached)) return;
-  await node.records.ports.update(name, (now) => (now === undefined || isGoing(now) ? undefined : attached));
+  if (isDeepStrictEqual(ports.get(portKey(record)), attached)) return;
+  await ports.update(portKey(record), (now) => (now === undefined || isGoing(now) ? undefined : attached));
 }
 
-/** @throws Failure `called-off` where a DEL that could not wait for this ADD was answered: nobody else would undo it */
-function refuseCalledOff(record: PortRecord, { node }: CniContext): void {
-  const { containerId, interfaceName } = record;
-  if (node.records.ports.get(portRecordName(containerId, interfaceName))?.state === "attached") return;
-  throw calledOff(record);
+/** @throws Failure `superseded` where a newer sandbox of the pod has the port, or had it */
+function refuseSuperseded(wanted: PortRecord, earlier: PortRecord | undefined, context: CniContext): void {
+  const { startedAtMs, containerId, interfaceName } = wanted;
+  const hasNewer =
+    earlier !== undefined &&
+    earlier.containerId !== containerId &&
+    earlier.startedAtMs > startedAtMs &&
+    // A record of before a reboot, when the clock had another beginning.
+    earlier.startedAtMs <= context.clock.monotonic();
+  if (!hasNewer && !context.stale.isStale(portKey(wanted), startedAtMs)) return;
+  throw new Failure({
+    code: "superseded",
+    what: `interface ${interfaceName} belongs to a newer sandbox of the pod, whose ADD started later`,
+    where: `container ${containerId}`,
+    fix: "nothing was changed; the runtime has given this sandbox up",
+  });
 }
 
-function calledOff({ containerId, interfaceName }: PortRecord): Failure {
+function detachedMeanwhile({ containerId, interfaceName }: PortRecord): Failure {
   return new Failure({
-    code: "called-off",
+    code: "superseded",
     what: `interface ${interfaceName} was detached while its ADD was still running`,
     where: `container ${containerId}`,
     fix: "the port is removed; the runtime may ADD it again",
   });
 }
 
-/** @throws Failure `called-off` where a newer sandbox's ADD began after this one and has had its turn before it */
-function refuseOvertaken(record: PortRecord, { raw }: AttachmentRequest, { order }: CniContext): void {
-  const { switchSocketPath, containerId } = record;
-  if (order.take(switchSocketPath, { containerId, startedAtMs: raw.startedAtMs })) return;
+/** @throws Failure `attachment-conflict` for another pod's device, and for another device than the interface has */
+function refuseConflict(wanted: PortRecord, ports: readonly PortRecord[]): void {
+  const own = portOfSandbox(ports, wanted);
+  if (
+    own !== undefined &&
+    !isGoing(own) &&
+    (own.device !== wanted.device || portKey(own) !== portKey(wanted))
+  ) {
+    throw new Failure({
+      code: "attachment-conflict",
+      what: `interface ${wanted.interfaceName} is attached already, with device ${own.device} instead of ${wanted.device}`,
+      where: `container ${wanted.containerId}`,
+      fix: "the runtime must DEL it first",
+    });
+  }
+  const other = ports.find(
+    (port) =>
+      port.allocationId === wanted.allocationId &&
+      port.containerId !== wanted.containerId &&
+      port.state !== "releasing" &&
+      !isSamePod(port, wanted),
+  );
+  if (other === undefined) return;
   throw new Failure({
-    code: "called-off",
-    what: `interface ${record.interfaceName} belongs to a newer sandbox of the pod, whose ADD began later`,
-    where: `container ${containerId}`,
-    fix: "nothing was changed; the runtime has given this sandbox up",
+    code: "attachment-conflict",
+    what: `device ${wanted.device} belongs to pod ${other.podNamespace}/${other.podName}`,
+    where: `pod ${wanted.podNamespace}/${wanted.podName}, interface ${wanted.interfaceName}`,
+    fix: "leave deviceID out of the pod's network annotation; Multus finds the device itself",
   });
 }
 
-/** Time for taking back a half-made port when the request's own time is used up. */
-const ROLLBACK_MS = 5_000;
-
-function deviceInfoOf({ podSocketPath, settings }: PortRecord): VhostUserDeviceInfo {
-  return vhostUserDeviceInfo(podSocketPath, settings.socketServer);
+function isSamePod(one: PortRecord, other: PortRecord): boolean {
+  const sameUid = one.podUid === "" || other.podUid === "" || one.podUid === other.podUid;
+  return one.podNamespace === other.podNamespace && one.podName === other.podName && sameUid;
 }
 
-function refuseConflict(wanted: PortRecord, earlier: PortRecord | undefined): void {
-  if (earlier === undefined || isGoing(earlier)) return;
-  if (earlier.device === wanted.device && earlier.allocationId === wanted.allocationId) return;
+/** @throws Failure `busy` where an ADD of another interface of the sandbox chose the same device at the same moment */
+function refuseSharedDevice(record: PortRecord, { config }: AttachmentRequest, { node }: CniContext): void {
+  if (givenDevice(config) !== "") return;
+  const other = node.records.ports
+    .list()
+    .find(
+      (port) =>
+        port.containerId === record.containerId &&
+        port.device === record.device &&
+        port.interfaceName !== record.interfaceName &&
+        !isGoing(port),
+    );
+  if (other === undefined) return;
   throw new Failure({
-    code: "attachment-conflict",
-    what: `interface ${wanted.interfaceName} is attached already, with device ${earlier.device} instead of ${wanted.device}`,
-    where: `container ${wanted.containerId}`,
-    fix: "the runtime must DEL it first",
+    code: "busy",
+    what: `device ${record.device} was chosen for interface ${other.interfaceName} at the same moment`,
+    where: `container ${record.containerId}, interface ${record.interfaceName}`,
+    fix: "the runtime may ADD it again",
   });
 }

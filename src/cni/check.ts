@@ -2,33 +2,30 @@ import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { allocationDirectory } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
+import { portLock } from "../attachment/port-lock.ts";
 import { Failure } from "../failure/failure.ts";
-import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
-import { runIpam } from "./ipam/run-ipam.ts";
-import { ipamType } from "./network-config.ts";
+import { ipamOf } from "./network-config.ts";
 import type { AttachmentRequest } from "./request.ts";
 
 /**
- * CHECK: record, directory, port and prevResult are as ADD left them, and the IPAM plugin is content.
- * @throws Failure `check-failed` with all that differs, or what the IPAM plugin answered
+ * CHECK: record, directory, port and prevResult are as ADD left them, and the IPAM finds nothing wrong.
+ * @throws Failure `check-failed` with all that differs, or what the IPAM answered
  */
 export async function check(
   request: AttachmentRequest,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const { node } = context;
-  const name = portRecordName(request.containerId, request.interfaceName);
-  const record = node.records.ports.get(name);
+  const { ports } = context.node.records;
+  const found = portOfSandbox(ports.list(), request);
   const problems =
-    record === undefined || record.state !== "attached"
-      ? ["it is not attached"]
-      : [
-          ...(await directoryProblems(record, context)),
-          ...(await portProblems(record, context, signal)),
-          ...resultProblems(record, request),
-        ];
+    found === undefined
+      ? NOT_ATTACHED
+      : await context.locks.run(portLock(found, `CHECK of interface ${request.interfaceName}`, signal), () =>
+          allProblems(ports.get(portKey(found)), request, context, signal),
+        );
   if (problems.length > 0) {
     throw new Failure({
       code: "check-failed",
@@ -37,10 +34,23 @@ export async function check(
       fix: "the daemon's log says what it repaired and what it could not",
     });
   }
-  const type = ipamType(request.config);
-  if (type === undefined) return;
-  const { env, stdin, delegate } = request.raw;
-  await runIpam({ type, verb: "CHECK", env, stdin }, delegate);
+  await ipamOf(request.config, request.raw.delegate)?.check(request.raw);
+}
+
+const NOT_ATTACHED: readonly string[] = ["it is not attached"];
+
+async function allProblems(
+  record: PortRecord | undefined,
+  request: AttachmentRequest,
+  context: CniContext,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  if (record?.state !== "attached" || record.containerId !== request.containerId) return NOT_ATTACHED;
+  return [
+    ...(await directoryProblems(record, context)),
+    ...(await portProblems(record, context, signal)),
+    ...resultProblems(record, request),
+  ];
 }
 
 async function directoryProblems(record: PortRecord, context: CniContext): Promise<readonly string[]> {

@@ -3,15 +3,15 @@ import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { DeviceHolders } from "./device-holders.ts";
-import type { RequestOrder } from "./request-order.ts";
+import type { StaleRequestFilter } from "./stale-requests.ts";
 
 /** What the CNI verbs work with. */
 export interface CniContext {
   readonly node: NodeContext;
-  /** The reconciler's too. */
+  /** Of ports; shared with the reconciler. */
   readonly locks: KeyedMutex;
-  readonly order: RequestOrder;
-  /** Which pod holds which of our devices, by kubelet's word. */
+  readonly stale: StaleRequestFilter;
+  /** Which pod holds which of our devices, as kubelet says. */
   readonly holders: Pick<DeviceHolders, "holds" | "devicesOf">;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,90 +1,114 @@
-import { markDetaching, removeAttachment, removePortAnywhere } from "../attachment/remove-attachment.ts";
-import { describeThrown, type Failure, toFailure } from "../failure/failure.ts";
+import { portLock } from "../attachment/port-lock.ts";
+import { markDetaching, removeAttachment } from "../attachment/remove-attachment.ts";
+import { toFailure } from "../failure/failure.ts";
+import { didNothing, type IpamRequest } from "../ipam/ipam.ts";
+import { ipamTypeOf, PluginIpam } from "../ipam/plugin-ipam.ts";
+import { leasesOf, limitedForRetry, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { portName } from "../names/port-name.ts";
-import { type HeldAddresses, type PortRecord, portRecordName } from "../records/port-record.ts";
+import {
+  type AddressLease,
+  type PortRecord,
+  portKey,
+  type SandboxInterface,
+} from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
-import { askedIpam } from "./ipam/asked-ipam.ts";
-import { failedReleases, forAnotherTry, releaseNowOrLater } from "./ipam/release-addresses.ts";
-import { didNothing, type IpamCall, runIpam } from "./ipam/run-ipam.ts";
-import type { AttachmentTarget, RawRequest } from "./request.ts";
+import { attachmentKey, type RawRequest } from "./request.ts";
 
 /**
  * DEL: best effort. Multus may never repeat it, so what cannot be removed now (the switch is away, the IPAM plugin
- * fails) is remembered and removed later, and DEL succeeds. Needs no configuration, no netns, no record.
- * @throws Failure `ipam-failed` where the IPAM plugin fails and there is no record to remember that with
+ * fails) is recorded and removed later, and DEL succeeds. Needs no configuration, no netns, no record: a port without a
+ * record is found by the reconciler, by its owner's mark in the switch. A port that a newer sandbox has taken over stays.
+ * @throws Failure of the IPAM plugin where it fails and there is no record to remember that
  */
 export async function del(
-  target: AttachmentTarget,
+  target: SandboxInterface,
   raw: RawRequest,
   context: CniContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const { containerId, interfaceName } = target;
-  const record = context.node.records.ports.get(portRecordName(containerId, interfaceName));
-  if (record === undefined) {
-    await removeUnrecorded(portName(containerId, interfaceName), context, signal);
-    await releaseUnrecorded(raw, context);
-    return;
+  context.stale.recordEnd(attachmentKey(target), raw.startedAtMs);
+  const found = context.node.records.ports.list().filter((record) => concerns(record, target));
+  if (found.length === 0) return releaseUnrecorded(raw, context);
+  for (const record of found) {
+    await context.locks.run(
+      portLock(record, `DEL of interface ${target.interfaceName}`, signal),
+      () => detach(record, target, raw, context, signal),
+      // Only the record can be changed beside the request that hangs: `detaching` makes an ADD of this sandbox fail and
+      // undo what it made, and the reconciler remove the port.
+      async (busy) => {
+        if (record.containerId === target.containerId) await markDetaching(context.node, record);
+        context.logger.warn(
+          { ...attachmentFields(record), err: busy },
+          "DEL timed out, the reconciler removes the port",
+        );
+      },
+    );
   }
-  const left = await removeAttachment(context.node, record, signal);
-  if (left === undefined) context.logger.info(attachmentFields(record), "detached");
-  else context.logger.warn({ ...attachmentFields(record), err: left }, "the port is removed later");
-  // A switch that is away keeps no address from the next pod: what used this one has ended.
-  if (record.ipam === undefined) await releaseUnrecorded(raw, context);
-  else await releaseRecorded(record, record.ipam, raw, context);
 }
 
-async function removeUnrecorded(
-  name: string,
-  { node, logger }: CniContext,
+/** Whether a sandbox's interface has the port, or addresses that it got when it had it. */
+function concerns(record: PortRecord, { containerId, interfaceName }: SandboxInterface): boolean {
+  if (record.interfaceName !== interfaceName) return false;
+  return (
+    record.containerId === containerId || leasesOf(record).some((lease) => lease.containerId === containerId)
+  );
+}
+
+async function detach(
+  identity: PortRecord,
+  target: SandboxInterface,
+  raw: RawRequest,
+  context: CniContext,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    const removed = await removePortAnywhere(node, name, undefined, signal);
-    if (removed) logger.warn({ port: name }, "removed a port that had no record");
-  } catch (error) {
-    // A port without a record is found by its owner's mark at the reconciler's next pass.
-    logger.warn({ port: name, reason: describeThrown(error) }, "could not look for a port without a record");
+  const record = context.node.records.ports.get(portKey(identity));
+  if (record === undefined || !concerns(record, target)) return releaseUnrecorded(raw, context);
+  const lease = leasesOf(record).find(({ containerId }) => containerId === target.containerId);
+  if (record.containerId === target.containerId) {
+    // An older sandbox's ADD may come after the record is gone.
+    context.stale.recordEnd(portKey(record), record.startedAtMs);
+    const left = await removeAttachment(context.node, record, signal);
+    if (left === undefined) context.logger.info(attachmentFields(record), "detached");
+    else
+      context.logger.warn(
+        { ...attachmentFields(record), err: left },
+        "port not removed, the reconciler retries it",
+      );
   }
+  // Also with the switch away: what used the addresses has ended.
+  if (lease === undefined) await releaseUnrecorded(raw, context);
+  else await releaseRecorded(record, lease, raw, context);
 }
 
-/** With the request's own configuration where it has one for this plugin, else with the one of ADD. */
+/** With the request's own configuration where it has one for this IPAM, else with the one of ADD. */
 async function releaseRecorded(
   record: PortRecord,
-  held: HeldAddresses,
+  lease: AddressLease,
   raw: RawRequest,
   context: CniContext,
 ): Promise<void> {
-  const stdin = askedIpam(raw.stdin) === held.type ? raw.stdin : Buffer.from(held.stdin);
+  const { type, request } = lease;
+  const stdin = ipamTypeOf(raw.stdin) === type ? raw.stdin : Buffer.from(request.stdin);
   // Plugins that know pods by name find nothing without CNI_ARGS.
-  const args = raw.env["CNI_ARGS"] || (held.env["CNI_ARGS"] ?? "");
-  const call: IpamCall = { type: held.type, verb: "DEL", env: { ...raw.env, CNI_ARGS: args }, stdin };
-  // A pod of several interfaces has two minutes for all their DELs: one that is repeated must leave time for the next.
-  const isFirst = raw.delegate === undefined || failedReleases(record) === 0;
-  const delegate = isFirst ? raw.delegate : forAnotherTry(raw.delegate, record);
-  await releaseNowOrLater(record, context, delegate, call);
+  const args = raw.env["CNI_ARGS"] || (request.env["CNI_ARGS"] ?? "");
+  const asked: IpamRequest = { env: { ...raw.env, CNI_ARGS: args }, stdin };
+  // A pod of several interfaces has two minutes for all their DELs: a repeated one must leave time for the next.
+  const isFirst = lease.failedReleases === undefined;
+  const delegate = isFirst ? raw.delegate : limitedForRetry(raw.delegate, lease);
+  await releaseNowOrLater(record, lease, context, delegate, asked);
 }
 
-/** A plugin that cannot be run has given us nothing; to insist on it would keep the pod from ending. */
+/** Addresses of an attachment without a record. A plugin that cannot be run holds none; insisting would keep the pod. */
 async function releaseUnrecorded(raw: RawRequest, { logger }: CniContext): Promise<void> {
-  const type = askedIpam(raw.stdin);
+  const type = ipamTypeOf(raw.stdin);
   if (type === undefined) return;
   try {
-    await runIpam({ type, verb: "DEL", env: raw.env, stdin: raw.stdin }, raw.delegate);
+    await new PluginIpam(type, raw.delegate).del(raw);
   } catch (error) {
     if (!didNothing(error)) throw error;
-    logger.warn({ container: raw.env["CNI_CONTAINERID"], err: toFailure(error) }, "DEL is not handed on");
+    logger.warn(
+      { container: raw.env["CNI_CONTAINERID"], err: toFailure(error) },
+      "IPAM plugin cannot run, DEL skipped",
+    );
   }
-}
-
-/**
- * DEL whose turn does not come in time. Only the record can be touched beside the request that hangs: `detaching`,
- * it makes the reconciler remove the port, and an ADD of this very interface fail and take back what it made. One that
- * has not written its record yet knows of the DEL from the {@link RequestOrder}.
- */
-export async function delLater(target: AttachmentTarget, context: CniContext, busy: Failure): Promise<void> {
-  const { containerId, interfaceName } = target;
-  await markDetaching(context.node, portRecordName(containerId, interfaceName));
-  context.logger.warn({ port: portName(containerId, interfaceName), err: busy }, "the port is removed later");
 }

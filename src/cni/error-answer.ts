@@ -1,6 +1,6 @@
 import type { FailureCode } from "../failure/catalogue.ts";
 import { toFailure } from "../failure/failure.ts";
-import { IpamError } from "./ipam/ipam-error.ts";
+import { IpamError } from "../ipam/ipam.ts";
 
 /** CNI error codes: below 100 by the CNI spec 1.1.0 (section 5, Error), from 100 on our own. */
 export const CNI_CODES: Partial<Record<FailureCode, number>> = {
@@ -13,7 +13,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "dataplane-timeout": 11,
   "kubelet-unavailable": 11,
   busy: 11,
-  "called-off": 11,
+  superseded: 11,
   "not-ready": 50,
   "unknown-device": 101,
   "attachment-conflict": 102,
@@ -29,7 +29,6 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "ipam-interrupted": 11,
   "ipam-failed": 112,
   "ipam-missing": 113,
-  "cni-outdated": 114,
   "vrf-missing": 115,
   "record-unwritable": 116,
 };

@@ -2,29 +2,34 @@ import { Failure } from "../failure/failure.ts";
 import { parseDeviceId } from "../names/device-id.ts";
 import { isGoing } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
+import type { NetworkConfig } from "./network-config.ts";
 import type { AttachmentRequest } from "./request.ts";
 
+/** The device that Multus passes; empty where it passes none. */
+export function givenDevice({ runtimeConfig, deviceID }: NetworkConfig): string {
+  return runtimeConfig?.deviceID ?? deviceID ?? "";
+}
+
 /**
- * The device that an attachment stands on: what Multus hands over, else one that kubelet says the pod holds and
- * no other interface of this container has. The second way serves pods that ask for the resource themselves
- * on a network without the `k8s.v1.cni.cncf.io/resourceName` annotation.
- *
- * What is handed over must be the pod's own. Multus passes on a `deviceID` that the pod's annotation names, so it
- * may be another pod's, and with it would come that pod's socket.
+ * The device of an attachment: what Multus passes, else one that kubelet says the pod holds and no other interface of
+ * this sandbox has. The second way serves pods that ask for the resource themselves on a network without the
+ * `k8s.v1.cni.cncf.io/resourceName` annotation. A passed device must be the pod's own: Multus also passes a `deviceID`
+ * that the pod's annotation names, which may be another pod's, and with it that pod's socket.
+ * @throws Failure unknown-device, invalid-network-config, kubelet-unavailable
  */
 export async function findDevice(request: AttachmentRequest, context: CniContext): Promise<string> {
   const { config, podNamespace, podName } = request;
-  const given = config.runtimeConfig?.deviceID ?? config.deviceID ?? "";
+  const given = givenDevice(config);
   if (given !== "" && parseDeviceId(given) === undefined) {
     throw new Failure({
       code: "invalid-network-config",
-      what: `device ID ${JSON.stringify(given)} is none of ours`,
+      what: `device ID ${JSON.stringify(given)} is not one of kube-vhostuser`,
       where: "deviceID",
       fix: "let the network's k8s.v1.cni.cncf.io/resourceName annotation name a pool's resource",
     });
   }
   if (podName === "") {
-    // A call that names no pod comes from the node's root and not through Kubernetes.
+    // Without a pod's name the call comes from the node's root, not through Kubernetes.
     if (given !== "") return given;
     throw noDevice(request, "and CNI_ARGS does not say which pod it is for");
   }
@@ -41,12 +46,12 @@ export async function findDevice(request: AttachmentRequest, context: CniContext
 }
 
 function chooseFree(held: readonly string[], request: AttachmentRequest, context: CniContext): string {
-  const ofContainer = context.node.records.ports
+  const ofSandbox = context.node.records.ports
     .list()
     .filter((port) => port.containerId === request.containerId && !isGoing(port));
-  const own = ofContainer.find(({ interfaceName }) => interfaceName === request.interfaceName)?.device;
+  const own = ofSandbox.find(({ interfaceName }) => interfaceName === request.interfaceName)?.device;
   if (own !== undefined && held.includes(own)) return own;
-  const taken = ofContainer.map(({ device }) => device);
+  const taken = ofSandbox.map(({ device }) => device);
   const free = [...held].sort().find((device) => !taken.includes(device));
   if (free === undefined) throw noDevice(request, "and kubelet says that the pod holds no free one");
   return free;
@@ -55,7 +60,7 @@ function chooseFree(held: readonly string[], request: AttachmentRequest, context
 function noDevice(request: AttachmentRequest, and: string): Failure {
   return new Failure({
     code: "unknown-device",
-    what: `interface ${request.interfaceName} has no device: Multus handed over none ${and}`,
+    what: `interface ${request.interfaceName} has no device: Multus passed none ${and}`,
     where: `pod ${request.podNamespace}/${request.podName}, network ${request.config.name}`,
     fix: "annotate the network with k8s.v1.cni.cncf.io/resourceName: vhostuser/sockets",
   });

@@ -1,12 +1,12 @@
 import { Failure } from "../failure/failure.ts";
+import type { DelegateCall, DelegateReply } from "../ipam/delegate.ts";
 import type { Answer } from "./answer.ts";
-import type { DelegateCall, DelegateReply } from "./delegate.ts";
 
 /** Bounds of shim/PROTOCOL.md, in bytes. */
 const HEADER_MAX = 80;
 const ENVIRONMENT_MAX = 64 * 1024;
 const STDIN_MAX = 1024 * 1024;
-const REQUEST = /^kube-vhostuser-cni (?:1|2 (?<started>\d{1,15})) (?<environment>\d{1,7}) (?<stdin>\d{1,7})$/;
+const REQUEST = /^kube-vhostuser-cni 2 (?<started>\d{1,15}) (?<environment>\d{1,7}) (?<stdin>\d{1,7})$/;
 const REPLY_MAX = 1024 * 1024;
 const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 
@@ -14,10 +14,8 @@ const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 export interface RequestFrame {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
-  /** When the shim began, in milliseconds of the system's monotonic clock; one of version 1 does not tell. */
-  readonly startedAtMs: number | undefined;
-  /** Whether the shim can be asked to run plugins: it speaks version 2. */
-  readonly delegates: boolean;
+  /** When the shim started, in milliseconds of CLOCK_MONOTONIC. */
+  readonly startedAtMs: number;
 }
 
 /**
@@ -39,8 +37,7 @@ export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
   return {
     env: parseEnvironment(bytes.toString("utf8", line.length + 1, environmentEnd)),
     stdin: bytes.subarray(environmentEnd, end),
-    startedAtMs: started === undefined ? undefined : Number(started),
-    delegates: started !== undefined,
+    startedAtMs: Number(started),
   };
 }
 

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { Failure } from "../failure/failure.ts";
-import { type CniVersion, checkCniVersion } from "./cni-version.ts";
-import { dnsSchema } from "./ipam/ipam-result.ts";
-import { isPluginName } from "./ipam/run-ipam.ts";
+import { dnsSchema } from "../ipam/addressing.ts";
+import type { Delegate } from "../ipam/delegate.ts";
+import { type Ipam, isPluginName } from "../ipam/ipam.ts";
+import { PluginIpam } from "../ipam/plugin-ipam.ts";
+import { type CniVersion, checkCniVersion } from "../names/cni-version.ts";
 import { bandwidthSchema, portKeys } from "./port-keys.ts";
 import { refuseUnsupportedKeys } from "./unsupported-keys.ts";
 
@@ -68,13 +70,13 @@ export type NetworkConfig = z.infer<typeof networkConfigSchema> & {
   readonly cniVersion: CniVersion;
 };
 
-/** Every key that is looked at. */
+/** Every key that is read. */
 export function networkConfigKeys(): readonly string[] {
   return Object.keys(networkConfigSchema.shape);
 }
 
 /**
- * Parses a plugin's stdin. Its version is looked at first, for another version's keys may be others.
+ * Parses a plugin's stdin. Its version is checked first: other versions may have other keys.
  * @throws Failure `undecodable` (no JSON), `unsupported-cni-version`, `unsupported-field`, `invalid-network-config`
  */
 export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
@@ -92,7 +94,7 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
   if (typeof json !== "object" || json === null || Array.isArray(json)) {
     throw new Failure({
       code: "undecodable",
-      what: "the network configuration is no JSON object",
+      what: "the network configuration is not a JSON object",
       where: "stdin",
     });
   }
@@ -108,10 +110,16 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
   return { ...parsed.data, cniVersion: version };
 }
 
-/** The IPAM plugin that a network names; undefined where addresses are the guest's own business. */
+/** The IPAM plugin that a network names; undefined where guests manage their addresses. */
 export function ipamType(config: NetworkConfig): string | undefined {
   const type = config.ipam?.type;
   return type === "" ? undefined : type;
+}
+
+/** What manages a network's addresses; undefined where guests do. */
+export function ipamOf(config: NetworkConfig, delegate: Delegate): Ipam | undefined {
+  const type = ipamType(config);
+  return type === undefined ? undefined : new PluginIpam(type, delegate);
 }
 
 interface Issue {

@@ -5,11 +5,11 @@ import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
 import { portName } from "../names/port-name.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { PortRecord } from "../records/port-record.ts";
+import type { AddressLease, PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import { chooseMac } from "./choose-mac.ts";
 import type { CniContext } from "./cni-context.ts";
-import { addressesToHold } from "./ipam/hold-addresses.ts";
+import { ipamType } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
 import type { AttachmentRequest } from "./request.ts";
 
@@ -50,23 +50,25 @@ export function planAttachment(
   const where = `${pod}, interface ${interfaceName}`;
   const switchRoot = config.switchRoot ?? config.root;
   const { mtu } = request.config;
-  const ipam = addressesToHold(request);
+  const lease = leaseOf(request);
   const deviceInfoFile = cniDeviceInfoFile(request, config.deviceInfoDirectory);
   const record: PortRecord = {
-    containerId,
+    allocationId: allocation.id,
     interfaceName,
     state: "attaching",
-    allocationId: allocation.id,
+    containerId,
+    startedAtMs: request.raw.startedAtMs,
     device,
     pool: allocation.pool,
-    portName: portName(containerId, interfaceName),
+    portName: portName(allocation.id, interfaceName),
     bridge: request.config.bridge ?? pool.config.dataplane.bridge,
     switchSocketPath: socketPath(allocationDirectory(switchRoot, allocation.id), interfaceName, where),
     podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
     mac: chooseMac(request),
     ...(mtu === undefined ? {} : { mtu }),
     settings: settingsOf(request, allocation.socketServer ?? pool.config.socketServer),
-    ...(ipam === undefined ? {} : { ipam }),
+    ...(lease === undefined ? {} : { lease }),
+    releases: [],
     ...(deviceInfoFile === undefined ? {} : { deviceInfoFile }),
     network: request.config.name,
     netns: request.netns,
@@ -76,6 +78,13 @@ export function planAttachment(
     createdAt: context.clock.now(),
   };
   return { allocation, record };
+}
+
+/** What ADD may get from an IPAM, recorded before it asks, so that the addresses are released whatever happens. */
+function leaseOf({ config, raw, containerId }: AttachmentRequest): AddressLease | undefined {
+  const type = ipamType(config);
+  if (type === undefined) return undefined;
+  return { containerId, type, request: { stdin: raw.stdin.toString("utf8"), env: { ...raw.env } } };
 }
 
 function cniDeviceInfoFile({ config }: AttachmentRequest, directory: string): string | undefined {

@@ -1,27 +1,27 @@
 import { Failure } from "../failure/failure.ts";
+import type { Delegate } from "../ipam/delegate.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
 import { isInterfaceName } from "../names/interface-name.ts";
-import type { Delegate } from "./delegate.ts";
+import type { SandboxInterface } from "../records/port-record.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 
-/** What the shim hands over: the CNI_ environment and stdin, nothing checked yet. */
+/** What the shim sends: the CNI_ environment and stdin, nothing checked yet. */
 export interface RawRequest {
-  /** When the shim began, in milliseconds of the system's monotonic clock. */
+  /** When the shim started, in milliseconds of CLOCK_MONOTONIC. */
   readonly startedAtMs: number;
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
-  /** Runs IPAM plugins; undefined with a CNI executable that cannot. */
-  readonly delegate?: Delegate | undefined;
+  /** Has the shim run IPAM plugins. */
+  readonly delegate: Delegate;
 }
 
-/** An attachment's identity. */
-export interface AttachmentTarget {
-  readonly containerId: string;
-  readonly interfaceName: string;
+/** Key of a sandbox's interface. */
+export function attachmentKey({ containerId, interfaceName }: SandboxInterface): string {
+  return `${containerId}/${interfaceName}`;
 }
 
-/** An attachment's identity and the pod that it is for. */
-export interface AttachmentRequest extends AttachmentTarget {
+/** A sandbox's interface and the pod that it is for. */
+export interface AttachmentRequest extends SandboxInterface {
   readonly netns: string;
   readonly podNamespace: string;
   readonly podName: string;
@@ -35,11 +35,11 @@ export interface AttachmentRequest extends AttachmentTarget {
 /** Container ids and network names (CNI spec, section 2): also what keeps them from being paths. */
 const IDENTIFIER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
-/** Which container and interface a verb is about (CNI spec 1.1.0, section 2). @throws Failure `invalid-request` */
-export function parseAttachmentTarget(
+/** Which sandbox and interface a verb is about (CNI spec 1.1.0, section 2). @throws Failure `invalid-request` */
+export function parseSandboxInterface(
   env: Readonly<Record<string, string>>,
   needed: readonly string[] = ["CNI_CONTAINERID", "CNI_IFNAME"],
-): AttachmentTarget {
+): SandboxInterface {
   const missing = needed.filter((name) => (env[name] ?? "") === "");
   if (missing.length > 0) {
     throw new Failure({
@@ -59,7 +59,7 @@ export function parseAttachmentTarget(
 /** Checks the environment and stdin of ADD and CHECK. */
 export function parseAttachmentRequest(raw: RawRequest): AttachmentRequest {
   const { env } = raw;
-  const target = parseAttachmentTarget(env, ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS"]);
+  const target = parseSandboxInterface(env, ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS"]);
   const args = parseCniArgs(env["CNI_ARGS"] ?? "");
   return {
     ...target,

@@ -1,6 +1,6 @@
+import { addressFamily } from "../ipam/addressing.ts";
+import { type CniVersion, isAtLeast } from "../names/cni-version.ts";
 import type { Addressing, PortRecord } from "../records/port-record.ts";
-import { type CniVersion, isAtLeast } from "./cni-version.ts";
-import { addressFamily } from "./ipam/ipam-result.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
 type Dns = NonNullable<NetworkConfig["dns"]>;
@@ -14,7 +14,7 @@ export function addResult(config: NetworkConfig, record: PortRecord): object {
   const { cniVersion, prevResult } = config;
   const { ips: ipsBefore, routes: routesBefore, dns: dnsBefore, ...rest } = prevResult ?? {};
   const interfaces = [...(prevResult?.interfaces ?? []), interfaceOf(record, cniVersion)];
-  const given = record.ipam?.given;
+  const given = record.lease?.given;
   const index = interfaces.length - 1;
   const ips = [...(ipsBefore ?? []), ...(given?.ips ?? []).map((ip) => ipOf(ip, index, cniVersion))];
   const routes = [

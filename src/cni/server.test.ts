@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { describeThrown } from "../failure/failure.ts";
+import type { Delegate } from "../ipam/delegate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
-import type { Delegate } from "./delegate.ts";
 import type { RawRequest } from "./request.ts";
 import { type CniServer, serveCni } from "./server.ts";
 
@@ -31,7 +31,7 @@ afterEach(async () => {
 /** Serves with this, and connects a shim that has sent its request. */
 async function begin(
   work: (request: RawRequest) => Promise<string>,
-  options: { readonly version?: number; readonly clock?: Clock } = {},
+  options: { readonly clock?: Clock } = {},
 ): Promise<void> {
   const socketPath = join(directory, "cni.sock");
   server = await serveCni({
@@ -41,8 +41,7 @@ async function begin(
     answer: async (request) => ({ exitCode: 0, stdout: await work(request) }),
   });
   shim = createConnection(socketPath);
-  const version = options.version ?? "2 4711";
-  shim.write(`kube-vhostuser-cni ${version} 16 2\nCNI_COMMAND=ADD\0{}`);
+  shim.write(`kube-vhostuser-cni 2 4711 16 2\nCNI_COMMAND=ADD\0{}`);
 }
 
 /** Reads until this many bytes are there, or the daemon hung up. */
@@ -170,12 +169,5 @@ describe("a server that is closed", () => {
     end.resolve("done");
     expect(await hear(8)).toBe("0 4\ndone");
     await closed;
-  });
-});
-
-describe("a shim of the first release", () => {
-  it("is served, and cannot run plugins", async () => {
-    await begin(async ({ delegate }) => `${delegate === undefined}`, { version: 1 });
-    expect(await hear(8)).toBe("0 4\ntrue");
   });
 });

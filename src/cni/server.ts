@@ -1,10 +1,10 @@
 import { createServer, type Socket } from "node:net";
 import { describeThrown } from "../failure/failure.ts";
 import { listenPrivately } from "../files/listen-privately.ts";
+import type { Delegate } from "../ipam/delegate.ts";
 import type { Logger } from "../logging/logger.ts";
-import { type Clock, monotonicMs, systemClock } from "../sync/clock.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
 import type { Answer } from "./answer.ts";
-import type { DelegateCall } from "./delegate.ts";
 import type { RawRequest } from "./request.ts";
 import { ShimConnection } from "./shim-connection.ts";
 import { WorkDeadline } from "./work-deadline.ts";
@@ -80,13 +80,10 @@ async function serveOne(
     const request = await shim.receiveRequest().finally(onReceived);
     // A caller that ended early made no request; acting on half of one could be wrong.
     if (request === undefined) return;
-    const { env, stdin, delegates, startedAtMs = monotonicMs() } = request;
     const deadline = new WorkDeadline({ ms, clock });
-    const delegate = delegates
-      ? (call: DelegateCall) => deadline.pauseDuring(() => shim.delegate(call))
-      : undefined;
+    const delegate: Delegate = (call) => deadline.pauseDuring(() => shim.delegate(call));
     const result = await options
-      .answer({ startedAtMs, env, stdin, delegate }, deadline.signal)
+      .answer({ ...request, delegate }, deadline.signal)
       .finally(() => deadline.close());
     await shim.answer(result);
   } catch (error) {

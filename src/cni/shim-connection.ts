@@ -1,9 +1,9 @@
 import type { Socket } from "node:net";
 import { describeThrown, Failure } from "../failure/failure.ts";
+import type { DelegateCall, DelegateReply } from "../ipam/delegate.ts";
 import type { Clock } from "../sync/clock.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { Answer } from "./answer.ts";
-import type { DelegateCall, DelegateReply } from "./delegate.ts";
 import {
   answerFrame,
   delegateFrame,

@@ -1,7 +1,6 @@
 import { Failure, toFailure } from "../failure/failure.ts";
 import type { CniContext } from "./cni-context.ts";
-import { runIpam } from "./ipam/run-ipam.ts";
-import { ipamType, type NetworkConfig } from "./network-config.ts";
+import { ipamOf, type NetworkConfig } from "./network-config.ts";
 import type { RawRequest } from "./request.ts";
 
 /**
@@ -25,10 +24,8 @@ export async function status(
     reasons.push(`pool ${pool.config.name}: ${readiness.reason}`);
   }
   if (!isReady) throw notReady(reasons.join("; "), context);
-  const type = ipamType(config);
-  if (type === undefined) return;
   try {
-    await runIpam({ type, verb: "STATUS", env: raw.env, stdin: raw.stdin }, raw.delegate);
+    await ipamOf(config, raw.delegate)?.status(raw);
   } catch (error) {
     const failure = toFailure(error);
     throw failure.code === "ipam-failed" ? failure : notReady(failure.what, context);

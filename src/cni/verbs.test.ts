@@ -12,12 +12,13 @@ import { portName } from "../names/port-name.ts";
 import { Pools } from "../pools/pools.ts";
 import { unobserved } from "../reconcile/reconcile-pass.ts";
 import { repairPort } from "../reconcile/repair-ports.ts";
+import { portKey } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { monotonicMs, systemClock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { answer } from "./answer.ts";
 import type { CniContext } from "./cni-context.ts";
-import { RequestOrder } from "./request-order.ts";
+import { StaleRequestFilter } from "./stale-requests.ts";
 
 const DEVICE = "sockets-00001";
 let top: string;
@@ -70,7 +71,7 @@ async function openDaemonState(): Promise<void> {
       }),
     },
     locks: new KeyedMutex(),
-    order: new RequestOrder(),
+    stale: new StaleRequestFilter(),
     clock: systemClock,
     logger: silentLogger,
     holders: {
@@ -102,6 +103,12 @@ interface Call {
   readonly startedAtMs?: number;
 }
 
+/** A shim that runs no plugins. */
+const delegate = () => Promise.reject(new Error("no plugin is expected to run"));
+/** The port of an interface on the first allocation. */
+const portNamed = (interfaceName: string) => portName(records.allocations.list()[0]?.id ?? "", interfaceName);
+const sandboxes = () => [...dataplane.ports.values()].map(({ owner }) => owner.containerId);
+
 async function call(
   command: string,
   options: Call = {},
@@ -110,6 +117,7 @@ async function call(
   const result = await answer(
     {
       startedAtMs: options.startedAtMs ?? monotonicMs(),
+      delegate,
       env: {
         CNI_COMMAND: command,
         CNI_CONTAINERID: container,
@@ -156,7 +164,7 @@ describe("ADD", () => {
     const [port] = dataplane.ports.values();
     const [allocation] = records.allocations.list();
     expect(port).toMatchObject({
-      name: portName("c1", "net1"),
+      name: portNamed("net1"),
       bridge: "br0",
       mtu: 9000,
       socketPath: `${top}/run/${allocation?.id}/net1/vhost.sock`,
@@ -246,16 +254,25 @@ describe("ADD", () => {
     expect([...dataplane.ports.values()]).toEqual(before);
   });
 
-  it("of a new sandbox takes the place of the old one, whose late DEL then harms nothing", async () => {
+  it("of a new sandbox takes the port over without making it again, and the old one's late DEL harms nothing", async () => {
     await allocate([DEVICE]);
     await call("ADD", { container: "old" });
+    const calls: string[] = [];
+    const remove = dataplane.removePort.bind(dataplane);
+    dataplane.removePort = (name, signal) => {
+      calls.push(name);
+      return remove(name, signal);
+    };
     expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
-    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect(records.ports.list()).toMatchObject([{ containerId: "new", state: "attached" }]);
     expect((await call("DEL", { container: "old" })).exitCode).toBe(0);
-    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect(calls).toEqual([]);
+    expect(sandboxes()).toEqual(["new"]);
+    expect((await call("DEL", { container: "new" })).exitCode).toBe(0);
+    expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
-  it("that comes to its end after a newer sandbox's, which came later, leaves the newer one's port alone", async () => {
+  it("that comes to its end after a newer sandbox's, which started later, leaves the newer one's port alone", async () => {
     await allocate([DEVICE]);
     const { holders } = context;
     const kubelet = Promise.withResolvers<void>();
@@ -266,19 +283,52 @@ describe("ADD", () => {
     expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
     kubelet.resolve();
     expect((await old).json).toMatchObject({ code: 11, msg: expect.stringMatching(/newer sandbox/) });
-    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect(sandboxes()).toEqual(["new"]);
     expect(records.ports.list()).toMatchObject([{ containerId: "new", state: "attached" }]);
     expect((await call("ADD", { container: "newest" })).exitCode).toBe(0);
-    expect([...dataplane.ports.keys()]).toEqual([portName("newest", "net1")]);
+    expect(sandboxes()).toEqual(["newest"]);
   });
 
-  it("whose caller outlived its runtime and comes after the newer sandbox's leaves that one's port alone", async () => {
+  it.each(["the same", "a restarted"])(
+    "of an older sandbox that reaches %s daemon after the newer one's is superseded",
+    async (daemon) => {
+      await allocate([DEVICE]);
+      const startedAtMs = monotonicMs();
+      expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
+      if (daemon === "a restarted") await openDaemonState();
+      const late = await call("ADD", { container: "old", startedAtMs });
+      expect(late.json).toMatchObject({ code: 11, msg: expect.stringMatching(/newer sandbox/) });
+      expect(sandboxes()).toEqual(["new"]);
+    },
+  );
+
+  it("of an older sandbox makes nothing either after the newer one was detached", async () => {
     await allocate([DEVICE]);
     const startedAtMs = monotonicMs();
-    expect((await call("ADD", { container: "new" })).exitCode).toBe(0);
+    await call("ADD", { container: "new" });
+    await call("DEL", { container: "new" });
     const late = await call("ADD", { container: "old", startedAtMs });
     expect(late.json).toMatchObject({ code: 11, msg: expect.stringMatching(/newer sandbox/) });
-    expect([...dataplane.ports.keys()]).toEqual([portName("new", "net1")]);
+    expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
+  });
+
+  it("takes a port over that was recorded before a reboot, when the clock showed more", async () => {
+    await allocate([DEVICE]);
+    const startedAtMs = monotonicMs();
+    await call("ADD", { container: "old", startedAtMs: startedAtMs + 3_600_000 });
+    expect((await call("ADD", { container: "new", startedAtMs })).exitCode).toBe(0);
+    expect(sandboxes()).toEqual(["new"]);
+  });
+
+  it("that fails for a new sandbox leaves neither port nor record, and the next one succeeds", async () => {
+    await allocate([DEVICE]);
+    await call("ADD", { container: "old" });
+    dataplane.portError = "no more queues";
+    expect((await call("ADD", { container: "new" })).json).toMatchObject({ code: 105 });
+    expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
+    dataplane.portError = undefined;
+    expect((await call("ADD", { container: "newest" })).exitCode).toBe(0);
+    expect(sandboxes()).toEqual(["newest"]);
   });
 
   it("twice at once is answered alike, whichever began first", async () => {
@@ -314,16 +364,10 @@ describe("ADD", () => {
   it.each([
     ["a missing bridge", { bridge: "br9" }, 104, /no bridge br9/],
     ["a device of nobody", { deviceID: "sockets-00099" }, 101, /does not hold device sockets-00099/],
-    ["a foreign device id", { deviceID: "0000:03:00.1" }, 7, /none of ours/],
+    ["a foreign device id", { deviceID: "0000:03:00.1" }, 7, /not one of kube-vhostuser/],
     ["a bad MAC", { mac: "01:00:00:00:00:01" }, 7, /not a unicast address/],
     ["a bad MTU", { mtu: 67 }, 7, /mtu/],
     ["an unknown CNI version", { cniVersion: "9.9.9" }, 1, /cniVersion "9.9.9"/],
-    [
-      "an IPAM section, with a CNI executable that is too old",
-      { ipam: { type: "host-local" } },
-      114,
-      /too old/,
-    ],
     [
       "a device-info file elsewhere",
       { runtimeConfig: { CNIDeviceInfoFile: "/etc/cron.d/x" } },
@@ -432,6 +476,7 @@ describe("DEL", () => {
     const garbage = await answer(
       {
         startedAtMs: monotonicMs(),
+        delegate,
         env: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "net1" },
         stdin: Buffer.from("{{{"),
       },
@@ -447,7 +492,7 @@ describe("DEL", () => {
     await call("ADD", { ifname: "net1" });
     await call("ADD", { ifname: "net10", config: { deviceID: "sockets-00002" } });
     await call("DEL", { ifname: "net1" });
-    expect([...dataplane.ports.keys()]).toEqual([portName("c1", "net10")]);
+    expect([...dataplane.ports.keys()]).toEqual([portNamed("net10")]);
   });
 
   it("with a dead switch succeeds and remembers what is left", async () => {
@@ -456,7 +501,7 @@ describe("DEL", () => {
     dataplane.dead = true;
     expect((await call("DEL")).exitCode).toBe(0);
     await openDaemonState();
-    expect(records.ports.list()).toMatchObject([{ state: "detaching", portName: portName("c1", "net1") }]);
+    expect(records.ports.list()).toMatchObject([{ state: "detaching", portName: portNamed("net1") }]);
   });
 
   it("removes the port though the disk takes no record any more", async () => {
@@ -469,17 +514,17 @@ describe("DEL", () => {
     expect(dataplane.ports.size).toBe(0);
   });
 
-  it("finds a port that has no record", async () => {
+  it("without a record succeeds and leaves the port to the reconciler, which finds it by its mark", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     await rm(join(top, "records/ports"), { recursive: true });
     await openDaemonState();
     expect((await call("DEL")).exitCode).toBe(0);
-    expect(dataplane.ports.size).toBe(0);
+    expect(sandboxes()).toEqual(["c1"]);
   });
 });
 
-describe("a request whose container is busy with one that hangs", () => {
+describe("a request whose interface is busy with one that hangs", () => {
   const late = AbortSignal.abort(new Error("time is up"));
   const states = () => records.ports.list().map(({ interfaceName, state }) => `${interfaceName} ${state}`);
   const reconcile = async () => {
@@ -509,22 +554,23 @@ describe("a request whose container is busy with one that hangs", () => {
   it.each(["ADD", "CHECK"])("%s says in time which one it is, and may be tried again", async (verb) => {
     await allocate([DEVICE]);
     const { adding, goOn } = await hangingAdd();
-    const { exitCode, json } = await call(verb, { ifname: "net2", signal: late });
+    const { exitCode, json } = await call(verb, { signal: late });
     expect(exitCode).toBe(1);
     expect(json).toMatchObject({
       code: 11,
       msg: expect.stringContaining("ADD of interface net1 is still running"),
-      details: expect.stringContaining("container c1"),
+      details: expect.stringContaining("interface net1 of allocation"),
     });
     goOn();
     expect((await adding).exitCode).toBe(0);
     expect(states()).toEqual(["net1 attached"]);
   });
 
-  it("does not hold up another container", async () => {
+  it("does not hold up another container, nor another interface", async () => {
     await allocate([DEVICE]);
     const { adding, goOn } = await hangingAdd();
     expect((await call("DEL", { container: "c2", signal: late })).exitCode).toBe(0);
+    expect((await call("DEL", { ifname: "net2", signal: late })).exitCode).toBe(0);
     goOn();
     expect((await adding).exitCode).toBe(0);
   });
@@ -540,16 +586,16 @@ describe("a request whose container is busy with one that hangs", () => {
     expect(states()).toEqual(["net1 attached"]);
   });
 
-  it("GC leaves what was attached anew while it waited", async () => {
+  it("GC leaves what was attached again while it waited", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     const goOn = Promise.withResolvers<void>();
-    const holding = context.locks.run({ key: "c1", what: "DEL and ADD", signal: late }, async () => {
+    const [attached] = records.ports.list();
+    if (attached === undefined) throw new Error("nothing is attached");
+    const lock = { key: portKey(attached), what: "DEL and ADD" };
+    const holding = context.locks.run(lock, async () => {
       await goOn.promise;
-      await records.ports.update(
-        "c1@net1",
-        (record) => record && { ...record, createdAt: record.createdAt + 1 },
-      );
+      await records.ports.put({ ...attached, startedAtMs: monotonicMs() });
     });
     const collecting = call("GC", { config: { "cni.dev/valid-attachments": [] } });
     goOn.resolve();
@@ -605,14 +651,16 @@ describe("a request whose container is busy with one that hangs", () => {
 
   it("DEL of one interface leaves the ADD of another one alone", async () => {
     await allocate([DEVICE, "sockets-00002"]);
-    await call("ADD", { ifname: "net2", config: { deviceID: "sockets-00002" } });
     const { adding, goOn } = await hangingAdd();
-    expect((await call("DEL", { ifname: "net2", signal: late })).exitCode).toBe(0);
+    const other = { ifname: "net2", config: { deviceID: "sockets-00002" } };
+    const second = call("ADD", other);
+    expect((await call("DEL", { ...other, signal: late })).exitCode).toBe(0);
     goOn();
     expect((await adding).exitCode).toBe(0);
-    expect(states().sort()).toEqual(["net1 attached", "net2 detaching"]);
+    expect((await second).json).toMatchObject({ code: 11 });
     await reconcile();
-    expect([...dataplane.ports.keys()]).toEqual([portName("c1", "net1")]);
+    expect(states()).toEqual(["net1 attached"]);
+    expect([...dataplane.ports.keys()]).toEqual([portNamed("net1")]);
   });
 
   it("DEL that gave up takes nothing from an ADD that came after it", async () => {

@@ -8,8 +8,8 @@ import type { NodeContext } from "../attachment/node-context.ts";
 import { answer } from "../cni/answer.ts";
 import { DeviceHolders } from "../cni/device-holders.ts";
 import type { RawRequest } from "../cni/request.ts";
-import { RequestOrder } from "../cni/request-order.ts";
 import { serveCni } from "../cni/server.ts";
+import { StaleRequestFilter } from "../cni/stale-requests.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { type DataplaneConfig, openDataplane } from "../dataplane/open-dataplane.ts";
 import type { PortOwner } from "../dataplane/port.ts";
@@ -163,7 +163,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => following.abort());
   holders.follow(records.allocations, clock, following.signal);
   const locks = new KeyedMutex();
-  const cni = { node, locks, order: new RequestOrder(), holders, clock, logger };
+  const cni = { node, locks, stale: new StaleRequestFilter(), holders, clock, logger };
   const counted = observeCni(observer.metrics, (request: RawRequest, limit) => answer(request, cni, limit));
   const server = await serveCni({
     socketPath: config.cniSocket,

@@ -1,12 +1,16 @@
 import type { PortSettings } from "../config/port-settings.ts";
 
-/** Whose port it is; kept in the switch itself, for ports without a record. */
+/**
+ * Whose port it is, kept in the switch itself so that a port without a record can be attributed. Allocation and
+ * interface identify a port; the rest may change while it exists.
+ */
 export interface PortOwner {
   readonly node: string;
   readonly podNamespace: string;
   readonly podName: string;
   /** Empty where the runtime does not pass it. */
   readonly podUid: string;
+  /** Sandbox that has the port now; empty where the switch cannot say. */
   readonly containerId: string;
   readonly interfaceName: string;
   /** Name of the CNI network. */

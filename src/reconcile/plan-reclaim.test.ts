@@ -21,6 +21,8 @@ function allocation(id: string, sequence: number, createdAt: number, ...devices:
 function port(allocationId: string, pod: string, containerId: string, createdAt = 0): PortRecord {
   return {
     containerId,
+    startedAtMs: createdAt,
+    releases: [],
     interfaceName: "net1",
     state: "attached",
     allocationId,

@@ -1,10 +1,11 @@
 import { removeAllocation } from "../allocation/allocation.ts";
+import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { allocationFields, attachmentFields } from "../logging/fields.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { type PortRecord, portKey } from "../records/port-record.ts";
 import type { Records } from "../records/records.ts";
 import { type KubeletView, kubeletView, type PodName, whyIncomplete } from "./kubelet-view.ts";
 import { planReclaim } from "./plan-reclaim.ts";
@@ -118,9 +119,7 @@ export function redateRecords({ allocations, ports }: Records, nowMs: number): v
   const redated = <Record extends { readonly createdAt: number }>(record: Record): Record =>
     record.createdAt > nowMs ? { ...record, createdAt: record.createdAt - aheadMs } : record;
   for (const { id } of allocations.list()) allocations.updateInMemory(id, redated);
-  for (const { containerId, interfaceName } of ports.list()) {
-    ports.updateInMemory(portRecordName(containerId, interfaceName), redated);
-  }
+  for (const port of ports.list()) ports.updateInMemory(portKey(port), redated);
 }
 
 interface ReclaimCheck {
@@ -174,12 +173,10 @@ async function reclaim(check: ReclaimCheck, scope: ReconcileScope): Promise<Read
 /** @throws why the port is still there */
 async function detach(port: PortRecord, scope: ReconcileScope): Promise<void> {
   const signal = passSignal(scope);
-  const { containerId, interfaceName, createdAt } = port;
-  const what = `removal of interface ${interfaceName}`;
-  await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, async () => {
-    const record = scope.context.records.ports.get(portRecordName(containerId, interfaceName));
+  await scope.locks.run(portLock(port, `removal of interface ${port.interfaceName}`, signal), async () => {
+    const record = scope.context.records.ports.get(portKey(port));
     // It may have been detached during the wait, and attached again.
-    if (record?.createdAt !== createdAt) return;
+    if (record?.createdAt !== port.createdAt) return;
     const left = await removeAttachment(scope.context, record, signal);
     if (left !== undefined) throw left;
   });

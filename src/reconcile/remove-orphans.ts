@@ -1,10 +1,11 @@
 import { removeAllocationDirectory } from "../allocation/set-aside.ts";
 import { isIdle, listAllocationDirectories } from "../allocation/socket-directories.ts";
+import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortOwner, PortState } from "../dataplane/port.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
-import { portRecordName } from "../records/port-record.ts";
+import { portKey } from "../records/port-record.ts";
 import type { KubeletView } from "./kubelet-view.ts";
 import { attemptEach, passSignal, type ReconcileScope } from "./reconcile-pass.ts";
 
@@ -28,11 +29,10 @@ export async function removeOrphanPorts(
 ): Promise<void> {
   const { allocations, ports } = scope.context.records;
   const removeOrphan = async ({ dataplane, port }: SwitchPort) => {
-    const { containerId, interfaceName, podNamespace, podName } = port.owner;
+    const { interfaceName, podNamespace, podName } = port.owner;
     const signal = passSignal(scope);
-    const what = `removal of interface ${interfaceName}`;
-    await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, async () => {
-      const record = ports.get(portRecordName(containerId, interfaceName));
+    await scope.locks.run(portLock(port.owner, `removal of interface ${interfaceName}`, signal), async () => {
+      const record = ports.get(portKey(port.owner));
       if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
       const fields = { port: port.name, pod: `${podNamespace}/${podName}` };
       if (port.connected || (await isPodAlive(port.owner, kubelet, nowMs, scope))) {

@@ -1,9 +1,10 @@
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
+import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { type PortRecord, portRecordName } from "../records/port-record.ts";
+import { type PortRecord, portKey } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
 import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
@@ -95,21 +96,17 @@ export class PortRepair {
  */
 export async function repairPort(
   scope: ReconcileScope,
-  { containerId, interfaceName, allocationId }: PortRecord,
+  port: PortRecord,
   isReconnect = false,
 ): Promise<void> {
   const signal = stepSignal(scope);
-  const what = `repair of interface ${interfaceName}`;
-  await scope.locks.run({ key: containerId, where: `container ${containerId}`, what, signal }, () =>
-    // The ADD of a newer sandbox works on this allocation under the lock of another container.
-    scope.locks.run({ key: allocationId, where: `allocation ${allocationId}`, what, signal }, async () => {
-      // A CNI verb may have changed it during the wait.
-      const record = scope.context.records.ports.get(portRecordName(containerId, interfaceName));
-      if (record?.state === "attached") await restore(scope, record, isReconnect, signal);
-      // The addresses that `releasing` waits for are given back by a CNI executable, with the next request.
-      else if (record !== undefined && record.state !== "releasing") await remove(scope, record, signal);
-    }),
-  );
+  await scope.locks.run(portLock(port, `repair of interface ${port.interfaceName}`, signal), async () => {
+    // A CNI verb may have changed it during the wait.
+    const record = scope.context.records.ports.get(portKey(port));
+    if (record?.state === "attached") await restore(scope, record, isReconnect, signal);
+    // The addresses that `releasing` waits for are released by a CNI executable, with the next request.
+    else if (record !== undefined && record.state !== "releasing") await remove(scope, record, signal);
+  });
 }
 
 async function restore(

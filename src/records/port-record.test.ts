@@ -3,6 +3,8 @@ import { isGoing, portRecordKind } from "./port-record.ts";
 
 const RECORD = {
   containerId: "c1",
+  startedAtMs: 1,
+  releases: [],
   interfaceName: "net1",
   state: "attached",
   allocationId: "0123456789abcdef",
@@ -22,12 +24,13 @@ const RECORD = {
   settings: {},
 };
 
-describe("the record of an attachment", () => {
+describe("the record of a port", () => {
   it("keeps the keys of routes that it does not know", () => {
     const routes = [{ dst: "0.0.0.0/0", gw: "10.0.0.1", mtu: 1400, scope: 0 }];
     const given = { ips: [], routes, dns: { nameservers: [], search: [], options: [] } };
-    const ipam = { type: "host-local", stdin: "{}", env: { CNI_IFNAME: "net1" }, given };
-    expect(portRecordKind.schema.parse({ ...RECORD, ipam }).ipam).toEqual(ipam);
+    const request = { stdin: "{}", env: { CNI_IFNAME: "net1" } };
+    const lease = { containerId: "c1", type: "host-local", request, given };
+    expect(portRecordKind.schema.parse({ ...RECORD, lease }).lease).toEqual(lease);
   });
 
   it.each([

@@ -3,7 +3,7 @@ import { portSettingsSchema } from "../config/port-settings.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { RecordKind } from "./record-store.ts";
 
-/** What an IPAM plugin gave an interface, in one form for all CNI versions. */
+/** What an IPAM gave an interface, in one form for all CNI versions. */
 const addressingSchema = z.object({
   /** Addresses with their prefix length. */
   ips: z.array(z.object({ address: z.string(), gateway: z.string().optional() })),
@@ -19,32 +19,34 @@ const addressingSchema = z.object({
 
 export type Addressing = z.infer<typeof addressingSchema>;
 
-/** Addresses that an IPAM plugin holds for an interface, and what it takes to give them back. */
-const heldAddressesSchema = z.object({
-  /** File name of the plugin. */
+/** Addresses that an IPAM may hold for one sandbox's interface, and what their release needs. */
+const addressLeaseSchema = z.object({
+  containerId: z.string().min(1),
+  /** `ipam.type` of the network. */
   type: z.string(),
-  /** What its ADD was called with; its DEL gets the same. */
-  stdin: z.string(),
-  env: z.record(z.string(), z.string()),
-  /** What it gave; absent until its ADD has answered, and then nobody knows whether it holds any. */
+  /** The ADD that asked for them; the DEL gets the same configuration. */
+  request: z.object({ stdin: z.string(), env: z.record(z.string(), z.string()) }),
+  /** Absent until the IPAM has answered: it may hold addresses all the same. */
   given: addressingSchema.optional(),
-  /** Tries to give them back that failed, and when the last one was, in milliseconds since the epoch. */
+  /** Failed tries to release them; `lastAt` in milliseconds since the epoch. */
   failedReleases: z.object({ count: z.number().int(), lastAt: z.number() }).optional(),
 });
 
-export type HeldAddresses = z.infer<typeof heldAddressesSchema>;
+export type AddressLease = z.infer<typeof addressLeaseSchema>;
 
 /**
- * What CNI did, or was about to do, for one interface of one container. Written before the port is made
- * (`attaching`), so that nothing in the switch is ever without a record; `detaching` means that DEL was
- * answered and the switch has yet to lose the port; `releasing` that the port is gone and an IPAM plugin has yet
- * to get its addresses back, which takes a CNI executable to run it.
+ * The port of one interface of an allocation, and the sandbox that has it now. Written before the port is made
+ * (`attaching`), so that no port in the switch is without a record. `detaching`: DEL was answered, the switch still has
+ * the port. `releasing`: the port is gone, addresses are still to be released, which takes a CNI executable.
  */
 export const portRecordSchema = z.object({
-  containerId: z.string().min(1),
+  allocationId: z.string().refine(isAllocationId),
   interfaceName: z.string().min(1),
   state: z.enum(["attaching", "attached", "detaching", "releasing"]),
-  allocationId: z.string().refine(isAllocationId),
+  /** Sandbox that has the port; a new sandbox of the same pod takes it over. */
+  containerId: z.string().min(1),
+  /** When the ADD of that sandbox started, in milliseconds of CLOCK_MONOTONIC: of two sandboxes the later one counts. */
+  startedAtMs: z.number(),
   device: z.string(),
   pool: z.string(),
   portName: z.string(),
@@ -56,8 +58,10 @@ export const portRecordSchema = z.object({
   mac: z.string(),
   mtu: z.number().int().optional(),
   settings: portSettingsSchema,
-  /** Absent where no addresses are managed, or all are given back. */
-  ipam: heldAddressesSchema.optional(),
+  /** Addresses of the sandbox that has the port; absent where none are managed. */
+  lease: addressLeaseSchema.optional(),
+  /** Addresses still to be released: of sandboxes that had the port before, and of this one once it is detached. */
+  releases: z.array(addressLeaseSchema),
   /** File where Multus reads what we tell of the attachment; absent where it asks for none. */
   deviceInfoFile: z.string().optional(),
   network: z.string(),
@@ -76,12 +80,26 @@ export function isGoing({ state }: Pick<PortRecord, "state">): boolean {
   return state === "detaching" || state === "releasing";
 }
 
-/**
- * Name of the record of one attachment. Interface names may hold characters that file names must not; the
- * separator is one that neither a container id nor an encoded interface name has.
- */
-export function portRecordName(containerId: string, interfaceName: string): string {
-  return `${containerId}@${encodeURIComponent(interfaceName)}`;
+/** What identifies a port, its record and its socket. */
+export type PortIdentity = Pick<PortRecord, "allocationId" | "interfaceName">;
+
+/** Key of a port's record and lock. Interface names may hold characters that file names must not. */
+export function portKey({ allocationId, interfaceName }: PortIdentity): string {
+  return `${allocationId}@${encodeURIComponent(interfaceName)}`;
+}
+
+/** A sandbox's interface, as a CNI request names it. */
+export type SandboxInterface = Pick<PortRecord, "containerId" | "interfaceName">;
+
+/** The record of the port that a sandbox has, one that is not ending before others. */
+export function portOfSandbox(
+  ports: readonly PortRecord[],
+  { containerId, interfaceName }: SandboxInterface,
+): PortRecord | undefined {
+  const own = ports.filter(
+    (port) => port.containerId === containerId && port.interfaceName === interfaceName,
+  );
+  return own.find((port) => !isGoing(port)) ?? own[0];
 }
 
 export const portRecordKind: RecordKind<PortRecord> = {
@@ -90,5 +108,5 @@ export const portRecordKind: RecordKind<PortRecord> = {
   durable: false,
   // What a later release has added stays in it, for that release to find again.
   schema: portRecordSchema.loose(),
-  nameOf: (record) => portRecordName(record.containerId, record.interfaceName),
+  nameOf: portKey,
 };

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { DamagedEntry } from "../journal/read-journal.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
 import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
-import { type PortRecord, portRecordKind } from "./port-record.ts";
+import { type PortIdentity, type PortRecord, portKey, portRecordKind } from "./port-record.ts";
 import { RecordStore, readRecordsOf } from "./record-store.ts";
 
 /** Everything this node remembers. */
@@ -77,4 +77,21 @@ export function newestAllocations(
 /** The sequence number for the next allocation. */
 export function nextSequence(allocations: readonly AllocationRecord[]): number {
   return allocations.reduce((highest, { sequence }) => Math.max(highest, sequence), 0) + 1;
+}
+
+/**
+ * Changes a port's record where there is one. With a disk that takes no writes the change is in memory only: what removes
+ * things must go on, for the request may never be repeated.
+ */
+export async function updatePort(
+  ports: RecordStore<PortRecord>,
+  identity: PortIdentity,
+  change: (record: PortRecord) => PortRecord,
+): Promise<void> {
+  const key = portKey(identity);
+  try {
+    await ports.update(key, (record) => record && change(record));
+  } catch {
+    ports.updateInMemory(key, change);
+  }
 }

@@ -9,7 +9,7 @@ import { silentLogger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { Pools } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
-import type { PortRecord } from "../records/port-record.ts";
+import { type PortRecord, portKey } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { systemClock } from "../sync/clock.ts";
 import { serveStatus, stringifyInChunks } from "./serve-status.ts";
@@ -97,7 +97,8 @@ async function attach(): Promise<void> {
     ...{ switchSocketPath: "/s", podSocketPath: "/p", network: "fast", netns: "/n" },
     ...{ podNamespace: "shop", podName: "web", podUid: "u1" },
     settings: { externalIds: { token: SECRET } },
-    ipam: { type: "host-local", stdin: SECRET, env: {} },
+    lease: { containerId: "c1", type: "host-local", request: { stdin: SECRET, env: {} } },
+    ...{ startedAtMs: 1, releases: [] },
     ...common,
   };
   await records.ports.put(port);
@@ -161,9 +162,7 @@ describe("the status of a node", () => {
     dataplane.ports.set("vhu1", port as never);
     dataplane.inspectPorts = async (signal) => {
       const ports = await inspect(signal);
-      for (const { containerId, interfaceName } of records.ports.list()) {
-        await records.ports.remove(`${containerId}@${interfaceName}`);
-      }
+      for (const one of records.ports.list()) await records.ports.remove(portKey(one));
       await records.allocations.remove(ID);
       return ports;
     };

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
-import { portRecordName } from "../../src/records/port-record.ts";
+import { portKey } from "../../src/records/port-record.ts";
 import { readRecords } from "../../src/records/records.ts";
 import type { ChurnNode } from "./churn-node.ts";
 import { readLeases } from "./leases.ts";
@@ -18,7 +18,10 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
   const attached = pods.flatMap((pod) =>
     pod.interfaces
       .filter(({ name }) => pod.sandbox.attached.has(name))
-      .map((wanted) => ({ pod, wanted, key: `${pod.sandbox.containerId}@${wanted.name}` })),
+      .map((wanted) => ({
+        ...{ pod, wanted, key: `${basename(pod.hostPath)}@${wanted.name}` },
+        lease: `${pod.sandbox.containerId}@${wanted.name}`,
+      })),
   );
   const ports = view.ports.filter((port) => port.node === node.name);
   const records = await readRecords(node.recordsDirectory);
@@ -28,19 +31,19 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
       "ports",
       ports.map(
         (port) =>
-          `${port.containerId}@${port.interfaceName} socket ${port.socket} tag ${port.tag} cir ${port.cir} secured ${port.secured}`,
+          `${port.allocationId}@${port.interfaceName} of ${port.containerId} socket ${port.socket} tag ${port.tag} cir ${port.cir} secured ${port.secured}`,
       ),
       attached.map(({ pod, wanted, key }) => {
         const socket = join(pod.hostPath, wanted.name, "vhost.sock");
         const { tag, cir, secured = false } = wanted.network;
-        return `${key} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
+        return `${key} of ${pod.sandbox.containerId} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
       }),
     ),
     ...compare("flows of ports that are gone", view.strayFlows, []),
     ...compare(
       "leases",
       await readLeases(leaseDirectory),
-      attached.filter(({ wanted }) => wanted.network.addressed === true).map(({ key }) => key),
+      attached.filter(({ wanted }) => wanted.network.addressed === true).map(({ lease }) => lease),
     ),
     ...compare(
       "QoS rows",
@@ -62,7 +65,7 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
     ),
     ...compare(
       "port records",
-      records.ports.map(({ containerId, interfaceName }) => portRecordName(containerId, interfaceName)),
+      records.ports.map(portKey),
       attached.map(({ key }) => key),
     ),
     ...compare(

@@ -5,6 +5,7 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 export interface SwitchPort {
   readonly name: string;
   readonly node: string;
+  readonly allocationId: string;
   readonly containerId: string;
   readonly interfaceName: string;
   readonly socket: string;
@@ -31,7 +32,7 @@ export async function readSwitch(ovs: OvsDpdk, bridge: string): Promise<SwitchVi
   const list = async (table: string, columns: string) =>
     rowsOf(await ovs.vsctl("--no-wait", "--format=json", `--columns=${columns}`, "list", table));
   const ports = await list("Port", "_uuid,name,tag,qos,external_ids,interfaces");
-  const interfaces = await list("Interface", "_uuid,type,options,ofport");
+  const interfaces = await list("Interface", "_uuid,type,options,ofport,external_ids");
   const qos = await list("QoS", "_uuid,other_config,external_ids");
   const byId = (rows: readonly Row[]) => new Map(rows.map((row) => [uuid(row["_uuid"]), row]));
   const [interfaceById, qosById] = [byId(interfaces), byId(qos)];
@@ -44,7 +45,8 @@ export async function readSwitch(ovs: OvsDpdk, bridge: string): Promise<SwitchVi
       return {
         name: String(port["name"]),
         node: ids.get("node") ?? "",
-        containerId: ids.get("container-id") ?? "",
+        allocationId: ids.get("allocation-id") ?? "",
+        containerId: map(row?.["external_ids"]).get("container-id") ?? "",
         interfaceName: ids.get("interface") ?? "",
         socket: map(row?.["options"]).get("vhost-server-path") ?? "",
         tag: typeof port["tag"] === "number" ? port["tag"] : undefined,

@@ -233,7 +233,9 @@ export class VmPod {
 
   /** The switch's ports, in the order of the VMI's networks. */
   get portNames(): readonly string[] {
-    return this.#status.map(({ interface: name }) => portName(this.#containerId, name ?? ""));
+    return this.#status.map(({ interface: name }) =>
+      portName(basename(this.allocationDirectory), name ?? ""),
+    );
   }
 
   get sidecar(): Container {

@@ -1,4 +1,4 @@
-import { SUPPORTED_CNI_VERSIONS } from "../../src/cni/cni-version.ts";
+import { SUPPORTED_CNI_VERSIONS } from "../../src/names/cni-version.ts";
 import { caseName, SITUATIONS, VERBS } from "./cni-conformance.ts";
 
 const INTRODUCTION = `# What CNI answers, verb by verb

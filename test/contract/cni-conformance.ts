@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { SUPPORTED_CNI_VERSIONS } from "../../src/cni/cni-version.ts";
-import { portRecordName } from "../../src/records/port-record.ts";
+import { SUPPORTED_CNI_VERSIONS } from "../../src/names/cni-version.ts";
+import { portOfSandbox } from "../../src/records/port-record.ts";
 import type { CniRig, RigAnswer, RigCall } from "../stand-in/cni/cni-rig.ts";
 import type { IpamPlugin } from "../stand-in/cni/ipam-plugin.ts";
 import { checkResult } from "../stand-in/multus/check-result.ts";
@@ -187,11 +187,10 @@ class Attempt {
 
   async #mark(ifname: string, state: "attaching" | "detaching"): Promise<void> {
     const { ports } = this.#node.rig.records;
-    await ports.update(portRecordName("c1", ifname), (record) => {
-      if (record?.ipam === undefined) throw new Error(`no addresses of ${ifname}`);
-      const { given, ...ipam } = record.ipam;
-      return { ...record, state, ipam: state === "attaching" ? ipam : { ...ipam, given } };
-    });
+    const record = portOfSandbox(ports.list(), { containerId: "c1", interfaceName: ifname });
+    if (record?.lease === undefined) throw new Error(`no addresses of ${ifname}`);
+    const { given: _, ...lease } = record.lease;
+    await ports.put({ ...record, state, lease: state === "attaching" ? lease : record.lease });
   }
 
   get #isKnown(): boolean {

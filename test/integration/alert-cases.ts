@@ -198,7 +198,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   VhostuserNetworkRefused: {
     ...counter(cni("ADD", "ipam-failed"), { code: "ipam-failed" }, 1, 20),
     quiet: [
-      { [cni("ADD", "bridge-missing")]: "0+5x30", [cni("ADD", "called-off")]: "0+5x30" },
+      { [cni("ADD", "bridge-missing")]: "0+5x30", [cni("ADD", "superseded")]: "0+5x30" },
       { [cni("ADD", "unknown-device")]: "0x12 1x30" },
     ],
   },

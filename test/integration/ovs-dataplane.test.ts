@@ -65,7 +65,7 @@ describe("a port in OVS-DPDK", () => {
     await rig.ovs.vsctl("clear", "Interface", name, "external_ids");
     expect((await dataplane.listPorts(soon()))[0]).toMatchObject({
       name,
-      owner: { containerId: "c1", podName: "" },
+      owner: { allocationId: request.owner.allocationId, podName: "" },
     });
     expect(await dataplane.checkPort(request, soon())).toHaveLength(1);
     expect((await dataplane.ensurePort(request, soon())).owner).toEqual(request.owner);

@@ -15,7 +15,7 @@ import { Pools } from "../../src/pools/pools.ts";
 import { unobserved } from "../../src/reconcile/reconcile-pass.ts";
 import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
-import { portRecordName } from "../../src/records/port-record.ts";
+import { portKey } from "../../src/records/port-record.ts";
 import { openRecords } from "../../src/records/records.ts";
 import { systemClock } from "../../src/sync/clock.ts";
 import { KeyedMutex } from "../../src/sync/keyed-mutex.ts";
@@ -104,6 +104,8 @@ describe("a socket that OVS-DPDK serves", () => {
     } as AllocationRecord);
     await context.records.ports.put({
       ...ofPort,
+      startedAtMs: 1,
+      releases: [],
       state: "attached",
       device: "dpdk-00000",
       pool: "dpdk",
@@ -202,7 +204,7 @@ describe("a socket that OVS-DPDK serves", () => {
       await connect("woken");
     } finally {
       await reconciler.close();
-      await context.records.ports.remove(portRecordName("c1", interfaceName));
+      await context.records.ports.remove(portKey({ allocationId: allocation.id, interfaceName }));
       await context.records.allocations.remove(allocation.id);
     }
   });

@@ -109,7 +109,7 @@ describe("the Prometheus rules", () => {
     expect(codesOf("VhostuserCniFails")).toEqual([
       "ok",
       "busy",
-      "called-off",
+      "superseded",
       ...codesOf("VhostuserNetworkRefused"),
     ]);
   });

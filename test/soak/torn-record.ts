@@ -68,12 +68,9 @@ export async function tearRecord(site: Site, shared: SharedSwitch, dice: Dice): 
   return `${store} record ${what}`;
 }
 
-/** How the keys begin of the allocations and attachments of pods that live. */
+/** How the keys begin of the allocations and ports of pods that live. */
 function livingKeys({ churn }: Site): readonly string[] {
-  return [...churn.pods, ...churn.residents].flatMap(({ hostPath, sandbox }) => [
-    basename(hostPath),
-    sandbox.containerId,
-  ]);
+  return [...churn.pods, ...churn.residents].map(({ hostPath }) => basename(hostPath));
 }
 
 const valueStart = (entry: string): number => entry.indexOf('"value":');

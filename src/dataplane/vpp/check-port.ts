@@ -41,7 +41,7 @@ export async function allDifferences(
   const port = view.ports.find((candidate) => candidate.name === request.name);
   if (port === undefined) return [`${name} does not exist in the switch`];
   if (!isSameAttachment(port.mark, request.owner)) {
-    const owner = isOfNode(port.mark, request.owner.node) ? "another container" : "another client of VPP";
+    const owner = isOfNode(port.mark, request.owner.node) ? "another interface" : "another client of VPP";
     return [`${name} belongs to ${owner}`];
   }
   const isRouted = request.settings.routed !== undefined;

@@ -79,13 +79,7 @@ async function step(
   if (routed !== undefined) await requireVrf(work, routed, request.name);
   const port = view.ports.find(({ name }) => name === request.name);
   if (port !== undefined) refuseForeign(work.context, port, request);
-  const rival = view.ports.find(
-    ({ vhost, name }) => vhost.sock_filename === request.socketPath && name !== request.name,
-  );
-  if (rival !== undefined) {
-    await removeOlder(work, rival, request);
-    return undefined;
-  }
+  refuseRival(view, request);
   const wiring = wiringOf(request, bridge?.bd_id);
   if (port === undefined) return makePort(work, view, request, wiring, progress);
   const differences = portDifferences(view, port, request, bridge?.bd_id);
@@ -172,12 +166,12 @@ async function readBack(
   return isSameAttachment(port.mark, owner) && port.name === name ? port : undefined;
 }
 
-/** @throws Failure port-conflict where the port's name belongs to another container or another client of VPP */
+/** @throws Failure port-conflict where the port's name belongs to another interface or another client of VPP */
 function refuseForeign(context: VppContext, port: VppPort, request: PortRequest): void {
   if (isSameAttachment(port.mark, request.owner)) return;
   const owner = port.mark === undefined ? undefined : ownerOf(context, port, port.mark);
   const holder = isOfNode(port.mark, context.node)
-    ? `container ${owner?.containerId} interface ${owner?.interfaceName}`
+    ? `interface ${owner?.interfaceName} of allocation ${owner?.allocationId}`
     : "another client of VPP";
   throw new Failure({
     code: "port-conflict",
@@ -187,24 +181,18 @@ function refuseForeign(context: VppContext, port: VppPort, request: PortRequest)
   });
 }
 
-/**
- * A socket belongs to one interface of one allocation, so another port of ours on it is of an older sandbox whose
- * DEL never came, or whose record was lost. VPP has one interface per socket.
- */
-async function removeOlder(work: VppWork, rival: VppPort, request: PortRequest): Promise<void> {
-  if (!isOfNode(rival.mark, work.context.node)) {
-    throw new Failure({
-      code: "port-conflict",
-      what: `socket ${request.socketPath} is already served by port ${JSON.stringify(rival.name)}`,
-      where: `port ${request.name}`,
-      fix: `if nothing uses it: vppctl delete vhost-user ${rival.interface.interface_name}`,
-    });
-  }
-  work.context.logger.warn(
-    { port: rival.name, socket: request.socketPath },
-    "removing an older sandbox's port of the same socket",
+/** @throws Failure port-conflict where another interface has the socket: VPP takes one interface per socket */
+function refuseRival(view: View, request: PortRequest): void {
+  const rival = view.ports.find(
+    ({ vhost, name }) => vhost.sock_filename === request.socketPath && name !== request.name,
   );
-  await deletePort(work, await shareView(work), rival);
+  if (rival === undefined) return;
+  throw new Failure({
+    code: "port-conflict",
+    what: `socket ${request.socketPath} is already served by port ${JSON.stringify(rival.name)}`,
+    where: `port ${request.name}`,
+    fix: `if nothing uses it: vppctl delete vhost-user ${rival.interface.interface_name}`,
+  });
 }
 
 function requirePolicers({ connection }: VppWork, { name, settings }: PortRequest): void {

@@ -28,14 +28,18 @@ describe("the mark on a port of VPP", () => {
     expect(isOfNode(mark, "node-a")).toBe(true);
     expect(isOfNode(mark, "node-b")).toBe(false);
     expect(isOfNode(undefined, "node-a")).toBe(false);
-    expect(isSameAttachment(mark, { ...owner, podName: "other", mac: "02:00:00:00:00:02" })).toBe(true);
-    for (const change of [{ node: "b" }, { containerId: "c2" }, { interfaceName: "net2" }]) {
+    expect(isSameAttachment(mark, { ...owner, containerId: "c2", podName: "other" })).toBe(true);
+    for (const change of [{ node: "b" }, { allocationId: "f" }, { interfaceName: "net2" }]) {
       expect(isSameAttachment(mark, { ...owner, ...change })).toBe(false);
     }
   });
 
-  it.each(Object.keys(owner).filter((key) => key !== "node"))("changes with the owner's %s", (key) => {
-    expect(markOf("p", { ...owner, [key]: "other" }).details).not.toBe(markOf("p", owner).details);
+  it.each(Object.keys(owner).filter((key) => key !== "containerId"))("changes with the owner's %s", (key) => {
+    expect(markOf("p", { ...owner, [key]: "other" })).not.toEqual(markOf("p", owner));
+  });
+
+  it("stays the same for a new sandbox of the pod", () => {
+    expect(markOf("p", { ...owner, containerId: "c2" })).toEqual(markOf("p", owner));
   });
 
   it("is not the same for details that only run together the same way", () => {

@@ -14,9 +14,9 @@ const MARK = new RegExp(
 export interface Mark {
   /** Digest of the node's name. */
   readonly node: string;
-  /** Digest of container and interface: who may change the port. */
+  /** Digest of allocation and interface: who may change the port. */
   readonly attachment: string;
-  /** Digest of all that is known of the owner. */
+  /** Digest of the rest of the owner; not of its sandbox, so that a new one of the same pod finds nothing to change. */
   readonly details: string;
   /** The port's name; VPP itself names interfaces by number. */
   readonly name: string;
@@ -26,20 +26,8 @@ export interface Mark {
 export function markOf(name: string, owner: PortOwner): Mark {
   return {
     node: nodeDigest(owner.node),
-    attachment: digest([owner.containerId, owner.interfaceName], 12),
-    details: digest(
-      [
-        owner.podNamespace,
-        owner.podName,
-        owner.podUid,
-        owner.containerId,
-        owner.interfaceName,
-        owner.network,
-        owner.mac,
-        owner.allocationId,
-      ],
-      8,
-    ),
+    attachment: digest([owner.allocationId, owner.interfaceName], 12),
+    details: digest([owner.podNamespace, owner.podName, owner.podUid, owner.network, owner.mac], 8),
     name,
   };
 }
@@ -63,7 +51,7 @@ export function isOfNode(mark: Pick<Mark, "node"> | undefined, node: string): bo
   return mark?.node === nodeDigest(node);
 }
 
-/** Whether a mark is of the same container and interface. */
+/** Whether a mark is that of the same interface of the same allocation. */
 export function isSameAttachment(mark: Mark | undefined, owner: PortOwner): boolean {
   const asked = markOf("", owner);
   return mark?.node === asked.node && mark.attachment === asked.attachment;

@@ -4,7 +4,15 @@ import type { NodeEvent } from "./event.ts";
 import { NodeEvents } from "./node-events.ts";
 
 const record = (interfaceName: string, pool = "sockets"): PortRecord => ({
-  ...{ containerId: "c1", interfaceName, state: "attached", allocationId: "a".repeat(16), device: "d" },
+  ...{
+    startedAtMs: 1,
+    releases: [],
+    containerId: "c1",
+    interfaceName,
+    state: "attached",
+    allocationId: "a".repeat(16),
+    device: "d",
+  },
   ...{ pool, portName: `vhu-${interfaceName}`, bridge: "br0", settings: {}, createdAt: 1 },
   ...{ switchSocketPath: "/s", podSocketPath: "/p", mac: "02:00:00:00:00:01", network: "blue", netns: "/n" },
   ...{ podNamespace: "tenant", podName: "vm", podUid: "u-1" },

@@ -27,7 +27,7 @@ export interface CniAnswer {
 /** A guest that boots is not down. */
 const LINK_DOWN_MS = 5 * 60_000;
 /** Failures that the runtime's next try repairs. */
-const TRANSIENT: ReadonlySet<string> = new Set(["busy", "called-off"]);
+const TRANSIENT: ReadonlySet<string> = new Set(["busy", "superseded"]);
 
 /** Turns what happens on a node into events about its pods and the node. Takes no time, never throws. */
 export class NodeEvents {

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { answer } from "../../../src/cni/answer.ts";
 import type { CniContext } from "../../../src/cni/cni-context.ts";
-import { RequestOrder } from "../../../src/cni/request-order.ts";
 import { type CniServer, serveCni } from "../../../src/cni/server.ts";
+import { StaleRequestFilter } from "../../../src/cni/stale-requests.ts";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { Dataplane } from "../../../src/dataplane/dataplane.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
@@ -32,7 +32,7 @@ export interface RigCall {
   readonly config?: object | string | Buffer;
   /** CNI variables that differ; undefined leaves one out. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly shim?: Pick<ShimRun, "version" | "diesAt">;
+  readonly shim?: Pick<ShimRun, "diesAt">;
 }
 
 /** What the runtime hears, parsed. */
@@ -128,7 +128,7 @@ export class CniRig {
         }),
       },
       locks: new KeyedMutex(),
-      order: new RequestOrder(),
+      stale: new StaleRequestFilter(),
       clock,
       logger: silentLogger,
       holders: {

@@ -10,8 +10,6 @@ export interface ShimRun {
   /** All CNI_ variables, CNI_PATH among them. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string | Buffer;
-  /** Version of the protocol that the shim speaks; default 2, which runs plugins. */
-  readonly version?: 1 | 2;
   /** Ends the shim without a word when it is asked to run a plugin for this verb: before it runs, or after it has. */
   readonly diesAt?: { readonly verb: string; readonly when: "before" | "after" };
 }
@@ -37,8 +35,7 @@ export async function runShim(run: ShimRun): Promise<ShimEnd> {
   try {
     const environment = Buffer.from(environmentBlock(run.env));
     const stdin = Buffer.from(run.stdin);
-    const version = run.version ?? `2 ${Math.floor(monotonicMs())}`;
-    socket.write(`kube-vhostuser-cni ${version} ${environment.length} ${stdin.length}\n`);
+    socket.write(`kube-vhostuser-cni 2 ${Math.floor(monotonicMs())} ${environment.length} ${stdin.length}\n`);
     socket.write(environment);
     socket.write(stdin);
     for (;;) {

@@ -97,6 +97,8 @@ export class ReconcilerRig {
     for (const interfaceName of names) {
       await this.records.ports.put({
         containerId: "c",
+        startedAtMs: 1,
+        releases: [],
         interfaceName,
         state: "attached",
         allocationId: allocation.id,

@@ -11,7 +11,7 @@ import { portDifferences } from "./check-port.ts";
 import { errorOf, readPortState } from "./list-ports.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment, portMarks, settingsBefore } from "./marks.ts";
 import { type PortView, readPortView } from "./port-view.ts";
-import { deleteFromDatabase, removePort, removeStrayLimits } from "./remove-port.ts";
+import { deleteFromDatabase, removeStrayLimits } from "./remove-port.ts";
 import { amendPort, deletePort, insertPort, socketColumns } from "./write-port.ts";
 
 /** A transaction that another client's change voids is tried again; more in a row means a fight over the port. */
@@ -38,11 +38,6 @@ export async function ensurePort(
       const unsupported = settingProblem(view.switch, request);
       if (unsupported !== undefined && !wasThere) throw unsupported;
       const supported = unsupported === undefined ? request : supportedRequest(view.switch, request);
-      const rival = view.rivals.find(({ external_ids }) => isOurs(external_ids, context.node));
-      if (rival !== undefined && attempt < ATTEMPTS) {
-        await removeRival(context, rival.name, request, signal);
-        continue;
-      }
       const step = planStep(view, supported);
       let number: number | undefined = view.switch.next_cfg;
       if (step.kind !== "none") {
@@ -127,17 +122,6 @@ function refuseConflicts({ port, bridge, rivals }: PortView, request: PortReques
     where: `port ${request.name}`,
     fix: `if nothing uses it: ovs-vsctl del-port ${rival.name}`,
   });
-}
-
-/** Removes a port of ours on the same socket: of an older sandbox, whose record was lost. One port fits a socket. */
-async function removeRival(
-  context: OvsContext,
-  port: string,
-  { socketPath }: PortRequest,
-  signal: AbortSignal,
-): Promise<void> {
-  context.logger.warn({ port, socket: socketPath }, "removing an older port of the same socket");
-  await removePort(context, port, signal);
 }
 
 function describeChanges(view: PortView, request: PortRequest): readonly string[] {

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import type { Addressing } from "../../records/port-record.ts";
-import { type CniVersion, SUPPORTED_CNI_VERSIONS } from "../cni-version.ts";
-import { IpamError } from "./ipam-error.ts";
+import { type CniVersion, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
+import type { Addressing } from "../records/port-record.ts";
+import { IpamError } from "./ipam.ts";
 
 const ip = z.string().refine((text) => isIP(text) !== 0, { error: "must be an IP address" });
 
@@ -24,7 +24,7 @@ export const dnsSchema = z.looseObject({
   options: listOf(z.string()),
 });
 
-/** A result as IPAM plugins print it (CNI spec 1.1.0, section 4, "Delegated plugins"). */
+/** A result as IPAM plugins print it (CNI spec 1.1.0, section 5, "Delegated plugins (IPAM)"). */
 const resultSchema = z.looseObject({
   cniVersion: z.enum(SUPPORTED_CNI_VERSIONS).optional(),
   ips: z
@@ -35,10 +35,10 @@ const resultSchema = z.looseObject({
 });
 
 /**
- * What an IPAM plugin's ADD printed, whichever of our versions it is in.
- * @throws Failure `ipam-failed` when it gave no address, or something that is none
+ * Parses what an IPAM plugin's ADD printed, in whichever of our CNI versions.
+ * @throws Failure `ipam-failed` when it holds no address, or an invalid one
  */
-export function parseIpamResult(output: unknown, type: string, cniVersion: CniVersion): Addressing {
+export function parseAddressing(output: unknown, type: string, cniVersion: CniVersion): Addressing {
   const parsed = resultSchema.safeParse(output ?? {});
   if (!parsed.success) {
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
@@ -77,7 +77,7 @@ function isCidr(text: string): boolean {
 function badResult(type: string, cniVersion: CniVersion, problems: readonly string[]): IpamError {
   return new IpamError({
     code: "ipam-failed",
-    what: `IPAM plugin ${JSON.stringify(type)} gave a result that is none of CNI ${cniVersion}: ${problems.join("; ")}`,
+    what: `IPAM plugin ${JSON.stringify(type)} returned a result that is invalid in CNI ${cniVersion}: ${problems.join("; ")}`,
     where: "CNI ADD",
     fix: "use a release of the plugin that speaks the network's cniVersion",
   });

@@ -1,14 +1,11 @@
-/** A CNI plugin that the shim is to run in the runtime's environment; the daemon has no such plugins itself. */
+/** A CNI plugin that the shim runs in the runtime's environment; the daemon's image has no such plugins. */
 export interface DelegateCall {
-  /** File name of the executable, which is looked for in the CNI_PATH of the shim's own request. */
+  /** File name of the executable, looked for in the CNI_PATH of the shim's own request. */
   readonly type: string;
   /** Takes the place of all of the shim's CNI_ variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Uint8Array;
-  /**
-   * Milliseconds that it may take, where that is less than any plugin may. The shim hears of it by the answer, so
-   * after one that took longer no other can be run.
-   */
+  /** Limit in milliseconds, below that of any plugin. After a call that exceeded it the shim can run no other. */
   readonly limitMs?: number;
 }
 
@@ -20,6 +17,6 @@ export interface DelegateReply {
 
 /**
  * Runs a plugin, one at a time.
- * @throws Failure `ipam-interrupted` when nobody knows how far the plugin came, `ipam-failed` when its limit is over
+ * @throws Failure `ipam-interrupted` when it is unknown how far the plugin came, `ipam-failed` after `limitMs`
  */
 export type Delegate = (call: DelegateCall) => Promise<DelegateReply>;

@@ -1,0 +1,166 @@
+import { toFailure } from "../failure/failure.ts";
+import { attachmentFields } from "../logging/fields.ts";
+import type { Logger } from "../logging/logger.ts";
+import { type AddressLease, type PortRecord, portKey } from "../records/port-record.ts";
+import { type Records, updatePort } from "../records/records.ts";
+import type { Clock } from "../sync/clock.ts";
+import type { KeyedMutex } from "../sync/keyed-mutex.ts";
+import type { Delegate } from "./delegate.ts";
+import type { IpamRequest } from "./ipam.ts";
+import { PluginIpam } from "./plugin-ipam.ts";
+
+/** What releasing addresses works with. */
+export interface ReleaseContext {
+  readonly node: { readonly records: Pick<Records, "ports"> };
+  /** By {@link portKey}. */
+  readonly locks: KeyedMutex;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Releases addresses and takes their lease out of the record, which is removed where that was all it was kept for. To be
+ * called with the port's lock.
+ * @param request what the IPAM is asked with; default what its ADD was
+ * @throws Failure of {@link Ipam}; the lease then holds when the try was
+ */
+export async function releaseAddresses(
+  record: PortRecord,
+  lease: AddressLease,
+  { node, clock }: ReleaseContext,
+  delegate: Delegate,
+  request: IpamRequest = requestOf(lease),
+): Promise<void> {
+  const { ports } = node.records;
+  try {
+    await new PluginIpam(lease.type, delegate).del(request);
+  } catch (error) {
+    const failedReleases = { count: failures(lease) + 1, lastAt: clock.now() };
+    const noted = (now: PortRecord) => withLease(now, lease.containerId, { ...lease, failedReleases });
+    // A killed executable says nothing about the plugin: the next request may try at once.
+    if (toFailure(error).code !== "ipam-interrupted") await updatePort(ports, record, noted);
+    throw error;
+  }
+  await dropLease(ports, record, lease);
+}
+
+/** The same where a failure is logged only: a later request tries again. */
+export async function releaseNowOrLater(
+  record: PortRecord,
+  lease: AddressLease,
+  context: ReleaseContext,
+  delegate: Delegate,
+  request?: IpamRequest,
+): Promise<void> {
+  try {
+    await releaseAddresses(record, lease, context, delegate, request);
+  } catch (error) {
+    context.logger.warn(
+      { ...attachmentFields(record), container: lease.containerId, err: toFailure(error) },
+      "addresses not released, retrying with a later request",
+    );
+  }
+}
+
+/** Takes out the lease of addresses that are not held any more, and removes a record that was kept for it alone. */
+export async function dropLease(
+  ports: Records["ports"],
+  record: PortRecord,
+  { containerId }: AddressLease,
+): Promise<void> {
+  const isLast = ({ state, releases }: PortRecord) =>
+    state === "releasing" && releases.every((lease) => lease.containerId === containerId);
+  await ports.remove(portKey(record), isLast);
+  await updatePort(ports, record, (now) => withLease(now, containerId, undefined));
+}
+
+/** All addresses that an IPAM may hold for a port. */
+export function leasesOf({ lease, releases }: PortRecord): readonly AddressLease[] {
+  return lease === undefined ? releases : [...releases, lease];
+}
+
+/** The record with another lease of a sandbox, or without it. */
+function withLease(record: PortRecord, containerId: string, changed: AddressLease | undefined): PortRecord {
+  const { lease, ...rest } = record;
+  const change = (one: AddressLease) => (one.containerId === containerId ? changed : one);
+  const own = lease && change(lease);
+  const releases = record.releases.flatMap((one) => change(one) ?? []);
+  return { ...rest, releases, ...(own === undefined ? {} : { lease: own }) };
+}
+
+function requestOf({ request }: AddressLease): IpamRequest {
+  return { env: request.env, stdin: Buffer.from(request.stdin) };
+}
+
+function failures({ failedReleases }: AddressLease): number {
+  return failedReleases?.count ?? 0;
+}
+
+/** Time for a release that is not the request's own first one, doubled with each failure. */
+const FIRST_LIMIT_MS = 3_000;
+const LAST_LIMIT_MS = 24_000;
+
+/**
+ * Limits a delegate for a repeated release, the less the more often it failed: a plugin that hangs holds up few requests
+ * for a short time, and one that is slow gets its time in the end.
+ */
+export function limitedForRetry(delegate: Delegate, lease: AddressLease): Delegate {
+  const limitMs = Math.min(LAST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** failures(lease));
+  return (call) => delegate({ ...call, limitMs });
+}
+
+/** Releases that one request retries, and the time after which it begins no further one. */
+const RETRIES_MAX = 4;
+const RETRIES_MS = 2_000;
+/** A request that took longer retries none: its caller has waited long enough. */
+const LONG_REQUEST_MS = 20_000;
+/** Pause after a failure, doubled with each. */
+const FIRST_PAUSE_MS = 60_000;
+const LAST_PAUSE_MS = 3_600_000;
+
+/**
+ * Releases addresses of attachments that ended while no CNI executable was there to run the plugin: the DEL was lost, or
+ * came while the daemon was away. Any request's executable can run it. Called after the request's own work; never throws.
+ * @param startedAt when that work began, in milliseconds since the epoch
+ */
+export async function retryPendingIpamDels(
+  context: ReleaseContext,
+  delegate: Delegate,
+  startedAt: number,
+): Promise<void> {
+  const { node, locks, clock } = context;
+  const now = clock.now();
+  if (now - startedAt > LONG_REQUEST_MS) return;
+  const due = node.records.ports
+    .list()
+    .flatMap((record) => record.releases.map((lease) => ({ record, lease })))
+    .filter(({ lease }) => isDue(lease, now))
+    .sort((one, other) => lastTry(one.lease) - lastTry(other.lease));
+  for (const { record, lease } of due.slice(0, RETRIES_MAX)) {
+    if (clock.now() >= now + RETRIES_MS) return;
+    const key = portKey(record);
+    const what = `release of addresses of interface ${record.interfaceName}`;
+    const retry = async () => {
+      const pending = node.records.ports
+        .get(key)
+        ?.releases.find((one) => one.containerId === lease.containerId);
+      // Another request may have retried it meanwhile.
+      if (pending === undefined || !isDue(pending, clock.now())) return;
+      await releaseNowOrLater(record, pending, context, limitedForRetry(delegate, pending));
+    };
+    // A request that works on that port is not waited for.
+    await locks.run({ key, what, signal: AbortSignal.abort() }, retry, () => undefined);
+  }
+}
+
+function isDue(lease: AddressLease, nowMs: number): boolean {
+  const count = failures(lease);
+  if (count === 0) return true;
+  const pause = Math.min(LAST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (count - 1));
+  // After a clock that was set back it must not wait for ever.
+  return nowMs >= lastTry(lease) + pause || nowMs < lastTry(lease);
+}
+
+function lastTry({ failedReleases }: AddressLease): number {
+  return failedReleases?.lastAt ?? 0;
+}
