@@ -202,7 +202,7 @@ describe("settings of a port in OVS-DPDK", () => {
     try {
       const earlier = portRequest(rig, { name: "vhu-earlier", settings: tunnel });
       expect(await dataplane.checkPort(earlier, soon())).toEqual([
-        expect.stringContaining("looks at one VLAN tag only"),
+        expect.stringContaining("parses one VLAN tag only"),
       ]);
       const failure = await failureOf(ensure(tunnel));
       expect(failure.code).toBe("dataplane-misconfigured");

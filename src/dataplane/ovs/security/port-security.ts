@@ -6,7 +6,7 @@ import {
   type OpenflowClient,
   type OpenflowConnection,
 } from "../../../protocols/openflow/connection.ts";
-import { type Clock, systemClock } from "../../../sync/clock.ts";
+import { systemClock } from "../../../sync/clock.ts";
 import { within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import { timedOutBehind } from "../../lock-timeout.ts";
@@ -31,7 +31,6 @@ export interface PortSecurityOptions {
   readonly logger: Logger;
   /** Called when flows of a bridge that had been lost, or were wrong, were put back. */
   readonly onRestored?: (bridge: string) => void;
-  readonly clock?: Clock;
 }
 
 /** A bridge with what it is to have, as far as this process was asked for it. */
@@ -211,10 +210,10 @@ export class PortSecurity {
   #watch(bridge: SecuredBridge, served: OpenflowConnection): void {
     if (bridge.watch !== undefined) return;
     bridge.watch = new AbortController();
-    const { clock = systemClock, logger } = this.#options;
+    const { logger } = this.#options;
     void watchBridge({
       client: bridge.client,
-      clock,
+      clock: systemClock,
       signal: AbortSignal.any([bridge.watch.signal, this.#closing.signal]),
       onConnected: async (connection) => connection === served || (await this.#restore(bridge)),
       onLost: (why) =>
