@@ -12,7 +12,7 @@ export interface WatchDirectoryOptions {
   readonly path: string;
   /**
    * An entry of the directory may have changed, or the directory itself: look again. Hidden entries do not count: they
-   * are files that are still being written (`..data` of a mounted ConfigMap is none). Never called with the entry, because the kernel merges and reorders events.
+   * are files that are still being written. Not called with the entry: the kernel merges and reorders events.
    */
   readonly onChange: () => void;
   /** Changes are not seen for now, for example for want of inotify watches; the caller's slow poll must do. */
@@ -95,7 +95,7 @@ function watchOnce(
   });
   // The kernel's own events: of sockets that come and go between two looks of its own chokidar reports nothing.
   watcher.on("raw", (_event, entry) => {
-    if (entry === null || !/^\.[^.]/.test(entry)) onChange();
+    if (!entry?.startsWith(".")) onChange();
   });
   watcher.on("ready", ready.resolve);
   watcher.on("error", (error) => {

@@ -8,19 +8,19 @@ const pod = (podName: string) => ({
 });
 const own = { namespace: "ns", name: "daemon" };
 
-describe("an answer of PodResources", () => {
-  it("is not acted upon without the daemon's own pod in it", () => {
+describe("a list of PodResources", () => {
+  it("is incomplete without the daemon's own pod in it", () => {
     expect(whyIncomplete(kubeletView([]), own)).toMatch(/own pod ns\/daemon/);
     expect(whyIncomplete(kubeletView([pod("other")]), own)).toMatch(/own pod ns\/daemon/);
     expect(whyIncomplete(kubeletView([pod("daemon")]), own)).toBeUndefined();
   });
 
-  it("that is empty is not acted upon where the own pod is not known", () => {
+  it("that is empty is incomplete where the own pod is not known", () => {
     expect(whyIncomplete(kubeletView([]), undefined)).toMatch(/no pod at all/);
     expect(whyIncomplete(kubeletView([pod("other")]), undefined)).toBeUndefined();
   });
 
-  it("tells the same device id of two resources apart", () => {
+  it("distinguishes the same device id of two resources", () => {
     const view = kubeletView([pod("a")]);
     expect(view.held.has("vhostuser/sockets d1")).toBe(true);
     expect(view.held.has("other/resource d1")).toBe(false);

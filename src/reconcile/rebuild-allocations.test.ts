@@ -39,7 +39,7 @@ describe("rebuilding allocations", () => {
   it("makes every directory again, and the device-info of a device from its newest allocation only", async () => {
     const old = await allocated("v/old", 0, 1);
     const now = await allocated("v/new", 1);
-    // More than are made in one turn of the event loop.
+    // More than are made before the event loop goes on.
     const others = await Promise.all(Array.from({ length: 50 }, (_, index) => allocated("v/s", 2 + index)));
     await rebuildAllocations(records, places, silentLogger);
     expect((await readdir(places.root)).sort()).toEqual([old, now, ...others].map(({ id }) => id).sort());

@@ -20,8 +20,8 @@ export interface ReconcilerOptions extends Omit<ReconcileScope, "stop">, Reclaim
 }
 
 /**
- * Milliseconds that changes may take to settle, and between two reactions at least: whoever changes things without end
- * must not keep us busy.
+ * Milliseconds that changes may take to settle, and between two reactions at least: a program that changes things
+ * without end must not keep us busy.
  */
 const DEBOUNCE = {
   /** Checking the files of a thousand pods takes some 15 ms; our own changes of files are over by then. */

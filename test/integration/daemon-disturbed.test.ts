@@ -49,7 +49,7 @@ beforeAll(async () => {
   port = (await vhostPorts(ovs))[0] ?? "";
   // Until then it might be an Allocate under way.
   await waitUntil(() => Date.now() - pod.admittedAt > 6_000, {
-    what: "the allocation is no news",
+    what: "the allocation counts as settled",
     limitMs: 60_000,
   });
 });
@@ -97,11 +97,15 @@ async function untilAsAttached(): Promise<void> {
   );
 }
 
-describe("a port that somebody else touches, with an hour to the next pass", () => {
+describe("a port that another program changes, with an hour to the next pass", () => {
   it.each([
     ["removed", async () => ovs.vsctl("del-port", port), "does not exist"],
     ["put into another VLAN", async () => ovs.vsctl("set", "Port", port, "tag=77"), "77"],
-    ["given to nobody", async () => ovs.vsctl("clear", "Interface", port, "external_ids"), "external_ids"],
+    [
+      "stripped of its owner",
+      async () => ovs.vsctl("clear", "Interface", port, "external_ids"),
+      "external_ids",
+    ],
     ["freed of its limit", async () => ovs.vsctl("clear", "Port", port, "qos"), "none"],
     [
       "given another limit",
@@ -128,11 +132,11 @@ describe("a port that somebody else touches, with an hour to the next pass", () 
       detail: () => log().slice(-3000),
     });
     await untilAsAttached();
-    const told = log()
+    const line = log()
       .split("\n")
       .findLast((line) => line.includes("restored a port"));
-    expect(told).toContain(reason);
-    expect(told).toContain(`"port":"${port}"`);
+    expect(line).toContain(reason);
+    expect(line).toContain(`"port":"${port}"`);
   });
 
   it("lost with the switch's whole database: is restored once the operator has made the bridge again", async () => {
@@ -142,7 +146,7 @@ describe("a port that somebody else touches, with an hour to the next pass", () 
   });
 });
 
-describe("what somebody sees of it who looks from outside", () => {
+describe("what can be seen of it from outside", () => {
   it("is events about the pod: attached, and repaired again and again, which is one with a count", async () => {
     const events = () => api.events;
     const ofPod = { kind: "Pod", namespace: "tests", name: pod.name, uid: pod.uid };
@@ -170,7 +174,7 @@ describe("what somebody sees of it who looks from outside", () => {
   });
 });
 
-describe("files that somebody else touches, with an hour to the next pass", () => {
+describe("files that another program changes, with an hour to the next pass", () => {
   it("come back, with the reason in the log", async () => {
     const directory = join(node.deviceInfoDirectory, "dp");
     const [name = ""] = await readdir(directory);
@@ -194,7 +198,7 @@ describe("files that somebody else touches, with an hour to the next pass", () =
       what: "the allocation's directory is back",
       limitMs: 60_000,
     });
-    // They are back a moment before that is told.
+    // They are back a moment before that is counted.
     await waitUntil(async () => (await repairs("device-info")) >= 2 && (await repairs("directory")) >= 1, {
       what: "the repairs are counted",
       limitMs: 60_000,
@@ -207,7 +211,7 @@ describe("files that somebody else touches, with an hour to the next pass", () =
 });
 
 describe("what the daemon does itself", () => {
-  it("is not taken for somebody else's doing", async () => {
+  it("is not taken for a change by another program", async () => {
     const calls = 'vhostuser_dataplane_call_duration_seconds_count{call="ensure-port",outcome="ok"}';
     const [before, repaired] = [await metric(calls), await repairs("port")];
     for (let count = 0; count < 5; count++) {

@@ -2,7 +2,7 @@ import type { Dice } from "../churn/dice.ts";
 import type { Site } from "./site.ts";
 import type { SidecarKill, SoakGuest } from "./soak-guest.ts";
 
-/** What happens to one guest in a round, told by its name. */
+/** What happens to one guest in a round, by its name. */
 export interface GuestAction {
   readonly name: string;
   /** @returns what became of it, where that is not said by the name */

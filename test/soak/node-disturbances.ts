@@ -11,7 +11,7 @@ import type { Site } from "./site.ts";
 /** Something that goes wrong with one node for a while. Over when it resolves; pods come and go meanwhile. */
 export type NodeDisturbance = (site: Site, dice: Dice, shared: SharedSwitch) => Promise<void>;
 
-/** Those that end the daemon, by the name that a round's line tells. */
+/** Those that end the daemon, by the name in a round's line. */
 const ENDING: Readonly<Record<string, NodeDisturbance>> = {
   "daemon killed": async ({ node }, dice) => {
     await node.killDaemon();
@@ -42,7 +42,7 @@ export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
     await delay(1_000 + dice.below(4_000));
     kubelet.latenessMs = 0;
   },
-  "somebody meddled with ports": async ({ node }, dice, shared) => {
+  "ports changed by another program": async ({ node }, dice, shared) => {
     for (let time = 0; time < 3; time++) await shared.meddle(node.name, dice);
   },
   "disk of the records full": async ({ disk }, dice) => {
@@ -97,7 +97,7 @@ async function fillRoot(
   try {
     await fill(directory);
   } catch (error) {
-    // Full, or the daemon has taken the directory away: the pod ended, or it was locked out.
+    // Full, or the pod ended and the daemon has removed the directory.
     if (!["ENOSPC", "ENOENT", "EACCES"].includes(systemCode(error) ?? "")) throw error;
   }
 }
@@ -114,7 +114,7 @@ async function fillWithBytes(directory: string): Promise<void> {
   }
 }
 
-/** All inodes, if the daemon does not remove them as fast; in slices, for the stand-ins live in this process. */
+/** All inodes, in slices, because the stand-ins live in this process. */
 async function fillWithFiles(directory: string): Promise<void> {
   for (let number = 0; number < 60_000; number++) {
     closeSync(openSync(join(directory, `filler-${number}`), "w"));

@@ -39,7 +39,7 @@ export class SoakGuest {
   #site: Site | undefined;
   #pod: VmPod | undefined;
   #admittedAt = 0;
-  /** The kernel's id of this boot: a guest that nobody ended has the same one for ever. */
+  /** The kernel's id of this boot: it stays the same unless the round ends the guest. */
   #boot = "";
 
   constructor(options: SoakGuestOptions) {
@@ -122,7 +122,7 @@ export class SoakGuest {
   }
 
   /**
-   * Started anew with a sidecar that dies. Before the call the VM must not start; after it nothing depends on it; in the
+   * Restarted with a sidecar that dies. Before the call the VM must not start; after it nothing depends on it; in the
    * middle of it either.
    */
   async restartKillingSidecar(site: Site, kill: SidecarKill): Promise<void> {
@@ -138,7 +138,7 @@ export class SoakGuest {
 
   /**
    * Live migration. One that fails while something is wrong leaves the guest where it was; QEMU ends itself where the
-   * switch is away in the moment in which it is to log the guest's memory, and then the guest starts anew.
+   * switch is away in the moment in which it is to log the guest's memory, and then the guest is restarted.
    * @returns what became of it
    */
   async migrate(to: Site): Promise<string> {
@@ -175,7 +175,7 @@ export class SoakGuest {
     if (state !== "running") throw new Error(`${this.name} on ${pod.node.name} is ${state}`);
     await pod.guest.waitForBoot({ limitMs: PING_LIMIT_MS });
     const boot = await bootOf(pod);
-    if (boot !== this.#boot) throw new Error(`${this.name} was started anew, and nobody did that`);
+    if (boot !== this.#boot) throw new Error(`${this.name} was restarted, and not by the round`);
     await pod.guest.waitForPeer(peer.address, PING_LIMIT_MS);
   }
 

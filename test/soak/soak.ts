@@ -21,7 +21,7 @@ const CHATTER =
   /dpif_netdev\|INFO|VHOST_CONFIG.*(socket created|segmentation|Linear|reconnecting|No such file)/;
 
 /**
- * Rounds until the time is over or one fails, which is told with all that it takes to look into it.
+ * Rounds until the time is over or one fails, which is reported with what it takes to find out why.
  * @returns whether all went well
  */
 export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> {
@@ -38,7 +38,7 @@ export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> 
       say(`round ${done + 1}, seed ${seed}: ${counted(steps)} | ${checked} | ${ms} ms`);
     } catch (error) {
       run.cleanup.signal.throwIfAborted();
-      await tell(world, seed, error, say);
+      await report(world, seed, error, say);
       return false;
     }
   }
@@ -52,15 +52,15 @@ function counted(steps: readonly string[]): string {
   return [...groups].map(([step, all]) => (all.length === 1 ? step : `${step} (${all.length})`)).join(", ");
 }
 
-async function tell(world: SoakWorld, seed: number, error: unknown, say: (line: string) => void) {
+async function report(world: SoakWorld, seed: number, error: unknown, say: (line: string) => void) {
   const steps = error instanceof RoundFailure ? error.steps : [];
   const cause = error instanceof RoundFailure ? error.cause : error;
   const logs = [...world.sites.map(({ node }) => node.daemonLog), world.ovs.vswitchdLog];
   for (const log of logs) {
     const text = await readFile(log, "utf8").catch(() => "");
     const lines = text.trimEnd().split("\n");
-    const telling = lines.filter((line) => !CHATTER.test(line)).slice(-LAST_LINES);
-    say(`--- the last lines of ${log}\n${telling.join("\n")}`);
+    const relevant = lines.filter((line) => !CHATTER.test(line)).slice(-LAST_LINES);
+    say(`--- the last lines of ${log}\n${relevant.join("\n")}`);
   }
   say(`--- the round of seed ${seed} failed: ${describeThrown(cause)}`);
   if (cause instanceof Error && cause.stack !== undefined) say(cause.stack);
