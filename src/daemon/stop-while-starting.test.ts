@@ -41,7 +41,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-describe("a daemon that is told to stop while it starts", () => {
+describe("a daemon that gets a signal while it starts", () => {
   it("ends in order at once, though another one owns the records", async () => {
     const owner = await takeOwnership(recordsDirectory, systemClock);
     const daemon = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "--config", configFile], {
@@ -68,7 +68,7 @@ describe("a daemon that is told to stop while it starts", () => {
   });
 
   it("ends in order also while its modules are still being loaded", async () => {
-    // As process 1 it would not even be told; here it would die of the signal.
+    // As process 1 it would not get the signal; here it would die of the signal.
     const hook = `import { registerHooks } from "node:module";
       registerHooks({ load: (url, context, next) => {
         if (url.endsWith("/daemon/assemble.ts")) process.kill(process.pid, "SIGTERM");

@@ -22,10 +22,7 @@ beforeEach(async () => {
   socketPath = join(directory, "plugin.sock");
   devices = [{ id: "a", healthy: true, numaNodes: [0, 1] }];
   lost = 0;
-  streams = new DeviceStreams({
-    devices: { current: () => devices },
-    onLost: () => lost++,
-  });
+  streams = new DeviceStreams({ current: () => devices }, () => lost++);
   const { definition } = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
   server = await serveUnix({
     socketPath,
@@ -73,7 +70,7 @@ describe("the device list streams", () => {
     const first = await open();
     streams.refresh();
     devices = [];
-    // Opened after the change, before anybody was told of it.
+    // Opened after the change, before the streams were refreshed.
     const second = await open();
     streams.refresh();
     await until(() => first.lists.length === 2);

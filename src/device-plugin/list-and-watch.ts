@@ -10,23 +10,19 @@ interface WireDevice {
 /** One open ListAndWatch call. */
 export type DeviceStream = ServerWritableStream<object, { readonly devices: readonly WireDevice[] }>;
 
-/** What the streams send, and what is called when all are gone. */
-export interface DeviceStreamsOptions {
-  readonly devices: Pick<DeviceSource, "current">;
-  /** The last open stream ended, and not by {@link DeviceStreams.endAll}. */
-  readonly onLost: () => void;
-}
-
 /**
  * The open ListAndWatch streams: one in steady state, for a moment two after another registration. Each gets the
- * list at once, and again when it differs from what that stream was sent last.
+ * list at once, and again when there is another one.
  */
 export class DeviceStreams {
-  readonly #options: DeviceStreamsOptions;
+  readonly #devices: Pick<DeviceSource, "current">;
+  readonly #onLost: () => void;
   readonly #updates = new Map<DeviceStream, () => void>();
 
-  constructor(options: DeviceStreamsOptions) {
-    this.#options = options;
+  /** @param onLost called when the last open stream has ended, and not by {@link DeviceStreams.endAll} */
+  constructor(devices: Pick<DeviceSource, "current">, onLost: () => void) {
+    this.#devices = devices;
+    this.#onLost = onLost;
   }
 
   /** How many streams are open. */
@@ -36,31 +32,24 @@ export class DeviceStreams {
 
   /** Serves one stream until its caller goes away. */
   serve(stream: DeviceStream): void {
-    let lastSeen: readonly PluginDevice[] | undefined;
-    let lastSent: string | undefined;
+    let sent: readonly PluginDevice[] | undefined;
     let congested = false;
     const update = () => {
       // A slow reader gets the newest list once it has read, not every list in between.
       if (congested) return;
-      const current = this.#options.devices.current();
-      if (current === lastSeen) return;
-      lastSeen = current;
-      const devices = current.map(toWire);
-      const text = JSON.stringify(devices);
-      if (text === lastSent) return;
-      lastSent = text;
-      congested = !stream.write({ devices });
+      const current = this.#devices.current();
+      if (current === sent) return;
+      sent = current;
+      congested = !stream.write({ devices: current.map(toWire) });
     };
     stream.on("drain", () => {
       congested = false;
       update();
     });
     const ended = () => {
-      if (this.#updates.delete(stream) && this.#updates.size === 0) this.#options.onLost();
+      if (this.#updates.delete(stream) && this.#updates.size === 0) this.#onLost();
     };
-    stream.on("cancelled", ended);
-    stream.on("error", ended);
-    stream.on("close", ended);
+    for (const event of ["cancelled", "error", "close"]) stream.on(event, ended);
     this.#updates.set(stream, update);
     if (stream.cancelled) ended();
     else update();
@@ -71,7 +60,7 @@ export class DeviceStreams {
     for (const update of this.#updates.values()) update();
   }
 
-  /** Ends all streams from our side. kubelet then takes the resource's devices for unhealthy. */
+  /** Ends all streams from our side. For kubelet the resource's devices are unhealthy then. */
   endAll(): void {
     const streams = [...this.#updates.keys()];
     this.#updates.clear();

@@ -1,6 +1,7 @@
 // One resource's plugin: kubelet's calls, its registration, and its device list.
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
 import { watchDirectory } from "../files/watch-directory.ts";
@@ -17,7 +18,6 @@ import { type DeviceStream, DeviceStreams } from "./list-and-watch.ts";
 import type { DeviceSource } from "./pool-devices.ts";
 import { preferDevices } from "./preferred-allocation.ts";
 import { RegistrationKeeper } from "./registration-keeper.ts";
-import { RunningCalls } from "./running-calls.ts";
 
 /** What a plugin is started with. */
 export interface StartDevicePluginOptions {
@@ -62,9 +62,9 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
   const endpoint = pluginSocketName(resource);
   const ownSocket = checkUnixPath(join(kubelet.pluginDirectory, endpoint), `device plugin of ${resource}`);
 
-  const streams = new DeviceStreams({ devices, onLost: () => keeper.streamLost() });
-  const calls = new RunningCalls();
-  const implementation = handlers({ ...options, allocate: calls.track(options.allocate), streams });
+  const streams = new DeviceStreams(devices, () => keeper.streamLost());
+  const calls = new Set<Promise<unknown>>();
+  const implementation = handlers({ ...options, streams, calls });
 
   const keeper = new RegistrationKeeper({
     resource,
@@ -75,8 +75,9 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
       const server = await serveUnix({ socketPath: ownSocket, services });
       return {
         close: async () => {
+          // kubelet closes its connection when the device list ends, and fails for good a pod whose call that cuts off.
           // Without a stream there is no kubelet that waits for an answer.
-          const isQuiet = streams.open === 0 || (await calls.ended(clock, CALL_GRACE_MS));
+          const isQuiet = streams.open === 0 || (await allEnded(calls, clock));
           streams.endAll();
           await server.close(isQuiet ? CALL_GRACE_MS : 0);
         },
@@ -111,7 +112,7 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
       await watch.close();
       await keeper.close();
       // Calls that were cut off remove what they made; the next daemon counts on from what is left.
-      await calls.ended(clock, CALL_GRACE_MS);
+      await allEnded(calls, clock);
     },
   };
 }
@@ -126,12 +127,34 @@ export function pluginSocketName(resource: string): string {
   return `vhu-${readable.slice(0, 16)}-${digest}.sock`;
 }
 
+/** Waits until no call is running, for at most {@link CALL_GRACE_MS}. @returns whether none is running */
+async function allEnded(calls: ReadonlySet<Promise<unknown>>, clock: Clock): Promise<boolean> {
+  if (calls.size === 0) return true;
+  const stop = new AbortController();
+  let isLate = false;
+  const late = clock.sleep(CALL_GRACE_MS, stop.signal).then(
+    () => {
+      isLate = true;
+    },
+    () => undefined,
+  );
+  while (calls.size > 0 && !isLate) {
+    await Promise.race([late, Promise.allSettled(calls)]);
+    // gRPC writes an answer a few steps after the handler has returned it.
+    await setImmediate();
+  }
+  stop.abort();
+  return calls.size === 0;
+}
+
 /** What kubelet's five calls work with. */
 interface HandlerOptions {
   readonly resource: string;
   readonly devices: DeviceSource;
   readonly streams: DeviceStreams;
   readonly allocate: Allocate;
+  /** Calls that are being answered. */
+  readonly calls: Set<Promise<unknown>>;
   readonly logger: Logger;
 }
 
@@ -166,19 +189,23 @@ function handlers(options: HandlerOptions): UntypedServiceImplementation {
 
 /** A handler whose failures reach kubelet as a status with their text, and our log; its signal fires when kubelet is gone. */
 function unary<Request, Answer>(
-  { resource, logger }: HandlerOptions,
+  { resource, calls, logger }: HandlerOptions,
   handle: (request: Request, signal: AbortSignal) => Promise<Answer>,
 ): handleUnaryCall<Request, Answer> {
   return (call, respond) => {
     const gone = new AbortController();
     call.on("cancelled", () => gone.abort(callEnded(resource)));
-    handle(call.request, gone.signal).then(
-      (answer) => respond(null, answer),
-      (error: unknown) => {
-        logger.error({ err: error, resource }, "a call of kubelet failed");
-        respond(toServiceError(error));
-      },
-    );
+    const handled = handle(call.request, gone.signal);
+    calls.add(handled);
+    handled
+      .finally(() => calls.delete(handled))
+      .then(
+        (answer) => respond(null, answer),
+        (error: unknown) => {
+          logger.error({ err: error, resource }, "a call of kubelet failed");
+          respond(toServiceError(error));
+        },
+      );
   };
 }
 

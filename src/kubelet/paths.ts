@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** Where kubelet and its plugins meet. Directories are mounted whole: a socket file alone dies with a restart. */
+/** Sockets of kubelet and its plugins. Directories are mounted whole: a socket file alone dies with a restart. */
 export interface KubeletPaths {
   /** Holds kubelet.sock and the plugins' sockets; kubelet deletes every socket in it when it starts. */
   readonly pluginDirectory: string;
@@ -10,7 +10,7 @@ export interface KubeletPaths {
   readonly podResourcesSocket: string;
 }
 
-/** The paths where kubelet has these two, as the configuration names them. */
+/** From the two paths that the configuration has. */
 export function kubeletPaths(places: {
   /** kubelet's plugin directory. */
   readonly devicePlugins: string;

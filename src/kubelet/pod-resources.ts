@@ -15,7 +15,7 @@ export interface DeviceHolder {
   readonly devices: readonly HeldDevices[];
 }
 
-/** A pod on this node. kubelet names no UID here: a pod of the same name may have been made anew. */
+/** A pod on this node. kubelet names no UID here: a pod of the same name may be another one by now. */
 export interface PodDevices {
   readonly podNamespace: string;
   readonly podName: string;
@@ -30,10 +30,10 @@ export interface ListHeldDevicesOptions {
   readonly deadlineMs?: number;
 }
 
-/** kubelet's own consumers take messages of this size; grpc-js' default of 4 MiB is too little for a full node. */
+/** kubelet's own consumers accept messages of this size; grpc-js' default of 4 MiB is too little for a full node. */
 const RECEIVE_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/** Read once: parsing it anew takes some 3 ms for each list, and its code has to get warm again. */
+/** Loaded once: parsing it takes some 3 ms. */
 const LISTER = loadService("kubelet/pod-resources-v1.proto", "v1.PodResourcesLister");
 
 interface WireList {

@@ -3,7 +3,7 @@ import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
 import { orAborted } from "../sync/deadlines.ts";
 
-/** The only version of the device plugin API that kubelet takes. */
+/** The only version of the device plugin API that kubelet accepts. */
 const DEVICE_PLUGIN_VERSION = "v1beta1";
 
 const REGISTRATION = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.Registration");

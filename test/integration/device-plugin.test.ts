@@ -76,10 +76,10 @@ const registrations = (resource: string) =>
   node.kubelet.registrations.filter((attempt) => attempt.resource === resource).length;
 
 /** Waits until kubelet has had a registration of every resource that is newer than `before`. */
-async function registeredAnew(before: Readonly<Record<string, number>>): Promise<void> {
+async function registeredAgain(before: Readonly<Record<string, number>>): Promise<void> {
   await waitUntil(
     async () => Object.entries(before).every(([resource, count]) => registrations(resource) > count),
-    { what: "all resources are registered anew", limitMs: 60_000 },
+    { what: "all resources are registered again", limitMs: 60_000 },
   );
   for (const resource of [A, B]) await node.kubelet.waitForAllocatable(resource, 4);
   await node.kubelet.waitForAllocatable(DATAPLANE, 1);
@@ -140,7 +140,7 @@ describe("pods that hold devices", () => {
     const [tree, mounts, before] = [await node.tree(pod), await node.mounts(pod), counts()];
     const calls = node.kubelet.allocateCalls.length;
     await disturb();
-    await registeredAnew(before);
+    await registeredAgain(before);
     expect(await node.mounts(pod)).toEqual(mounts);
     // The very same directories, what the pod put into them included.
     expect(await node.tree(pod)).toEqual(tree);
@@ -160,7 +160,7 @@ describe("pods that hold devices", () => {
     const [tree, mounts, before] = [await node.tree(pod), await node.mounts(pod), counts()];
     await node.reboot(daemon);
     daemon = await node.startDaemon();
-    await registeredAnew(before);
+    await registeredAgain(before);
     expect((await node.kubelet.readmitPods()).get(`ns/${pod}`)).toMatchObject({ phase: "Running" });
     expect(await node.mounts(pod)).toEqual(mounts);
     expect(withoutInode(await node.tree(pod))).toEqual(withoutInode(tree));
