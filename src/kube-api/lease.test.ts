@@ -68,16 +68,20 @@ describe("a lease", () => {
 
   it("is taken over a lease's time after the last renewal that was seen, however wrong clocks are", async () => {
     const { signal } = stop;
-    const ahead = candidate("one", new ManualClock(1_900_000_000_000));
+    const clockAhead = new ManualClock(1_900_000_000_000);
+    const ahead = candidate("one", clockAhead);
     await ahead.tryHold(signal);
     const clock = new ManualClock(1_700_000_000_000);
     const other = candidate("other", clock);
     expect(await other.tryHold(signal)).toBe(false);
     await clock.advance(14_000);
+    // Its clock is wrong in rate too.
+    await clockAhead.advance(1);
     await ahead.tryHold(signal);
-    // A renewal within the same millisecond is none that can be seen.
     expect(await other.tryHold(signal)).toBe(false);
-    await clock.advance(1_001);
+    await clock.advance(14_999);
+    expect(await other.tryHold(signal)).toBe(false);
+    await clock.advance(1);
     expect(await other.tryHold(signal)).toBe(true);
   });
 

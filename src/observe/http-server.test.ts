@@ -40,7 +40,7 @@ describe("the server of metrics and probes", () => {
     }
   });
 
-  it("answers HEAD with the head alone", async () => {
+  it("answers HEAD without a body", async () => {
     const answer = await raw("HEAD /page HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     expect(answer).toMatch(/^HTTP\/1.1 200 /);
     expect(answer).toContain("content-length: 5\r\n");
@@ -52,7 +52,7 @@ describe("the server of metrics and probes", () => {
     expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
   });
 
-  it("does not take a body for a request", async () => {
+  it("does not parse a body as the next request", async () => {
     const inner = "GET /page HTTP/1.1\r\nhost: x\r\n\r\n";
     const answer = await raw(
       `POST /page HTTP/1.1\r\nhost: x\r\ncontent-length: ${inner.length}\r\n\r\n${inner}`,
@@ -60,7 +60,7 @@ describe("the server of metrics and probes", () => {
     expect(answer.match(/HTTP\/1.1/g)).toHaveLength(1);
   });
 
-  it("answers one request at a time on a connection, and drops a caller that sends on", async () => {
+  it("answers one request at a time on a connection, and drops a caller that pipelines", async () => {
     const go = Promise.withResolvers<Page>();
     let asked = 0;
     page = () => {
@@ -88,7 +88,7 @@ describe("the server of metrics and probes", () => {
     expect(sockets.size).toBe(1);
   });
 
-  it("cuts a connection whose answer nobody reads", async () => {
+  it("cuts a connection whose answer is not read", async () => {
     const cut = Promise.withResolvers<void>();
     await using stack = new AsyncDisposableStack();
     const impatient = await serveHttp({
@@ -107,7 +107,7 @@ describe("the server of metrics and probes", () => {
     await cut.promise;
   });
 
-  it("has room for a caller, however many connections another one opens", async () => {
+  it("accepts a caller, however many connections another one opens", async () => {
     const port = Number(new URL(server.url).port);
     const hog = { port, host: "127.0.0.1", localAddress: "127.0.0.2" };
     const sockets = Array.from({ length: 200 }, () => connect(hog).resume());
@@ -134,12 +134,12 @@ describe("the server of metrics and probes", () => {
     },
   );
 
-  it("refuses a head that is too long, or is none", async () => {
+  it("refuses a head that is too long or malformed", async () => {
     expect(await raw(`GET /page HTTP/1.1\r\nx: ${"x".repeat(10_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
     expect(await raw("hello\r\n\r\n")).toMatch(/^HTTP\/1.1 400 /);
   });
 
-  it("answers 500 for a page that cannot be made, and goes on", async () => {
+  it("answers 500 for a page that fails, and goes on", async () => {
     page = () => Promise.reject(new Error("torn"));
     const response = await fetch(`${server.url}/page`);
     expect([response.status, await response.text()]).toEqual([500, "torn\n"]);
@@ -161,7 +161,7 @@ describe("the server of metrics and probes", () => {
     await expect(second).rejects.toMatchObject({ code: "invalid-config", fix: /observe.address/ });
   });
 
-  it("listens on IPv6 and tells a URL that works", async () => {
+  it("listens on IPv6 with a URL that works", async () => {
     const options = { address: "::1", port: 0, pages: new Map([["/page", page]]), logger: silentLogger };
     await using stack = new AsyncDisposableStack();
     const six = await serveHttp(options);

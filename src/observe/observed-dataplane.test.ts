@@ -5,7 +5,7 @@ import { ObservedDataplanes } from "./observed-dataplane.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 
-it("who looks at the status of a switch that is away raises no count of errors, and hears of it", async () => {
+it("reading the status of a switch that is away counts no error", async () => {
   const metrics = new Metrics();
   const dataplane = new MemoryDataplane();
   const observed = new ObservedDataplanes(metrics).observe(dataplane);
@@ -28,7 +28,7 @@ it("who looks at the status of a switch that is away raises no count of errors, 
   expect(await metrics.counts("vhostuser_errors_total")).toMatchObject([{ value: 1 }]);
 });
 
-it("a switch that is closed while it lists its ports is none that answers", async () => {
+it("a switch that is closed while it lists its ports does not count as answering", async () => {
   const observed = new ObservedDataplanes(new Metrics());
   const kept = new MemoryDataplane();
   const removed = new MemoryDataplane();

@@ -4,7 +4,7 @@ import { Metrics } from "./metrics.ts";
 import { ReconcileWatch } from "./reconcile-watch.ts";
 
 describe("the watch over the reconciler", () => {
-  it("takes the begin and end of a pass and progress within it for signs of life, also when the pass fails", () => {
+  it("counts the begin and end of a pass and each step as progress, also when the pass fails", () => {
     let signs = 0;
     const onAlive = () => {
       signs += 1;

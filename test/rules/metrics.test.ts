@@ -8,7 +8,7 @@ const page = readFileSync(join(import.meta.dirname, "../../docs/metrics.md"), "u
 const ALL = { ...METRICS, ...INTERFACE_METRICS };
 
 describe("docs/metrics.md", () => {
-  it("has a row for every metric and no other, in the same order, with what the metric says of itself", () => {
+  it("has a row for every metric and no other, in the same order, with its help", () => {
     const rows = [...page.matchAll(/^\| `(\w+)` \| (counter|gauge|histogram) \| (.*?) \| (.*?) \| .*\|$/gm)];
     expect(rows.map(([, name, type, labels, help]) => ({ name, type, labels, help }))).toEqual(
       Object.entries(ALL).map(([name, { type, labels, help }]) => ({
@@ -20,7 +20,7 @@ describe("docs/metrics.md", () => {
     );
   });
 
-  it("names no metric that is not there", () => {
+  it("names only metrics that exist", () => {
     const known = Object.keys(ALL);
     const named = [...page.matchAll(/`((?:vhostuser|process|nodejs)_\w+)`/g)].map(([, name = ""]) => name);
     expect(named.filter((name) => !known.includes(name))).toEqual([]);

@@ -23,7 +23,7 @@ type Tree = ReturnType<typeof parser.parse>;
 
 /**
  * Reads an expression with Prometheus' own grammar.
- * @throws Error with the place where it is none
+ * @throws Error with the place of the syntax error
  */
 export function readPromQl(text: string): PromQl {
   const tree: Tree = parser.parse(text);
