@@ -98,6 +98,14 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
       where: "stdin",
     });
   }
+  if (isNestedDeeper(json, NESTING_MAX)) {
+    throw new Failure({
+      code: "invalid-network-config",
+      what: `the network configuration is nested more than ${NESTING_MAX} levels deep`,
+      where: "stdin, perhaps in prevResult",
+      fix: "correct the config of the NetworkAttachmentDefinition, or the plugin before this one",
+    });
+  }
   const { cniVersion = "0.2.0" } = json as { readonly cniVersion?: unknown };
   const version = checkCniVersion(cniVersion);
   refuseUnsupportedKeys(json as Readonly<Record<string, unknown>>);
@@ -108,6 +116,18 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
     throw invalid(json, [{ path: ["ipam", "type"], message: "must not be this very plugin" }]);
   }
   return { ...parsed.data, cniVersion: version };
+}
+
+/** What is printed again, as prevResult is, must not exhaust the stack; real configurations have some ten levels. */
+const NESTING_MAX = 64;
+
+function isNestedDeeper(value: unknown, levels: number): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > levels) return true;
+    level = level.flatMap((one) => (typeof one === "object" && one !== null ? Object.values(one) : []));
+  }
+  return false;
 }
 
 /** The IPAM plugin that a network names; undefined where guests manage their addresses. */

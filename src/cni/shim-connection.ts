@@ -11,6 +11,7 @@ import {
   parseRequestFrame,
   type RequestFrame,
 } from "./frame.ts";
+import { WorkDeadline } from "./work-deadline.ts";
 
 /** Time that a caller has for sending its request. */
 const REQUEST_MS = 10_000;
@@ -108,13 +109,8 @@ export class ShimConnection {
   }
 
   async #within<Value>(ms: number, work: () => Promise<Value>): Promise<Value> {
-    const done = new AbortController();
-    const late = new AbortController();
-    this.#clock.sleep(ms, done.signal).then(
-      () => late.abort(new DOMException(`nothing whole came within ${ms} ms`, "TimeoutError")),
-      () => undefined,
-    );
-    return orAborted(work(), late.signal).finally(() => done.abort());
+    const deadline = new WorkDeadline({ ms, clock: this.#clock });
+    return orAborted(work(), deadline.signal).finally(() => deadline.close());
   }
 }
 

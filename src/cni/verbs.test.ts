@@ -400,12 +400,33 @@ describe("ADD", () => {
     ["CNI_CONTAINERID", ""],
     ["CNI_IFNAME", "a/b"],
     ["CNI_IFNAME", "interface-name-too-long"],
+    ["CNI_IFNAME", "net\u202e1"],
+    ["CNI_IFNAME", "net\u00071"],
     ["CNI_NETNS", ""],
   ])("refuses %s=%j", async (name, value) => {
     await allocate([DEVICE]);
     const { json } = await call("ADD", { env: { [name]: value } });
     expect(json).toMatchObject({ code: 4 });
     expect(JSON.stringify(json)).toContain(name);
+  });
+
+  it("refuses a prevResult that is nested too deep to be printed again, before anything is made", async () => {
+    await allocate([DEVICE]);
+    const stdin = `{"cniVersion":"1.1.0","name":"net","type":"kube-vhostuser","deviceID":"${DEVICE}","prevResult":`;
+    const { failure } = await answer(
+      {
+        ...{ startedAtMs: monotonicMs(), delegate },
+        env: {
+          ...{ CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "net1", CNI_NETNS: "/n" },
+          CNI_ARGS: "K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod",
+        },
+        stdin: Buffer.from(`${stdin}${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}}`),
+      },
+      context,
+      AbortSignal.timeout(30_000),
+    );
+    expect(failure).toBe("invalid-network-config");
+    expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
   it("takes a port back that the switch reports an error for, in the switch's words", async () => {

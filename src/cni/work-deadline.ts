@@ -1,18 +1,20 @@
 import type { Clock } from "../sync/clock.ts";
 
 /**
- * Bounds a verb's own work. While a delegated plugin runs the time stands still: the plugin has a bound of its own,
- * and what comes after it, a roll-back perhaps, must not find the time used up.
+ * A deadline that can be paused. A verb's own work has one that is paused while a delegated plugin runs: the plugin has
+ * its own, and what comes after it, perhaps a roll-back, must still have time.
  */
 export class WorkDeadline {
   readonly #clock: Clock;
   readonly #ended = new AbortController();
+  readonly #ms: number;
   #leftMs: number;
   #startedAt = 0;
   #pause = new AbortController();
 
   constructor(options: { readonly ms: number; readonly clock: Clock }) {
     this.#clock = options.clock;
+    this.#ms = options.ms;
     this.#leftMs = options.ms;
     this.#run();
   }
@@ -22,7 +24,7 @@ export class WorkDeadline {
     return this.#ended.signal;
   }
 
-  /** Lets the time stand still during `work`. */
+  /** Pauses the deadline during `work`. */
   async pauseDuring<Value>(work: () => Promise<Value>): Promise<Value> {
     this.#pause.abort();
     this.#leftMs -= this.#clock.monotonic() - this.#startedAt;
@@ -33,7 +35,7 @@ export class WorkDeadline {
     }
   }
 
-  /** Stops the clock; the signal does not fire any more. */
+  /** The signal does not fire any more. */
   close(): void {
     this.#pause.abort();
   }
@@ -41,7 +43,8 @@ export class WorkDeadline {
   #run(): void {
     this.#pause = new AbortController();
     this.#startedAt = this.#clock.monotonic();
-    const timeIsUp = () => this.#ended.abort(new DOMException("time for the verb is up", "TimeoutError"));
+    const reason = new DOMException(`nothing complete came within ${this.#ms} ms`, "TimeoutError");
+    const timeIsUp = () => this.#ended.abort(reason);
     // Rejects only when it is paused.
     this.#clock.sleep(Math.max(0, this.#leftMs), this.#pause.signal).then(timeIsUp, () => undefined);
   }

@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto";
 
-/** Whether the kernel, and so CNI, would take this interface name (CNI spec, CNI_IFNAME). */
+/**
+ * Whether a text can be an interface's name: what the kernel takes (CNI spec, CNI_IFNAME), without control characters
+ * and marks that turn the direction of writing, which would mislead readers of logs.
+ */
 export function isInterfaceName(name: string): boolean {
   if (name === "." || name === "..") return false;
-  return /^[^\s/:\0]{1,15}$/u.test(name) && Buffer.byteLength(name) <= 15;
+  return /^[^\s/:\p{C}]{1,15}$/u.test(name) && Buffer.byteLength(name) <= 15;
 }
 
 /** KubeVirt's name of a secondary network's pod interface: `pod` and 11 hex digits of sha256 of the network's name. */
