@@ -1,5 +1,10 @@
 // What an allocation consists of besides its record: directories, and the device-info file of each device.
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import {
+  type AllocationRecord,
+  deviceNamesOf,
+  pluginDevicesOf,
+  resourceOf,
+} from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import {
@@ -27,7 +32,8 @@ export async function ensureAllocationDirectories(
   record: AllocationRecord,
   places: AllocationPlaces,
 ): Promise<void> {
-  const { id: allocationId, devices: names, ownership } = record;
+  const { id: allocationId, ownership } = record;
+  const names = deviceNamesOf(record);
   await ensureSocketDirectories({ root: places.root, allocationId, names, ownership });
 }
 
@@ -45,14 +51,14 @@ export function ensureDeviceInfo(
 
 /** The device-info file of a device of this allocation, and what is to be in it. */
 export function allocationDeviceInfo(
-  { pool, resource, socketServer }: AllocationRecord,
+  allocation: AllocationRecord,
   device: string,
   { podRoot, deviceInfoDirectory }: AllocationPlaces,
 ): { readonly file: string; readonly info: VhostUserDeviceInfo } {
-  const path = socketPath(podDirectory(podRoot, pool), device, `device ${device}`);
+  const path = socketPath(podDirectory(podRoot, allocation.pool), device, `device ${device}`);
   return {
-    file: devicePluginFile(deviceInfoDirectory, resource, device),
-    info: vhostUserDeviceInfo(path, socketServer),
+    file: devicePluginFile(deviceInfoDirectory, resourceOf(allocation), device),
+    info: vhostUserDeviceInfo(path, allocation.socketServer),
   };
 }
 
@@ -66,9 +72,9 @@ export async function removeAllocation(
   places: AllocationPlaces,
 ): Promise<void> {
   await removeAllocationDirectory(places.root, record.id);
-  for (const device of record.devices) {
+  for (const device of pluginDevicesOf(record)) {
     if (newestAllocationOf(device, allocations.list())?.id !== record.id) continue;
-    removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, record.resource, device));
+    removeDeviceInfo(devicePluginFile(places.deviceInfoDirectory, resourceOf(record), device));
   }
   await allocations.remove(record.id);
 }

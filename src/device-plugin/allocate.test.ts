@@ -8,6 +8,7 @@ import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 import { parseConfig } from "../config/load.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { silentLogger } from "../logging/logger.ts";
+import { pluginDevicesOf } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { systemClock } from "../sync/clock.ts";
 import { createAllocator } from "./allocate.ts";
@@ -119,7 +120,7 @@ describe("an answered Allocate", () => {
       expect(await deviceInfo("sockets-00001")).toMatchObject({ "vhost-user": { mode, path } });
       await rm(places.deviceInfoDirectory, { recursive: true });
       const [record] = (await openRecords(join(top, "records"))).allocations.list();
-      if (record !== undefined) ensureDeviceInfo(record, record.devices, places);
+      if (record !== undefined) ensureDeviceInfo(record, pluginDevicesOf(record), places);
       expect(await deviceInfo("sockets-00001")).toMatchObject({ "vhost-user": { mode } });
     },
   );

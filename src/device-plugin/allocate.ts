@@ -10,10 +10,9 @@ import { allocationDirectory, podDirectory } from "../allocation/layout.ts";
 import { removeAllocationDirectory } from "../allocation/set-aside.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
-import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, allocationFields, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { nextSequence } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
@@ -119,7 +118,7 @@ export function createAllocator(
 
     // Undone first: device-info that cannot be removed must not keep the record.
     undo.defer(() => removeAllocation(record, allocations, places).catch(() => undefined));
-    ensureDeviceInfo(record, record.devices, places);
+    ensureDeviceInfo(record, pluginDevicesOf(record), places);
 
     undo.move();
     logger.info(allocationFields(record), "allocated");
@@ -135,8 +134,7 @@ function planRecord(
   return {
     id: newAllocationId(),
     pool: pool.name,
-    resource: pool.resource,
-    devices: [...devices].sort(),
+    holder: { kind: "device-plugin", resource: pool.resource, devices: [...devices].sort() },
     ownership: pool.directory,
     dataplane: pool.dataplane,
     ...(pool.switchSockets === undefined ? {} : { switchSockets: pool.switchSockets }),
@@ -150,7 +148,10 @@ function answerFor(record: AllocationRecord, places: AllocationPlaces): Allocati
   const container_path = podDirectory(places.podRoot, record.pool);
   const prefix = `VHOSTUSER_${record.pool.toUpperCase().replaceAll("-", "_")}`;
   return {
-    envs: { [`${prefix}_DIRECTORY`]: container_path, [`${prefix}_DEVICES`]: record.devices.join(",") },
+    envs: {
+      [`${prefix}_DIRECTORY`]: container_path,
+      [`${prefix}_DEVICES`]: pluginDevicesOf(record).join(","),
+    },
     mounts: [{ container_path, host_path: allocationDirectory(places.root, record.id), read_only: false }],
   };
 }

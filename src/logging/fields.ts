@@ -86,14 +86,3 @@ export function attachmentFields(record: {
     port: record.portName,
   };
 }
-
-/** Fields of every line about one allocation. */
-export function allocationFields(record: {
-  readonly id: string;
-  readonly pool: string;
-  readonly resource: string;
-  readonly devices: readonly string[];
-}): LogFields {
-  const { id: allocation, pool, resource, devices } = record;
-  return { allocation, pool, resource, devices };
-}

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
+import { deviceNamesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ObservedNode } from "./observed-node.ts";
@@ -32,7 +33,7 @@ export function collectNode(node: ObservedNode, health: PortHealth, metrics: Met
   // A device whose pod was replaced is in two allocations until the older one is reclaimed.
   metrics.replace(
     "vhostuser_pool_devices_in_use",
-    names.map((pool) => [{ pool }, new Set(allocated.get(pool)?.flatMap(({ devices }) => devices)).size]),
+    names.map((pool) => [{ pool }, new Set(allocated.get(pool)?.flatMap((one) => deviceNamesOf(one))).size]),
   );
   for (const { name } of pools) {
     metrics.count("vhostuser_allocations_total", { pool: name, code: "ok" }, 0);

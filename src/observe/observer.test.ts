@@ -88,7 +88,8 @@ async function serveCniSocket(): Promise<void> {
 
 const ownership = { owner: 107, group: 107, mode: 0o2770 };
 const allocation = (letter: string, sequence: number, ...devices: string[]) => ({
-  ...{ id: letter.repeat(16), pool: "sockets", resource: "vhostuser/sockets", devices },
+  ...{ id: letter.repeat(16), pool: "sockets" },
+  holder: { kind: "device-plugin" as const, resource: "vhostuser/sockets", devices },
   ...{ ownership, createdAt: 1, sequence },
 });
 const port = (interfaceName: string, state: "attached" | "detaching") => ({

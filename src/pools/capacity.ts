@@ -1,7 +1,7 @@
 // Which of a pool's numbered devices can be given out, and which were free for longest.
 import type { PoolConfig } from "../config/schema.ts";
 import { parseDeviceId } from "../names/device-id.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, pluginDevicesOf, resourceOf } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 
 /** Above every count of releases: what is in use was used later than anything that was freed. */
@@ -36,7 +36,7 @@ export class DeviceUses {
     for (const [device, records] of this.#holders) {
       const parsed = parseDeviceId(device);
       const newest = records.at(-1);
-      if (parsed?.pool === pool && newest !== undefined) held.set(parsed.index, newest.resource);
+      if (parsed?.pool === pool && newest !== undefined) held.set(parsed.index, resourceOf(newest));
     }
     return held;
   }
@@ -56,7 +56,7 @@ export class DeviceUses {
 
   #change(before: AllocationRecord | undefined, after: AllocationRecord | undefined): void {
     this.#changes += 1;
-    for (const device of before?.devices ?? []) {
+    for (const device of before === undefined ? [] : pluginDevicesOf(before)) {
       const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== before?.id);
       if (others.length > 0) this.#holders.set(device, others);
       else {
@@ -64,7 +64,7 @@ export class DeviceUses {
         if (after === undefined) this.#freed.set(device, ++this.#frees);
       }
     }
-    for (const device of after?.devices ?? []) {
+    for (const device of after === undefined ? [] : pluginDevicesOf(after)) {
       const records = [...(this.#holders.get(device) ?? []), ...(after === undefined ? [] : [after])];
       this.#holders.set(
         device,

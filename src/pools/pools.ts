@@ -5,7 +5,7 @@ import type { PoolConfig } from "../config/schema.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { isSameSwitch, socketOf } from "../dataplane/switch-kind.ts";
 import type { Logger } from "../logging/logger.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, pluginDevicesOf, resourceOf } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 
 /** A pool with the switch that it stands for. */
@@ -151,11 +151,17 @@ function recordKey({ pool, dataplane, switchSockets }: AllocationRecord): string
 
 /** @returns undefined where the record names no switch, or one of a kind that this release does not know */
 function parseRecordedPool(record: AllocationRecord): PoolConfig | undefined {
-  const { pool: name, resource, devices, ownership, switchSockets, socketServer } = record;
+  const { pool: name, ownership, switchSockets, socketServer } = record;
   const dataplane = dataplaneSchema.safeParse(record.dataplane);
   if (!dataplane.success) return undefined;
   return {
-    ...{ name, resource, capacity: devices.length, numaNode: "none", directory: ownership },
+    ...{
+      name,
+      resource: resourceOf(record),
+      capacity: pluginDevicesOf(record).length,
+      numaNode: "none",
+      directory: ownership,
+    },
     dataplane: dataplane.data,
     ...(switchSockets === undefined ? {} : { switchSockets }),
     ...(socketServer === undefined ? {} : { socketServer }),

@@ -10,8 +10,7 @@ function allocation(id: string, sequence: number, createdAt: number, ...devices:
   return {
     id,
     pool: "sockets",
-    resource: "r/s",
-    devices,
+    holder: { kind: "device-plugin", resource: "r/s", devices },
     ownership: { owner: 107, group: 107, mode: 0o2770 },
     createdAt,
     sequence,
@@ -92,8 +91,14 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1")], connected: ["a"] })).toEqual([]);
   });
 
+  it("keeps one that a claim holds, for whether the claim is still there is not known", () => {
+    const holder = { kind: "claim" as const, uid: "u", request: "net", device: "d1" };
+    expect(reclaimed({ allocations: [{ ...allocation("a", 1, 0), holder }] })).toEqual([]);
+  });
+
   it("keeps one whose pool has another resource in the configuration by now", () => {
-    const renamed = { ...allocation("a", 1, 0, "d1"), resource: "old/name" };
+    const holder = { kind: "device-plugin" as const, resource: "old/name", devices: ["d1"] };
+    const renamed = { ...allocation("a", 1, 0, "d1"), holder };
     const input = {
       allocations: [renamed],
       ports: [],

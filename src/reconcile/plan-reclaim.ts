@@ -1,4 +1,4 @@
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { holdKey, type KubeletView } from "./kubelet-view.ts";
 
@@ -9,24 +9,24 @@ export interface ReclaimInput {
   readonly kubelet: KubeletView;
   /** Allocations to whose sockets the switch has a guest connected. */
   readonly connected: ReadonlySet<string>;
-  /** What was abandoned at the look before this one. */
+  /** What was abandoned at the check before this one. */
   readonly before: ReadonlySet<string>;
   readonly nowMs: number;
   readonly graceMs: number;
 }
 
-/** What to remove now, and what to remember until the next look. */
+/** What to remove now, and what to remember until the next check. */
 export interface ReclaimPlan {
   readonly allocations: readonly AllocationRecord[];
-  /** Attachments whose pod is gone though somebody may hold the device by now. */
+  /** Attachments whose pod is gone, though another pod may hold the device by now. */
   readonly ports: readonly PortRecord[];
   readonly abandoned: ReadonlySet<string>;
 }
 
 /**
  * Decides what no pod holds any more. The device plugin API has no deallocate call, and Allocate comes before the
- * pod shows up in PodResources, so everything must be old enough and be abandoned at two looks in a row. A guest
- * that the switch is connected to is proof of life, whatever kubelet says.
+ * pod shows up in PodResources, so everything must be old enough and be abandoned at two checks in a row. What has
+ * a guest connected is held, whatever kubelet says.
  */
 export function planReclaim(input: ReclaimInput): ReclaimPlan {
   const isOld = ({ createdAt }: { createdAt: number }) => input.nowMs - createdAt >= input.graceMs;
@@ -44,13 +44,27 @@ export function planReclaim(input: ReclaimInput): ReclaimPlan {
 }
 
 function isHeld(allocation: AllocationRecord, newer: NewerAllocations, input: ReclaimInput): boolean {
-  if (input.connected.has(allocation.id)) return true;
-  const byDevice = allocation.devices.some(
-    (device) =>
-      input.kubelet.held.has(holdKey(allocation.resource, device)) &&
-      !newer(device, allocation).some((other) => isAnotherPods(other, allocation, input)),
+  return (
+    input.connected.has(allocation.id) ||
+    isHolderAlive(allocation, newer, input) ||
+    hasLivingInterface(allocation, input)
   );
-  return byDevice || isHeldByInterface(allocation, input);
+}
+
+/** Whether what the allocation was made for is still there; unknown means that it is. */
+function isHolderAlive(allocation: AllocationRecord, newer: NewerAllocations, input: ReclaimInput): boolean {
+  const { holder } = allocation;
+  switch (holder.kind) {
+    case "device-plugin":
+      return holder.devices.some(
+        (device) =>
+          input.kubelet.held.has(holdKey(holder.resource, device)) &&
+          !newer(device, allocation).some((other) => isAnotherPods(other, allocation, input)),
+      );
+    case "claim":
+      // Claims are not read yet.
+      return true;
+  }
 }
 
 /** Allocations of a device that came after a given one. */
@@ -59,51 +73,52 @@ type NewerAllocations = (device: string, than: AllocationRecord) => readonly All
 function newerAllocations(allocations: readonly AllocationRecord[]): NewerAllocations {
   const byDevice = new Map<string, AllocationRecord[]>();
   for (const allocation of allocations) {
-    for (const device of allocation.devices) {
-      const found = byDevice.get(device);
-      if (found === undefined) byDevice.set(device, [allocation]);
-      else found.push(allocation);
+    for (const device of pluginDevicesOf(allocation)) {
+      byDevice.set(device, [...(byDevice.get(device) ?? []), allocation]);
     }
   }
   return (device, than) => (byDevice.get(device) ?? []).filter(({ sequence }) => sequence > than.sequence);
 }
 
 /**
- * Whether a newer allocation of the same device shows that the older one's pod is gone. Kubelet gives an id out again
- * once its pod is gone, but also to a pod's main container after its init container. Where the pods are not known,
- * time tells: both of those are allocated in one admission.
+ * Whether a newer allocation of the same device is of another pod, so that the older one's pod is gone. Kubelet gives an
+ * id out again once its pod is gone, but also to a pod's main container after its init container. Where the pods are not
+ * known, time decides: both of those are allocated in one admission.
  */
 function isAnotherPods(newer: AllocationRecord, older: AllocationRecord, input: ReclaimInput): boolean {
   if (newer.createdAt - older.createdAt >= input.graceMs) return true;
   if (older.pod === undefined) return false;
   if (!input.kubelet.pods.has(`${older.pod.namespace}/${older.pod.name}`)) return true;
-  // A pod made anew under the same name, as a StatefulSet does.
+  // A new pod of the same name, as a StatefulSet makes it.
   const [one, other] = [older.pod.uid, newer.pod?.uid ?? ""];
   return one !== "" && other !== "" && one !== other;
 }
 
 /**
- * Whether an interface of a living pod stands on it. PodResources does not list the devices of plain init
- * containers, but does list their pod. A pod made anew under the same name has an interface of its own, which is
- * newer, and then the old one tells nothing.
+ * Whether an interface of a living pod is attached to it. PodResources does not list the devices of plain init
+ * containers, but does list their pod.
  */
-function isHeldByInterface(allocation: AllocationRecord, input: ReclaimInput): boolean {
+function hasLivingInterface(allocation: AllocationRecord, input: ReclaimInput): boolean {
   return input.ports.some(
     (port) =>
       port.allocationId === allocation.id &&
       port.state === "attached" &&
       input.kubelet.pods.has(podKey(port)) &&
-      !input.ports.some(
-        (other) =>
-          other !== port && podKey(other) === podKey(port) && isNewer(other, port) && !isSibling(other, port),
-      ),
+      !hasNewerSandbox(port, input),
+  );
+}
+
+/** Whether another sandbox, of a new pod of the same name or of the same pod, has a newer interface. */
+function hasNewerSandbox(port: PortRecord, input: ReclaimInput): boolean {
+  return input.ports.some(
+    (other) =>
+      podKey(other) === podKey(port) &&
+      other.containerId !== port.containerId &&
+      other.createdAt > port.createdAt,
   );
 }
 
 const podKey = (port: PortRecord): string => `${port.podNamespace}/${port.podName}`;
-const isNewer = (one: PortRecord, other: PortRecord): boolean => one.createdAt > other.createdAt;
-/** Interfaces of one sandbox. */
-const isSibling = (one: PortRecord, other: PortRecord): boolean => one.containerId === other.containerId;
 
 /** An attachment whose DEL was lost, seen by its pod. Without a pod's name only its allocation can tell. */
 function isOfGonePod(port: PortRecord, input: ReclaimInput): boolean {

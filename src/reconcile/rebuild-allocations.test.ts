@@ -25,8 +25,11 @@ async function allocated(resource: string, ...devices: number[]): Promise<Alloca
   const record: AllocationRecord = {
     id: newAllocationId(),
     pool: "sockets",
-    resource,
-    devices: devices.map((index) => deviceId("sockets", index)),
+    holder: {
+      kind: "device-plugin",
+      resource,
+      devices: devices.map((index) => deviceId("sockets", index)),
+    },
     ownership: { owner: 107, group: 107, mode: 0o2770 },
     createdAt: 0,
     sequence: ++sequence,

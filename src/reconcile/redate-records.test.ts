@@ -18,7 +18,8 @@ function allocation(letter: string, createdAt: number): AllocationRecord {
   const ownership = { owner: 107, group: 107, mode: 0o2770 };
   const id = letter.repeat(16);
   return {
-    ...{ id, pool: "sockets", resource: "vhostuser/sockets", devices: ["sockets-00001"] },
+    ...{ id, pool: "sockets" },
+    holder: { kind: "device-plugin", resource: "vhostuser/sockets", devices: ["sockets-00001"] },
     ...{ ownership, createdAt, sequence: 1 },
   };
 }

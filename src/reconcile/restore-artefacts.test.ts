@@ -7,7 +7,7 @@ import { parseConfig } from "../config/load.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
 import { Pools } from "../pools/pools.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, deviceNamesOf } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { unobserved } from "./reconcile-pass.ts";
@@ -35,8 +35,7 @@ async function allocated(sequence: number, device: string, createdAt = 1): Promi
   const record: AllocationRecord = {
     id: newAllocationId(),
     pool: "sockets",
-    resource: "v/s",
-    devices: [device],
+    holder: { kind: "device-plugin", resource: "v/s", devices: [device] },
     ownership: { owner: 107, group: 107, mode: 0o2770 },
     createdAt,
     sequence,
@@ -81,7 +80,7 @@ function restore(): Promise<void> {
 }
 
 const infoFile = (device: string) => join(places.deviceInfoDirectory, "dp", `v-s-${device}-device.json`);
-const directory = ({ id, devices }: AllocationRecord) => join(places.root, id, devices[0] ?? "");
+const directory = (record: AllocationRecord) => join(places.root, record.id, deviceNamesOf(record)[0] ?? "");
 
 describe("restoring what others removed or changed", () => {
   it("finds nothing to do where all is as it was made", async () => {

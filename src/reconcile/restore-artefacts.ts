@@ -8,9 +8,13 @@ import {
 import type { SocketDirectories } from "../allocation/layout.ts";
 import { directoryProblem, ensureSocketDirectories } from "../allocation/socket-directories.ts";
 import { describeThrown } from "../failure/failure.ts";
-import { allocationFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import {
+  type AllocationRecord,
+  allocationFields,
+  deviceNamesOf,
+  pluginDevicesOf,
+} from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
@@ -109,16 +113,16 @@ async function* allocationsOf(
   for (const [index, record] of allocations.list().entries()) {
     if (index % ALLOCATIONS_AT_ONCE === ALLOCATIONS_AT_ONCE - 1) await eventLoop();
     if (allocations.get(record.id) === undefined) continue;
-    const devices = record.devices.filter((device) => newest.get(device)?.id === record.id);
+    const devices = pluginDevicesOf(record).filter((device) => newest.get(device)?.id === record.id);
     yield { record, interfaces: byAllocation.get(record.id) ?? [], newest: devices };
   }
 }
 
 function directoriesOf(
-  { id, devices, ownership }: AllocationRecord,
+  record: AllocationRecord,
   ports: readonly PortRecord[],
   { root }: AllocationPlaces,
 ): SocketDirectories {
-  const names = [...devices, ...ports.map(({ interfaceName }) => interfaceName)];
-  return { root, allocationId: id, names, ownership };
+  const names = [...deviceNamesOf(record), ...ports.map(({ interfaceName }) => interfaceName)];
+  return { root, allocationId: record.id, names, ownership: record.ownership };
 }

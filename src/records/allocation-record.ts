@@ -1,22 +1,40 @@
 import { z } from "zod";
+import type { LogFields } from "../logging/fields.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { isPoolName, parseDeviceId } from "../names/device-id.ts";
 import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
 import type { RecordKind } from "./record-store.ts";
 
+/** What an allocation was made for, and lives as long as. */
+const holderSchema = z.discriminatedUnion("kind", [
+  /** One Allocate call of the device plugin API: a container's devices of one resource. */
+  z.object({
+    kind: z.literal("device-plugin"),
+    resource: z.string(),
+    devices: z.array(z.string().refine((id) => parseDeviceId(id) !== undefined)).min(1),
+  }),
+  /** A result in the status of a ResourceClaim (resource.k8s.io/v1, DeviceRequestAllocationResult). */
+  z.object({
+    kind: z.literal("claim"),
+    uid: z.string().min(1),
+    request: z.string().min(1),
+    device: z.string().min(1),
+    shareID: z.string().optional(),
+  }),
+]);
+
 /**
- * One answered Allocate: a directory `<root>/<id>` and what is in it. Kubelet never repeats the call for a
- * running pod, so this is all there is to rebuild the directory from after a reboot.
+ * An allocation: a directory `<root>/<id>` and what is in it. Kubelet never repeats the call for a running pod, so this is
+ * all there is to rebuild the directory from after a reboot.
  */
 export const allocationRecordSchema = z.object({
   id: z.string().refine(isAllocationId),
   pool: z.string().refine(isPoolName),
-  resource: z.string(),
-  devices: z.array(z.string().refine((id) => parseDeviceId(id) !== undefined)).min(1),
+  holder: holderSchema,
   ownership: directoryOwnershipSchema,
   /**
    * The pool's switch and bridge at that time, with the keys of its kind: its ports are in it whatever the configuration
-   * says later. Absent, like the next two, from records of releases that did not note it.
+   * says later.
    */
   dataplane: z.looseObject({ type: z.string(), bridge: z.string() }).optional(),
   /** Where that switch makes sockets of its own, if it does. */
@@ -35,6 +53,27 @@ export const allocationRecordSchema = z.object({
 });
 
 export type AllocationRecord = z.infer<typeof allocationRecordSchema>;
+
+/** The device plugin's devices of an allocation; none where a claim holds it. */
+export function pluginDevicesOf({ holder }: Pick<AllocationRecord, "holder">): readonly string[] {
+  return holder.kind === "device-plugin" ? holder.devices : [];
+}
+
+/** The names of an allocation's devices, which are those of their directories. */
+export function deviceNamesOf({ holder }: Pick<AllocationRecord, "holder">): readonly string[] {
+  return holder.kind === "device-plugin" ? holder.devices : [holder.device];
+}
+
+/** What pods asked for: an extended resource, or `<UID>/<request>` of a claim. */
+export function resourceOf({ holder }: Pick<AllocationRecord, "holder">): string {
+  return holder.kind === "device-plugin" ? holder.resource : `${holder.uid}/${holder.request}`;
+}
+
+/** Fields of every log line about one allocation. */
+export function allocationFields(record: AllocationRecord): LogFields {
+  const { id: allocation, pool } = record;
+  return { allocation, pool, resource: resourceOf(record), devices: deviceNamesOf(record) };
+}
 
 export const allocationRecordKind: RecordKind<AllocationRecord> = {
   version: 1,

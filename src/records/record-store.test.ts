@@ -4,7 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { changeEntries, writeJournal } from "../../test/stand-in/records/journal-files.ts";
 import { silentLogger } from "../logging/logger.ts";
-import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
+import {
+  type AllocationRecord,
+  allocationRecordKind,
+  deviceNamesOf,
+  pluginDevicesOf,
+  resourceOf,
+} from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
 import { newestAllocationOf, nextSequence, openRecords, readRecords } from "./records.ts";
@@ -18,7 +24,8 @@ afterEach(() => rm(directory, { recursive: true }));
 function allocation(letter: string, sequence: number, ...devices: string[]): AllocationRecord {
   const ownership = { owner: 107, group: 107, mode: 0o2770 };
   const id = letter.repeat(16);
-  return { id, pool: "sockets", resource: "vhostuser/sockets", devices, ownership, createdAt: 1, sequence };
+  const holder = { kind: "device-plugin", resource: "vhostuser/sockets", devices } as const;
+  return { id, pool: "sockets", holder, ownership, createdAt: 1, sequence };
 }
 
 const open = () => RecordStore.open(directory, allocationRecordKind, silentLogger);
@@ -46,6 +53,14 @@ describe("record store", () => {
     };
     await store.put(one);
     expect((await open()).list()).toEqual([one]);
+  });
+
+  it("keeps an allocation for a claim, which holds none of the device plugin's devices", async () => {
+    const claim = { kind: "claim", uid: "u", request: "net", device: "one", shareID: "s" } as const;
+    const one: AllocationRecord = { ...allocation("a", 1), holder: claim };
+    await (await open()).put(one);
+    expect((await open()).list()).toEqual([one]);
+    expect([pluginDevicesOf(one), deviceNamesOf(one), resourceOf(one)]).toEqual([[], ["one"], "u/net"]);
   });
 
   it("uses the other records where one is damaged, or is not what it should be", async () => {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DamagedEntry } from "../journal/read-journal.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
-import { type AllocationRecord, allocationRecordKind } from "./allocation-record.ts";
+import { type AllocationRecord, allocationRecordKind, pluginDevicesOf } from "./allocation-record.ts";
 import { type PortIdentity, type PortRecord, portKey, portRecordKind } from "./port-record.ts";
 import { RecordStore, readRecordsOf } from "./record-store.ts";
 
@@ -57,7 +57,7 @@ export function newestAllocationOf(
   device: string,
   allocations: readonly AllocationRecord[],
 ): AllocationRecord | undefined {
-  return newestAllocations(allocations.filter(({ devices }) => devices.includes(device))).get(device);
+  return newestAllocations(allocations.filter((one) => pluginDevicesOf(one).includes(device))).get(device);
 }
 
 /** {@link newestAllocationOf} of every device that there is, in one walk. */
@@ -66,7 +66,7 @@ export function newestAllocations(
 ): ReadonlyMap<string, AllocationRecord> {
   const newest = new Map<string, AllocationRecord>();
   for (const allocation of allocations) {
-    for (const device of allocation.devices) {
+    for (const device of pluginDevicesOf(allocation)) {
       const found = newest.get(device);
       if (found === undefined || allocation.sequence > found.sequence) newest.set(device, allocation);
     }

@@ -1,5 +1,5 @@
 import type { PodDevices } from "../kubelet/pod-resources.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocations, type Records } from "../records/records.ts";
 import { inspectPlaces } from "./inspect-places.ts";
@@ -59,8 +59,13 @@ function ofAllocation(
   allocation: AllocationRecord | undefined,
 ): Pick<InterfaceStatus, "allocation" | "resource" | "ownership" | "places"> {
   if (allocation === undefined) return {};
-  const { id, resource, ownership } = allocation;
-  return { allocation: id, resource, ownership, places: inspectPlaces(root, id, name) };
+  const { id, ownership } = allocation;
+  return {
+    allocation: id,
+    resource: resourceOf(allocation),
+    ownership,
+    places: inspectPlaces(root, id, name),
+  };
 }
 
 function vlanOf({

@@ -1,6 +1,7 @@
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
 import type { Pool } from "../pools/pools.ts";
+import { deviceNamesOf, resourceOf } from "../records/allocation-record.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";
 import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
 import { inspectAllocation } from "./inspect-places.ts";
@@ -35,7 +36,8 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     ),
   );
   const allocations = await mapInChunks(records.allocations.list(), CHUNK, (record) => {
-    const { id, pool, resource, devices, pod, createdAt } = record;
+    const { id, pool, pod, createdAt } = record;
+    const [resource, devices] = [resourceOf(record), [...deviceNamesOf(record)]];
     const directory = inspectAllocation(config.root, id);
     return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
   });
@@ -122,7 +124,7 @@ function poolsOf(
       configured,
       devices: devices.length,
       healthy: devices.filter(({ healthy }) => healthy).length,
-      inUse: new Set((held.get(pool) ?? []).flatMap((allocation) => allocation.devices)).size,
+      inUse: new Set((held.get(pool) ?? []).flatMap((allocation) => deviceNamesOf(allocation))).size,
       registered: configured && registered.has(resource),
     };
   });

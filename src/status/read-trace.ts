@@ -4,7 +4,7 @@ import { podDirectory, socketPath } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
-import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
 import { readSwitches } from "./read-switches.ts";
@@ -91,7 +91,7 @@ async function ofDeviceInfo(
   record?: PortRecord,
 ): Promise<Pick<TracedInterface, "deviceInfo">> {
   if (allocation === undefined) return {};
-  const file = devicePluginFile(config.deviceInfoDirectory, allocation.resource, device);
+  const file = devicePluginFile(config.deviceInfoDirectory, resourceOf(allocation), device);
   const inPod = podDirectory(config.podRoot, allocation.pool);
   const ofDevice = await readDeviceInfo(file, socketPath(inPod, device, "device"));
   if (record?.deviceInfoFile === undefined) return { deviceInfo: { device: ofDevice } };

@@ -87,7 +87,8 @@ async function attach(): Promise<void> {
   const ownership = { owner: 107, group: 107, mode: 0o2770 };
   const common = { pool: "sockets", createdAt: 5 };
   const allocation: AllocationRecord = {
-    ...{ id: ID, resource: "vhostuser/sockets", devices: ["sockets-00000"], ownership, sequence: 1 },
+    ...{ id: ID, ownership, sequence: 1 },
+    holder: { kind: "device-plugin", resource: "vhostuser/sockets", devices: ["sockets-00000"] },
     ...common,
   };
   await records.allocations.put(allocation);

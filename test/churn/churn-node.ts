@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { AllocationRecord } from "../../src/records/allocation-record.ts";
+import { type AllocationRecord, deviceNamesOf } from "../../src/records/allocation-record.ts";
 import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
 import { type Delegate, toDelegate } from "../stand-in/multus/network.ts";
@@ -110,13 +110,12 @@ export class ChurnNode {
    * By the daemon's own clock, which may have been off and which a slow admission does not count for, or by ours.
    * @param given allocations of living pods
    */
-  isAmbiguous(
-    { devices, createdAt, sequence }: AllocationRecord,
-    given: readonly AllocationRecord[],
-  ): boolean {
+  isAmbiguous(allocation: AllocationRecord, given: readonly AllocationRecord[]): boolean {
+    const { createdAt, sequence } = allocation;
+    const devices = deviceNamesOf(allocation);
     const isSame = (device: string) => devices.includes(device);
     const withinMs = this.#graceMs + ADMISSION_MS;
-    const newer = given.filter((other) => other.sequence > sequence && other.devices.some(isSame));
+    const newer = given.filter((other) => other.sequence > sequence && deviceNamesOf(other).some(isSame));
     return (
       newer.some((other) => other.createdAt - createdAt < this.#graceMs) ||
       [...this.pods, ...this.residents].some(

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { AllocationRecord } from "../../src/records/allocation-record.ts";
+import { type AllocationRecord, deviceNamesOf } from "../../src/records/allocation-record.ts";
 import { portKey } from "../../src/records/port-record.ts";
 import { readRecords } from "../../src/records/records.ts";
 import type { ChurnNode } from "./churn-node.ts";
@@ -72,7 +72,7 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
       "device-info files of devices",
       await entries(join(node.deviceInfoDirectory, "dp")),
       pods.flatMap(({ interfaces }) => interfaces.map(({ device }) => deviceInfoFile(device))),
-      ambiguous.flatMap(({ devices }) => devices.map(deviceInfoFile)),
+      ambiguous.flatMap((record) => deviceNamesOf(record).map(deviceInfoFile)),
     ),
     ...compare(
       "device-info files of attachments",

@@ -22,7 +22,8 @@ const open = () =>
   RecordStore.open(join(run.directory, "a/records/allocations"), allocationRecordKind, silentLogger);
 
 const record = (id: string, sequence: number): AllocationRecord => ({
-  ...{ id: id.repeat(16), pool: "sockets", resource: "vhostuser/sockets", devices: ["sockets-00001"] },
+  ...{ id: id.repeat(16), pool: "sockets" },
+  holder: { kind: "device-plugin", resource: "vhostuser/sockets", devices: ["sockets-00001"] },
   ...{ ownership: { owner: 107, group: 107, mode: 0o2770 }, createdAt: 1, sequence },
 });
 

@@ -1,8 +1,8 @@
 import { listAllocationDirectories } from "../../allocation/socket-directories.ts";
-
 import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown, Failure } from "../../failure/failure.ts";
+import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
 import { nodeStatusShape } from "../../status/shape.ts";
 import { statusSocket } from "../../status/status-source.ts";
@@ -157,9 +157,9 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
       .map((id) => problem(`directory ${config.root}/${id} has no record`, CURE)),
     ...allocations
       .filter(({ id }) => !directories.includes(id))
-      .map(({ id, devices }) =>
+      .map((allocation) =>
         problem(
-          `allocation ${id} (${devices.join(", ")}) has no directory`,
+          `allocation ${allocation.id} (${deviceNamesOf(allocation).join(", ")}) has no directory`,
           "a running daemon makes it again, or its log says why it cannot. A pod that has the old one mounted must be deleted",
         ),
       ),

@@ -70,7 +70,8 @@ function listen(path: string): Promise<void> {
 async function allocate(changes: Partial<AllocationRecord> = {}): Promise<void> {
   const { allocations } = await openRecords(join(directory, "records"));
   await allocations.put({
-    ...{ id: ID, pool: "sockets", resource: "vhostuser/sockets", devices: ["sockets-00000"] },
+    ...{ id: ID, pool: "sockets" },
+    holder: { kind: "device-plugin", resource: "vhostuser/sockets", devices: ["sockets-00000"] },
     ...{ ownership: { owner: uid, group: gid, mode: 0o2770 }, createdAt: 1, sequence: 1 },
     ...changes,
   });

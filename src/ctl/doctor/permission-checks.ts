@@ -4,6 +4,7 @@ import { isSelinuxOn } from "../../allocation/selinux-label.ts";
 import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
+import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
 import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
 import { inspectPlaces } from "../../status/inspect-places.ts";
@@ -52,11 +53,12 @@ function mayConnect(
 
 async function checkDirectories(config: { readonly root: string; readonly recordsDirectory: string }) {
   const { allocations, ports } = await readRecords(config.recordsDirectory);
-  const wrong = allocations.flatMap(({ id, ownership, devices }) => {
+  const wrong = allocations.flatMap((allocation) => {
+    const { id, ownership } = allocation;
     const interfaces = ports
       .filter(({ allocationId }) => allocationId === id)
       .map((port) => port.interfaceName);
-    return [...devices, ...interfaces].flatMap((name) => {
+    return [...deviceNamesOf(allocation), ...interfaces].flatMap((name) => {
       const { cause, cure, what, verdict } = checkOwnership(inspectPlaces(config.root, id, name), ownership);
       return verdict === "broken" ? [problem(what, `${cause}; ${cure}`)] : [];
     });
@@ -148,9 +150,14 @@ async function checkLabels(
   run: (command: string, args: readonly string[]) => Promise<string>,
 ): Promise<readonly Finding[]> {
   const { allocations } = await readRecords(config.recordsDirectory);
-  const labelled = allocations.flatMap(({ id, devices, ownership: { selinuxLabel: label } }) =>
-    label === undefined ? [] : devices.map((device) => ({ path: join(config.root, id, device), label })),
-  );
+  const labelled = allocations.flatMap((allocation) => {
+    const { selinuxLabel: label } = allocation.ownership;
+    if (label === undefined) return [];
+    return deviceNamesOf(allocation).map((device) => ({
+      path: join(config.root, allocation.id, device),
+      label,
+    }));
+  });
   const findings = labelled.slice(0, MOST).map(async ({ path, label }): Promise<Finding[]> => {
     try {
       const is = (await run("stat", ["--format=%C", "--", path])).trim();

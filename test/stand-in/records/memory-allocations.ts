@@ -38,8 +38,11 @@ export class MemoryAllocations implements Source {
     const record: AllocationRecord = {
       id: newAllocationId(),
       pool: parseDeviceId(options.devices[0] ?? "")?.pool ?? "",
-      resource: options.resource ?? "vhostuser/sockets",
-      devices: [...options.devices],
+      holder: {
+        kind: "device-plugin",
+        resource: options.resource ?? "vhostuser/sockets",
+        devices: [...options.devices],
+      },
       ownership: { owner: 107, group: 107, mode: 0o2770 },
       createdAt: 0,
       sequence: ++this.#sequence,
