@@ -110,7 +110,9 @@ export class Reconciler {
     const passed = observer.passBegan();
     await this.#restoreFiles();
     this.#options.directories?.check();
-    await this.#stage("ports", () => this.#ports.repairAll(() => observer.progress()));
+    await this.#stage("ports", () =>
+      this.#ports.repairAll({ warnOnFailure: true, onTried: () => observer.progress() }),
+    );
     await this.#stage("reclaim", () => this.#reclaim.check(this.#options.clock.now()));
     await this.#stage("leftovers of ports", () => removeStrays(this.#scope));
     passed();

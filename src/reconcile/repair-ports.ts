@@ -15,6 +15,14 @@ const WORKERS = 16;
 /** Milliseconds before each retry. VPP's start-up file, which makes bridges, is executed two seconds after its start. */
 const RETRIES_MS = [100, 200, 400, 400, 400, 400, 400, 800, 1_600, 3_200];
 
+/** How all ports are repaired. */
+export interface RepairAllOptions {
+  /** Warn of each that fails at once, not only when its last retry has failed. */
+  readonly warnOnFailure?: boolean;
+  /** Called after each. */
+  readonly onTried?: () => void;
+}
+
 /** Brings ports in line with their records, each by itself and retried when that fails. */
 export class PortRepair {
   readonly #scope: ReconcileScope;
@@ -23,6 +31,8 @@ export class PortRepair {
   readonly #reconnects = new Set<string>();
   /** Ports whose last try failed; of some the record may be gone. */
   readonly #failed = new Set<string>();
+  /** Ports of which the next failure is worth a warning. */
+  readonly #warnNext = new Set<string>();
   readonly #forwarding: SharedRead<void>;
   /** Resolves when the scope's signal has fired and nothing runs any more. */
   readonly stopped: Promise<void>;
@@ -32,7 +42,6 @@ export class PortRepair {
     this.#queue = new WorkQueue({
       work: (port) => this.#repair(port),
       backoffMs: (failures) => RETRIES_MS[failures - 1],
-      // A retry follows soon: only the last failure is worth a warning.
       onFailure: (port, error, retryMs) => this.#report(port, error, retryMs === undefined),
       workers: WORKERS,
       clock,
@@ -41,14 +50,14 @@ export class PortRepair {
     this.stopped = this.#queue.run(scope.stop);
   }
 
-  /**
-   * Repairs all recorded ports, those as well whose retries were given up. Resolves when each was tried once.
-   * @param onTried called after each
-   */
-  repairAll(onTried: () => void = () => undefined): Promise<void> {
+  /** Repairs all recorded ports, those as well whose retries were given up. Resolves when each was tried once. */
+  repairAll({ warnOnFailure = false, onTried = () => {} }: RepairAllOptions = {}): Promise<void> {
     const recorded = this.#scope.context.records.ports.list().map(({ portName }) => portName);
     const ports = new Set([...recorded, ...this.#failed]);
-    for (const port of ports) this.#queue.forget(port);
+    for (const port of ports) {
+      this.#queue.forget(port);
+      if (warnOnFailure) this.#warnNext.add(port);
+    }
     return this.repair(ports, onTried);
   }
 
@@ -74,11 +83,14 @@ export class PortRepair {
     const isReconnect = this.#reconnects.delete(port);
     if (found !== undefined) await repairPort(this.#scope, found, isReconnect);
     this.#failed.delete(port);
+    this.#warnNext.delete(port);
     this.#scope.observer.portTried(port, true);
   }
 
-  #report(port: string, error: unknown, warnOnFailure: boolean): void {
+  /** A failure that a retry follows soon is logged for debugging only. */
+  #report(port: string, error: unknown, isLast: boolean): void {
     const { observer, logger } = this.#scope;
+    const warnOnFailure = this.#warnNext.delete(port) || isLast;
     this.#failed.add(port);
     observer.portTried(port, false);
     observer.itemFailed(error);
