@@ -36,10 +36,7 @@ export interface LogFields {
   readonly stage?: string | undefined;
   /** State of a record, or health of a pool's devices. */
   readonly state?: string | undefined;
-  /** Keys of the configuration. */
-  readonly keys?: readonly string[];
-  /** What was added, removed or changed: names, or how many. */
-  readonly added?: readonly string[] | number | undefined;
+  /** What was removed or changed: names, or how many. */
   readonly removed?: readonly string[] | number | undefined;
   readonly changed?: readonly string[] | number | boolean | undefined;
   /** Path of a unix socket. */
