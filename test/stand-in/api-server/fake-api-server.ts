@@ -43,8 +43,8 @@ export class FakeApiServer {
   readonly namespaces = new Set(["default", "tenant"]);
   /** Method and status of every answer. */
   readonly answers: string[] = [];
-  /** What it suffers from, one for each request, then none. */
-  readonly illnesses: Illness[] = [];
+  /** What it suffers from, one for each request; undefined is nothing. */
+  readonly illnesses: (Illness | undefined)[] = [];
   /** Bytes that a watch sends at a time, so that lines and characters come in pieces; default all. */
   chunkBytes = Number.POSITIVE_INFINITY;
   readonly #watchers = new Set<Watcher>();
