@@ -19,7 +19,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Waits no time at all, but goes on for ten seconds by its own count; `onSleep` is told of each wait. */
+/** Waits no time at all, but goes on for ten seconds by its own count; `onSleep` is called at each wait. */
 function quickClock(onSleep: () => Promise<void> = async () => undefined): Clock {
   let now = 0;
   return {

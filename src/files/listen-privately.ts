@@ -17,7 +17,7 @@ export async function listenPrivately(server: Server, path: string): Promise<voi
     await rm(bound, { force: true });
     await rmdir(own);
   };
-  // One that was killed in between has left it.
+  // A process that was killed in between has left it.
   await clear().catch(() => undefined);
   await mkdir(own, { mode: 0o700 });
   try {
@@ -25,7 +25,7 @@ export async function listenPrivately(server: Server, path: string): Promise<voi
     await chmod(bound, 0o600);
     await rename(bound, path);
   } catch (error) {
-    // Else a program that fails for it would listen on, where nobody finds it, and never end.
+    // A server that goes on listening at the temporary path would keep its program from ending.
     server.close();
     throw error;
   } finally {

@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import { nanoid } from "nanoid";
 import { systemCode } from "../failure/failure.ts";
 
-/** Temporary files are hidden and carry our name, so that they can be told from anybody else's. */
+/** Temporary files are hidden and carry our name, so that no other program's are removed. */
 const TEMPORARY_PREFIX = ".kube-vhostuser-";
-/** Nobody else reads a file that is not whole yet. */
+/** A file that is not whole yet is for its writer alone. */
 const OPEN_MODE = 0o600;
 
 /** How a file is replaced. */
@@ -70,8 +70,8 @@ export function replaceMemoryFile(path: string, text: string, mode: number): voi
 }
 
 /**
- * Removes the temporary files that a process left which was killed inside {@link replaceFile}. Only for whoever
- * is the directory's one writer; a directory that is not there has none.
+ * Removes the temporary files of a process that was killed inside {@link replaceFile}. Only for the one writer of a
+ * directory; a missing directory has none.
  */
 export async function removeTemporaries(directory: string): Promise<void> {
   let names: readonly string[];

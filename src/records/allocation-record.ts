@@ -39,7 +39,7 @@ export const allocationRecordSchema = z.object({
   dataplane: z.looseObject({ type: z.string(), bridge: z.string() }).optional(),
   /** Where that switch makes sockets of its own, if it does. */
   switchSockets: z.string().optional(),
-  /** Who makes the sockets, as the container was told. */
+  /** Who makes the sockets, as Allocate answered. */
   socketServer: z.enum(["guest", "switch"]).optional(),
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
