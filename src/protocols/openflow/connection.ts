@@ -3,7 +3,7 @@ import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { checkUnixPath } from "../../names/unix-path.ts";
 import { type Peer, Session } from "../session.ts";
-import { type SharedConnection, shareConnection } from "../shared-connection.ts";
+import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
 import { encodeHello, negotiate } from "./hello.ts";
 import {
   encodeMessage,
@@ -53,7 +53,7 @@ export interface OpenflowConnectionOptions {
 }
 
 /** One connection to a bridge. Once it is lost it stays lost: {@link OpenflowClient} makes the next. */
-export interface OpenflowConnection {
+export interface OpenflowConnection extends Connection {
   /**
    * Sends requests, waits until the switch has done them all, and gives the replies to each.
    * @throws Failure the first one's that the switch refused (the others were done), else as {@link Session.request}
@@ -61,9 +61,6 @@ export interface OpenflowConnection {
   exchange(requests: readonly Request[], signal: AbortSignal): Promise<readonly (readonly Message[])[]>;
   /** A number for a bundle that this connection has not used. */
   nextBundle(): number;
-  /** Fires, with the Failure as its reason, once the connection is lost or closed. */
-  readonly lost: AbortSignal;
-  close(): void;
 }
 
 /** One bridge, reached over one connection that is made when needed. */

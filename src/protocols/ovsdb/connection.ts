@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { type Peer, Session } from "../session.ts";
-import { shareConnection } from "../shared-connection.ts";
+import { type Connection, shareConnection } from "../shared-connection.ts";
 import { JsonStream } from "./json-stream.ts";
 import { type RpcMessage, readMessage } from "./message.ts";
 import { type Operation, readOutcome, type TransactionOutcome } from "./transaction.ts";
@@ -15,15 +15,12 @@ export interface OvsdbConnectionOptions {
 }
 
 /** One connection to an OVSDB server. Once it is lost it stays lost: {@link OvsdbClient} makes the next. */
-export interface OvsdbConnection {
+export interface OvsdbConnection extends Connection {
   /**
    * Calls a method and gives its result.
    * @throws Failure as {@link Session.request}; dataplane-protocol also where the server refuses the call
    */
   request(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
-  /** Fires, with the Failure as its reason, once the connection is lost or closed. */
-  readonly lost: AbortSignal;
-  close(): void;
 }
 
 const peerOf = (path: string): Peer => ({

@@ -1,7 +1,7 @@
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type Peer, Session } from "../session.ts";
-import { type SharedConnection, shareConnection } from "../shared-connection.ts";
+import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
 import type { Call, Dump, Event } from "./call.ts";
 import { decodeAnswer, decodeHeader, decodeWelcome, encodeHello, encodeRequest } from "./codec.ts";
 import type { Layout, ValuesOf } from "./fields.ts";
@@ -16,37 +16,6 @@ const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
 /** A detail takes so many times its bytes once it is decoded (measured; lists of small groups take most). */
 const DECODED_FACTOR = 7;
 const CLIENT_NAME = "kube-vhostuser";
-
-/**
- * One connection to VPP. Once it is lost it stays lost, and nothing that was learnt over it (interface indices,
- * message numbers) has a meaning any more. Requests of one round of the event loop go out in one write, and VPP
- * handles them in their order: it either gets all of them or, where it dies before, forgets everything anyway.
- */
-export interface VppConnection {
-  /**
-   * Asks for one thing. A negative `retval` is an answer, not an error.
-   * @throws Failure as {@link Session.request}; dataplane-misconfigured where this VPP lacks the message, invalid-request for
-   *   a value that does not fit
-   */
-  request<Ask extends Layout, Answer extends Layout>(
-    call: Call<Ask, Answer>,
-    values: ValuesOf<Ask>,
-    signal: AbortSignal,
-  ): Promise<ValuesOf<Answer>>;
-  /** Asks for all details of a kind; fails like {@link VppConnection.request}. */
-  dump<Ask extends Layout, Answer extends Layout>(
-    dump: Dump<Ask, Answer>,
-    values: ValuesOf<Ask>,
-    signal: AbortSignal,
-  ): Promise<readonly ValuesOf<Answer>[]>;
-  /** Whether this VPP has a call in a form that we know. */
-  knows(call: Call<Layout, Layout>): boolean;
-  /** Hears an event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */
-  on<Of extends Layout>(event: Event<Of>, listener: (values: ValuesOf<Of>) => void): void;
-  /** Fires, with the Failure as its reason, once the connection is lost or closed. */
-  readonly lost: AbortSignal;
-  close(): void;
-}
 
 /**
  * VPP, reached over one connection that is made with the first call and kept from then on: VPP has forgotten everything
@@ -99,7 +68,11 @@ export async function connectVpp(
     },
   });
   session.send(frame(encodeHello(CLIENT_NAME, 0)));
-  return new Connection(session, await session.start(greeted.promise, "sockclnt_create", signal), listeners);
+  return new VppConnection(
+    session,
+    await session.start(greeted.promise, "sockclnt_create", signal),
+    listeners,
+  );
 }
 
 interface Greeting {
@@ -107,7 +80,12 @@ interface Greeting {
   readonly table: MessageTable;
 }
 
-class Connection implements VppConnection {
+/**
+ * One connection to VPP. Once it is lost it stays lost, and nothing that was learnt over it (interface indices,
+ * message numbers) has a meaning any more. Requests of one round of the event loop go out in one write, and VPP
+ * handles them in their order: it either gets all of them or, where it dies before, forgets everything anyway.
+ */
+export class VppConnection implements Connection {
   readonly #session: Session<Buffer>;
   readonly #clientIndex: number;
   readonly #table: MessageTable;
@@ -128,6 +106,11 @@ class Connection implements VppConnection {
     return this.#session.lost;
   }
 
+  /**
+   * Asks for one thing. A negative `retval` is an answer, not an error.
+   * @throws Failure as {@link Session.request}; dataplane-misconfigured where this VPP lacks the message,
+   *   invalid-request for a value that does not fit
+   */
   async request<Ask extends Layout, Answer extends Layout>(
     call: Call<Ask, Answer>,
     values: ValuesOf<Ask>,
@@ -145,6 +128,7 @@ class Connection implements VppConnection {
     return this.#session.request(exchange, signal);
   }
 
+  /** Asks for all details of a kind; fails like {@link VppConnection.request}. */
   async dump<Ask extends Layout, Answer extends Layout>(
     dump: Dump<Ask, Answer>,
     values: ValuesOf<Ask>,
@@ -169,10 +153,12 @@ class Connection implements VppConnection {
     return this.#session.request(exchange, signal);
   }
 
+  /** Whether this VPP has a call in a form that we know. */
   knows(call: Call<Layout, Layout>): boolean {
     return this.#table.find(call) !== undefined;
   }
 
+  /** Hears an event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */
   on<Of extends Layout>(event: Event<Of>, listener: (values: ValuesOf<Of>) => void): void {
     const id = this.#table.eventId(event);
     if (id !== undefined) this.#listeners.set(id, (message) => listener(decodeAnswer(event, message)));
