@@ -128,7 +128,8 @@ const isShape = (value: object): value is Shape<Layout> => "layout" in value;
 const ours = Object.values({ ...messages, ...routing }).flatMap((value): Shape<Layout>[] => {
   if (typeof value !== "object") return [];
   if (isShape(value)) return [value];
-  return (value as Call<Layout, Layout>).variants.flatMap(({ ask, answer }) => [ask, answer]);
+  const { ask, answer } = value as Call<Layout, Layout>;
+  return [ask, answer];
 });
 
 const binary = process.env.VPP_BIN;

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { announcementFrames, unusedGroup } from "../../src/announcement/frames.ts";
 import { portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
-import { FrameInjector } from "../../src/dataplane/vpp/frame-injector.ts";
+import { FrameInjector } from "../../src/dataplane/vpp/announce.ts";
 import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
 import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import { executeLine } from "../../src/protocols/vpp-api/messages.ts";

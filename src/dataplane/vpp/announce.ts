@@ -2,11 +2,26 @@ import { describeThrown, Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
-import type { FrameInjector } from "./frame-injector.ts";
+import { type Clock, systemClock } from "../../sync/clock.ts";
 import type { LinkStates } from "./link-states.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { LINK_UP } from "./port-state.ts";
-import { startWork, type VppContext } from "./requests.ts";
+import { startWork, type VppContext, VppRequests } from "./requests.ts";
+
+/**
+ * Number of the interface that VPP's packet generator makes for itself with a first stream; frames do not pass it.
+ * It stays: VPP's tables of such interfaces are not in order any more once one is deleted.
+ */
+const GENERATOR = 26_486;
+/** Streams of ours by their names. */
+const STREAM = /^kvu-\d+-\d+$/;
+const SHOW = "show packet-generator";
+/** VPP sends a frame in its next round; one that is stuck is given up, and its stream deleted. */
+const LOOKS = 40;
+const LOOK_MS = 5;
+const UNDO_MS = 2_000;
+/** What VPP says of a command that it does not have; one that it has puts its own name before what it refuses. */
+const UNKNOWN = /^unknown input/;
 
 /** Announces guests, as far as a VPP can. */
 export class GuestAnnouncer {
@@ -53,4 +68,104 @@ export class GuestAnnouncer {
       return false;
     }
   }
+}
+
+/**
+ * Has VPP handle frames as if they had come in by an interface, with VLANs, policers, learning and flooding. VPP has no
+ * message for that; its packet generator, which every build has, is controlled by the command line. Each frame is a
+ * stream of one packet, which is deleted when it has passed.
+ */
+export class FrameInjector {
+  readonly #clock: Clock;
+  readonly #active = new Set<string>();
+  #calls = 0;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * @param name VPP's name of the interface
+   * @throws Failure dataplane-misconfigured where this VPP has no packet generator, port-failed where that refuses,
+   *   dataplane-unavailable, dataplane-timeout
+   */
+  async inject(vpp: VppRequests, name: string, frames: readonly Uint8Array[]): Promise<void> {
+    this.#calls += 1;
+    const streams = frames.map((frame, at) => ({ name: `kvu-${this.#calls}-${at}`, frame }));
+    for (const stream of streams) this.#active.add(stream.name);
+    const all = (line: (stream: (typeof streams)[number]) => string) =>
+      Promise.all(streams.map((stream) => execute(vpp, line(stream))));
+    try {
+      await all((stream) => newStream(stream.name, name, stream.frame));
+      await all((stream) => `packet-generator enable-stream ${stream.name}`);
+      for (let look = 0; look < LOOKS; look += 1) {
+        const waiting = await enabledStreams(vpp);
+        if (!streams.some((stream) => waiting.has(stream.name))) return;
+        await this.#clock.sleep(LOOK_MS, vpp.signal);
+      }
+      throw new Failure({
+        code: "dataplane-timeout",
+        what: `VPP's packet generator did not send ${frames.length} frames`,
+        where: `interface ${name}`,
+        fix: "read VPP's log (vppctl show logging)",
+      });
+    } finally {
+      await removeStreams(
+        vpp,
+        streams.map((stream) => stream.name),
+      );
+      for (const stream of streams) this.#active.delete(stream.name);
+    }
+  }
+
+  /** Deletes streams of ours that a daemon that ended in between has left. @returns how many there were */
+  async removeStrays(vpp: VppRequests): Promise<number> {
+    if (!vpp.connection.knows(executeLine)) return 0;
+    const { retval, reply } = await vpp.request(executeLine, { cmd: SHOW });
+    // A VPP that has no packet generator has no streams either.
+    const named = retval < 0 ? [] : [...parseStreams(reply).keys()];
+    const strays = named.filter((name) => STREAM.test(name) && !this.#active.has(name));
+    await removeStreams(vpp, strays);
+    return strays.length;
+  }
+}
+
+function newStream(stream: string, name: string, frame: Uint8Array): string {
+  const size = `size ${frame.length}-${frame.length}`;
+  const data = `data { hex 0x${Buffer.from(frame).toString("hex")} }`;
+  return `packet-generator new { name ${stream} limit 1 source pg${GENERATOR} interface ${name} node ethernet-input ${size} ${data} }`;
+}
+
+/** One that is not there is fine. Also after the caller's deadline. */
+async function removeStreams({ connection }: VppRequests, names: readonly string[]): Promise<void> {
+  if (connection.lost.aborted) return;
+  const vpp = new VppRequests(connection, AbortSignal.timeout(UNDO_MS));
+  const lines = names.map((name) => ({ cmd: `packet-generator delete ${name}` }));
+  await Promise.allSettled(lines.map((line) => vpp.request(executeLine, line)));
+}
+
+async function enabledStreams(vpp: VppRequests): Promise<ReadonlySet<string>> {
+  const streams = parseStreams(await execute(vpp, SHOW));
+  return new Set([...streams].filter(([, isEnabled]) => isEnabled).map(([name]) => name));
+}
+
+/** Whether each stream that there is runs, by its name: the first two columns of the table that VPP prints. */
+function parseStreams(table: string): ReadonlyMap<string, boolean> {
+  const rows = [...table.matchAll(/^(\S+)\s+(Yes|No)\s/gm)];
+  return new Map(rows.map(([, name = "", isEnabled]) => [name, isEnabled === "Yes"]));
+}
+
+async function execute(vpp: VppRequests, cmd: string): Promise<string> {
+  const { retval, reply } = await vpp.request(executeLine, { cmd });
+  if (retval >= 0) return reply;
+  const said = reply.trim().split("\n")[0] ?? "";
+  const where = cmd.split(" ").slice(0, 3).join(" ");
+  if (UNKNOWN.test(said)) {
+    throw new Failure({
+      code: "dataplane-misconfigured",
+      what: `VPP has no packet generator: ${said}`,
+      where,
+    });
+  }
+  throw new Failure({ code: "port-failed", what: `VPP's packet generator refused: ${said}`, where });
 }

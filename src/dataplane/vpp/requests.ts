@@ -51,7 +51,7 @@ export class VppRequests {
   orders(where: string): Order {
     return async (call, values) => {
       const answer = await this.request(call, values);
-      requireDone(Number(answer.retval), `${where}, ${call.variants[0].ask.name}`);
+      requireDone(Number(answer.retval), `${where}, ${call.ask.name}`);
       return answer;
     };
   }

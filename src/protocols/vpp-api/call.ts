@@ -1,6 +1,6 @@
 import { type Field, i32, type Layout, u32, type ValuesOf } from "./fields.ts";
 
-/** One message: VPP tells it by name and by a checksum over its fields. */
+/** One message, which VPP knows by its name and a checksum over its fields. */
 export interface Shape<Of extends Layout> {
   readonly name: string;
   /** Eight hexadecimal digits, as VPP's own message table has them. */
@@ -9,16 +9,10 @@ export interface Shape<Of extends Layout> {
   readonly layout: Of;
 }
 
-/** A request and what VPP answers to it, in one of the forms that releases of VPP know. */
-export interface Variant {
-  readonly ask: Shape<Layout>;
-  readonly answer: Shape<Layout>;
-}
-
-/** A request with one answer. `Ask` are the fields of the first variant; later ones use those that they have. */
+/** A request with one answer. */
 export interface Call<Ask extends Layout, Answer extends Layout> {
-  /** Preferred first. */
-  readonly variants: readonly [{ readonly ask: Shape<Ask>; readonly answer: Shape<Answer> }, ...Variant[]];
+  readonly ask: Shape<Ask>;
+  readonly answer: Shape<Answer>;
 }
 
 /** A request with any number of answers; VPP does not say which is the last. */
@@ -26,7 +20,7 @@ export interface Dump<Ask extends Layout, Answer extends Layout> extends Call<As
   readonly many: true;
 }
 
-/** Something that VPP tells by itself to who asked for it. */
+/** Something that VPP sends by itself, once it was asked to. */
 export type Event<Of extends Layout> = Shape<Of>;
 
 /** A message of VPP. */
@@ -34,13 +28,12 @@ export function shape<const Of extends Layout>(name: string, crc: string, layout
   return { name, crc, layout };
 }
 
-/** A request and its answer, with the forms that other releases have in place of them. */
+/** A request and its answer. */
 export function call<Ask extends Layout, Answer extends Layout>(
   ask: Shape<Ask>,
   answer: Shape<Answer>,
-  ...others: Variant[]
 ): Call<Ask, Answer> {
-  return { variants: [{ ask, answer }, ...others] };
+  return { ask, answer };
 }
 
 /** A request for details. */
@@ -48,7 +41,7 @@ export function dump<Ask extends Layout, Answer extends Layout>(
   ask: Shape<Ask>,
   answer: Shape<Answer>,
 ): Dump<Ask, Answer> {
-  return { variants: [{ ask, answer }], many: true };
+  return { ask, answer, many: true };
 }
 
 /** Checksum of an answer that has nothing but its retval. */
@@ -69,15 +62,6 @@ export function made(
   request: string,
 ): Shape<{ readonly retval: Field<number>; readonly sw_if_index: Field<number> }> {
   return shape(`${request}_reply`, NEW_INTERFACE, { retval: i32, ...index });
-}
-
-/** All fields but one. */
-export function without<Of extends Layout, Name extends keyof Of & string>(
-  layout: Of,
-  name: Name,
-): Omit<Of, Name> & Layout {
-  const { [name]: _, ...rest } = layout;
-  return rest as Omit<Of, Name> & Readonly<Record<string, Field<unknown>>>;
 }
 
 /** The values of a call's request. */

@@ -128,15 +128,6 @@ describe("a connection to VPP", () => {
     ]);
   });
 
-  it("uses an older form of a message where VPP does not have the newer one", async () => {
-    await start({ lacks: ["create_vhost_user_if_v2", "create_vhost_user_if_v2_reply"] });
-    const { retval } = await connection.request(createVhostUser, vhostUser(join(directory, "a")), soon());
-    expect(retval).toBe(0);
-    const [, made] = await connection.dump(dumpInterfaces, EVERYTHING, soon());
-    expect(made?.tag).toBe("a tag");
-    expect(vpp.violations).toEqual([]);
-  });
-
   it("names a message that VPP lacks or has in another form, and goes on with the others", async () => {
     await start({ lacks: ["policer_add_del"], checksums: { show_version_reply: "01234567" } });
     expect(connection.knows(showVersion)).toBe(false);

@@ -116,7 +116,7 @@ export class VppConnection implements Connection {
     values: ValuesOf<Ask>,
     signal: AbortSignal,
   ): Promise<ValuesOf<Answer>> {
-    const [{ ask, answer }] = call.variants;
+    const { ask, answer } = call;
     const exchange = {
       what: ask.name,
       encode: (nextId: () => number) => this.#encode(call, values, nextId()),
@@ -134,7 +134,7 @@ export class VppConnection implements Connection {
     values: ValuesOf<Ask>,
     signal: AbortSignal,
   ): Promise<readonly ValuesOf<Answer>[]> {
-    const [{ ask, answer }] = dump.variants;
+    const { ask, answer } = dump;
     const found: ValuesOf<Answer>[] = [];
     let details = 0;
     const exchange = {
@@ -153,7 +153,7 @@ export class VppConnection implements Connection {
     return this.#session.request(exchange, signal);
   }
 
-  /** Whether this VPP has a call in a form that we know. */
+  /** Whether this VPP has a call, in the form that we know. */
   knows(call: Call<Layout, Layout>): boolean {
     return this.#table.find(call) !== undefined;
   }
@@ -169,15 +169,14 @@ export class VppConnection implements Connection {
   }
 
   #encode<Ask extends Layout>(call: Call<Ask, Layout>, values: ValuesOf<Ask>, context: number): Buffer {
-    const { variant, askId } = this.#table.resolve(call);
-    const header = { id: askId, client_index: this.#clientIndex, context };
-    return frame(encodeRequest(variant.ask, header, values));
+    const header = { id: this.#table.resolve(call).ask, client_index: this.#clientIndex, context };
+    return frame(encodeRequest(call.ask, header, values));
   }
 
   #requireAnswer(message: Buffer, call: Call<Layout, Layout>): void {
     const { id } = decodeHeader(message);
-    const { answerId } = this.#table.resolve(call);
-    if (id !== answerId) throw broken(`message ${id} where ${call.variants[0].answer.name} was to come`);
+    if (id === this.#table.resolve(call).answer) return;
+    throw broken(`message ${id} where ${call.answer.name} was to come`);
   }
 }
 

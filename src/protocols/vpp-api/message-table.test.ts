@@ -6,22 +6,14 @@ import { MessageTable } from "./message-table.ts";
 const make = call(
   shape("make_v2", "aaaaaaaa", { a: u32, b: u32 }),
   shape("make_v2_reply", "bbbbbbbb", { retval: i32 }),
-  { ask: shape("make", "cccccccc", { a: u32 }), answer: shape("make_reply", "bbbbbbbb", { retval: i32 }) },
 );
 
 const table = (...names: string[]) => new MessageTable(names.map((name, at) => ({ index: 100 + at, name })));
 
 describe("the messages that a VPP says it has", () => {
-  it("give the preferred form of a call, by the numbers of this connection", () => {
+  it("give a call the numbers of this connection", () => {
     const all = table("make_cccccccc", "make_reply_bbbbbbbb", "make_v2_aaaaaaaa", "make_v2_reply_bbbbbbbb");
-    expect(all.resolve(make)).toEqual({ variant: make.variants[0], askId: 102, answerId: 103 });
-  });
-
-  it("give the older form where the preferred one is missing or another one", () => {
-    const older = table("make_cccccccc", "make_reply_bbbbbbbb");
-    expect(older.resolve(make)).toEqual({ variant: make.variants[1], askId: 100, answerId: 101 });
-    const other = table("make_v2_00000000", "make_v2_reply_bbbbbbbb", "make_cccccccc", "make_reply_bbbbbbbb");
-    expect(other.resolve(make).variant).toBe(make.variants[1]);
+    expect(all.resolve(make)).toEqual({ ask: 102, answer: 103 });
   });
 
   it("name a message that is missing, and its checksum", () => {

@@ -1,12 +1,11 @@
 import { Failure } from "../../failure/failure.ts";
-import type { Call, Event, Shape, Variant } from "./call.ts";
+import type { Call, Event, Shape } from "./call.ts";
 import type { Layout } from "./fields.ts";
 
-/** A variant of a call that this VPP knows, with the numbers that it gave its messages. */
-export interface Resolved {
-  readonly variant: Variant;
-  readonly askId: number;
-  readonly answerId: number;
+/** The numbers that a VPP gave to a call's messages. */
+export interface CallIds {
+  readonly ask: number;
+  readonly answer: number;
 }
 
 /**
@@ -20,24 +19,33 @@ export class MessageTable {
     this.#ids = new Map(entries.map(({ index, name }) => [name, index]));
   }
 
-  /** The first variant of a call that this VPP knows with both its messages; undefined where it knows no variant. */
-  find(call: Call<Layout, Layout>): Resolved | undefined {
-    for (const variant of call.variants) {
-      const askId = this.#idOf(variant.ask);
-      const answerId = this.#idOf(variant.answer);
-      if (askId !== undefined && answerId !== undefined) return { variant, askId, answerId };
-    }
-    return undefined;
+  /** Undefined where this VPP lacks one of the call's messages. */
+  find(call: Call<Layout, Layout>): CallIds | undefined {
+    const [ask, answer] = [this.#idOf(call.ask), this.#idOf(call.answer)];
+    return ask === undefined || answer === undefined ? undefined : { ask, answer };
   }
 
   /**
    * The same, where the call is needed.
    * @throws Failure dataplane-misconfigured that names the message, and both checksums where they differ
    */
-  resolve(call: Call<Layout, Layout>): Resolved {
+  resolve(call: Call<Layout, Layout>): CallIds {
     const found = this.find(call);
     if (found !== undefined) return found;
-    throw this.#unknown(call.variants[0]);
+    const { name, crc } = this.#idOf(call.ask) === undefined ? call.ask : call.answer;
+    const pattern = new RegExp(`^${name}_([0-9a-f]{8})$`);
+    const other = [...this.#ids.keys()].map((known) => pattern.exec(known)?.[1]).find(Boolean);
+    throw new Failure({
+      code: "dataplane-misconfigured",
+      what:
+        other === undefined
+          ? `this VPP has no API message ${name} (checksum ${crc})`
+          : `this VPP's API message ${name} has checksum ${other}, we know ${crc}`,
+      fix:
+        other === undefined
+          ? "enable the plugin that has it (vhost_plugin.so, policer_plugin.so) in VPP's startup.conf"
+          : "use a release of VPP from 22.06 on; if it is one, report this",
+    });
   }
 
   /** The number of an event; undefined where this VPP does not have it. */
@@ -47,22 +55,5 @@ export class MessageTable {
 
   #idOf({ name, crc }: Shape<Layout>): number | undefined {
     return this.#ids.get(`${name}_${crc}`);
-  }
-
-  #unknown({ ask, answer }: Variant): Failure {
-    const missing = this.#idOf(ask) === undefined ? ask : answer;
-    const pattern = new RegExp(`^${missing.name}_([0-9a-f]{8})$`);
-    const other = [...this.#ids.keys()].map((name) => pattern.exec(name)?.[1]).find(Boolean);
-    return new Failure({
-      code: "dataplane-misconfigured",
-      what:
-        other === undefined
-          ? `this VPP has no API message ${missing.name} (checksum ${missing.crc})`
-          : `this VPP's API message ${missing.name} has checksum ${other}, we know ${missing.crc}`,
-      fix:
-        other === undefined
-          ? "enable the plugin that has it (vhost_plugin.so, policer_plugin.so) in VPP's startup.conf"
-          : "use a release of VPP from 22.06 on; if it is one, report this",
-    });
   }
 }

@@ -1,4 +1,4 @@
-import { call, done, dump, index, made, shape, without } from "./call.ts";
+import { call, done, dump, index, made, shape } from "./call.ts";
 import { array, bool, counted, group, i32, longText, octets, text, u8, u16, u32, u64 } from "./fields.ts";
 
 // The messages that we use, field by field in VPP's own names (its *.api files); those about IP are in
@@ -62,10 +62,6 @@ export const showVersion = call(
 export const createVhostUser = call(
   shape("create_vhost_user_if_v2", "dba1cc1d", vhost),
   made("create_vhost_user_if_v2"),
-  {
-    ask: shape("create_vhost_user_if", "c785c6fc", without(vhost, "enable_event_idx")),
-    answer: made("create_vhost_user_if"),
-  },
 );
 
 export const deleteVhostUser = call(

@@ -11,7 +11,6 @@ export const REQUESTS = `
 control_ping                  51077d14
 show_version                  51077d14
 create_vhost_user_if_v2       dba1cc1d flag is_server, text256 sock_filename, flag renumber, flag disable_mrg_rxbuf, flag disable_indirect_desc, flag enable_gso, flag enable_packed, flag enable_event_idx, u32 custom_dev_instance, flag use_custom_mac, raw6 mac_address, text64 tag
-create_vhost_user_if          c785c6fc flag is_server, text256 sock_filename, flag renumber, flag disable_mrg_rxbuf, flag disable_indirect_desc, flag enable_gso, flag enable_packed, u32 custom_dev_instance, flag use_custom_mac, raw6 mac_address, text64 tag
 delete_vhost_user_if          f9e6675e u32 sw_if_index
 sw_interface_vhost_user_dump  f9e6675e u32 sw_if_index
 sw_interface_dump             aa610c27 u32 sw_if_index, flag name_filter_valid, chars name_filter
@@ -54,7 +53,6 @@ export const ANSWERS = `
 control_ping_reply               f6b0b8ca i32 retval, u32 client_index, u32 vpe_pid
 show_version_reply               c919bde1 i32 retval, text32 program, text32 version, text32 build_date, text256 build_directory
 create_vhost_user_if_v2_reply    5383d31f i32 retval, u32 sw_if_index
-create_vhost_user_if_reply       5383d31f i32 retval, u32 sw_if_index
 create_vlan_subif_reply          5383d31f i32 retval, u32 sw_if_index
 policer_add_del_reply            a177cef2 i32 retval, u32 policer_index
 sw_interface_vhost_user_details  0cee1e53 u32 sw_if_index, text64 interface_name, u32 virtio_net_hdr_sz, u32 features_first_32, u32 features_last_32, flag is_server, text256 sock_filename, u32 num_regions, i32 sock_errno

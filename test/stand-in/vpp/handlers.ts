@@ -14,13 +14,11 @@ function onInterface(name: string, act: (found: Interface, ask: Fields) => numbe
   return [name, handler];
 }
 
-const createVhost =
-  (name: string): Handler =>
-  (state, ask) => {
-    const [retval, sw_if_index] = state.createVhost(ask);
-    const changed = retval === 0 ? [{ index: sw_if_index, deleted: false }] : [];
-    return { ...done(name, retval, { sw_if_index }), changed };
-  };
+const createVhost: Handler = (state, ask) => {
+  const [retval, sw_if_index] = state.createVhost(ask);
+  const changed = retval === 0 ? [{ index: sw_if_index, deleted: false }] : [];
+  return { ...done("create_vhost_user_if_v2", retval, { sw_if_index }), changed };
+};
 
 /** What the stand-in does, by request. */
 export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
@@ -30,8 +28,7 @@ export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
     () =>
       done("show_version", 0, { program: "vpe", version: "stand-in", build_date: "", build_directory: "" }),
   ],
-  ["create_vhost_user_if_v2", createVhost("create_vhost_user_if_v2")],
-  ["create_vhost_user_if", createVhost("create_vhost_user_if")],
+  ["create_vhost_user_if_v2", createVhost],
   [
     "delete_vhost_user_if",
     (state, ask) => {
