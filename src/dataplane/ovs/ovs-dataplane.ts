@@ -1,10 +1,10 @@
+import { timeoutFailure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { defaultRunDirectory } from "../../protocols/openflow/connection.ts";
 import { createOvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
-import { timedOutBehind } from "../lock-timeout.ts";
 import type { OvsContext } from "./database.ts";
 import { BridgeConnections } from "./links/bridge-connections.ts";
 import { MacTableRefresh } from "./links/refresh-mac-table.ts";
@@ -62,7 +62,9 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   const context: OvsContext = { client, databaseSocket, node, logger, security };
   const ports = new KeyedMutex();
   const locked = <Value>(verb: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
-    ports.run({ key: name, what: `${verb} port ${name}`, signal }, task, timedOutBehind);
+    ports.run({ key: name, what: `${verb} port ${name}`, signal }, task, ({ what }) => {
+      throw timeoutFailure(signal, { what });
+    });
   const { onDisturbed } = options;
   if (onDisturbed !== undefined) {
     const watch = { whenIdle: (name: string) => ports.whenIdle(name), onDisturbed };

@@ -1,4 +1,4 @@
-import { describeThrown, Failure, systemCode } from "../../../failure/failure.ts";
+import { describeThrown, Failure, systemCode, timeoutFailure } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
 import {
   bridgeSocket,
@@ -9,7 +9,6 @@ import {
 import { systemClock } from "../../../sync/clock.ts";
 import { within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
-import { timedOutBehind } from "../../lock-timeout.ts";
 import {
   applyFlows,
   type BridgeSecurity,
@@ -184,7 +183,13 @@ export class PortSecurity {
     const bridge = this.#bridge(name);
     const connection = await bridge.client.connection(signal);
     const lock = { key: name, what: `a change of the flows of bridge ${name}`, signal };
-    return this.#locks.run(lock, () => task(connection, bridge), timedOutBehind);
+    return this.#locks.run(
+      lock,
+      () => task(connection, bridge),
+      ({ what }) => {
+        throw timeoutFailure(signal, { what });
+      },
+    );
   }
 
   #bridge(name: string): SecuredBridge {
