@@ -56,20 +56,26 @@ export class DeviceUses {
 
   #change(before: AllocationRecord | undefined, after: AllocationRecord | undefined): void {
     this.#changes += 1;
-    for (const device of before === undefined ? [] : pluginDevicesOf(before)) {
-      const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== before?.id);
+    if (before !== undefined) this.#remove(before, after === undefined);
+    if (after !== undefined) this.#add(after);
+  }
+
+  #add(record: AllocationRecord): void {
+    for (const device of pluginDevicesOf(record)) {
+      const records = [...(this.#holders.get(device) ?? []), record];
+      records.sort((one, other) => one.sequence - other.sequence);
+      this.#holders.set(device, records);
+    }
+  }
+
+  #remove(record: AllocationRecord, isFreed: boolean): void {
+    for (const device of pluginDevicesOf(record)) {
+      const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== record.id);
       if (others.length > 0) this.#holders.set(device, others);
       else {
         this.#holders.delete(device);
-        if (after === undefined) this.#freed.set(device, ++this.#frees);
+        if (isFreed) this.#freed.set(device, ++this.#frees);
       }
-    }
-    for (const device of after === undefined ? [] : pluginDevicesOf(after)) {
-      const records = [...(this.#holders.get(device) ?? []), ...(after === undefined ? [] : [after])];
-      this.#holders.set(
-        device,
-        records.sort((one, other) => one.sequence - other.sequence),
-      );
     }
   }
 }
