@@ -33,7 +33,7 @@ export function portOwner(node: string, record: PortRecord): PortOwner {
   };
 }
 
-/** Makes or mends what one attachment consists of: the interface's directory and the port. */
+/** Makes or repairs what an attachment consists of: the interface's directory and the port. */
 export async function ensureAttachment(
   context: NodeContext,
   record: PortRecord,

@@ -15,16 +15,16 @@ import { setSelinuxLabel } from "../allocation/selinux-label.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
 
-/** Where a pod looks for the socket of an interface. */
+/** Where a pod expects the socket of an interface. */
 export interface SocketPlace {
   readonly root: string;
   readonly allocationId: string;
   readonly interfaceName: string;
 }
 
-/** The switch's socket, and where a pod is to find it. */
+/** A switch's socket and where the pod expects it. */
 export interface SwitchSocket extends SocketPlace {
-  /** Where the switch makes its sockets; no pod can write in it. */
+  /** Where the switch creates its sockets; no pod can write in it. */
   readonly directory: string;
   /** Its name there. */
   readonly file: string;
@@ -37,10 +37,10 @@ const O_PATH = 0o10000000;
 const SOCKET_MODE = 0o666;
 
 /**
- * Moves a socket that the switch has made to where the pod looks for it, in place of what an earlier run of the
- * switch left there. Moved and not linked: a killed switch could not make it again while its old file is there.
- * The pod owns the directory, so nothing in it is followed or trusted; it cannot swap the directory itself.
- * @returns whether the pod has a socket now; it may also have it from before, or have removed it
+ * Moves a socket that the switch has created to where the pod expects it, replacing what an earlier run of the switch
+ * left there. Moved, not linked: a killed switch could not create it again while its old file exists. The pod owns the
+ * directory, so nothing in it is followed or trusted; it cannot swap the directory itself.
+ * @returns whether the pod has a socket now; it may have it from before, or have removed it
  * @throws Failure directory-unsafe, invalid-config, label-refused
  */
 export async function publishSocket(
@@ -57,7 +57,7 @@ export async function publishSocket(
   const { owner, group, mode, selinuxLabel } = socket.ownership;
   lchownSync(from, owner, group);
   chmodSync(from, mode & SOCKET_MODE);
-  // A move keeps the label, which is the switch's own.
+  // A move keeps the label, which is the switch's.
   if (selinuxLabel !== undefined) await labelSocket(from, selinuxLabel, setLabel);
   try {
     renameSync(from, to);
@@ -66,7 +66,7 @@ export async function publishSocket(
     if (code === "EXDEV") {
       throw new Failure({
         code: "invalid-config",
-        what: "the switch makes its sockets on another mount than that of the pods' directories",
+        what: "the switch creates its sockets on another mount than that of the pods' directories",
         where: `switchSockets: ${socket.directory}, root: ${socket.root}`,
         fix: "give the switch a directory below root as its vhost-sock-dir",
         cause: error,
@@ -87,7 +87,7 @@ async function labelSocket(path: string, label: string, setLabel: typeof setSeli
   }
 }
 
-/** Whether the switch, or a killed one before it, has left a socket where it makes them. */
+/** Whether the switch, or a killed one before it, has left a socket where it creates them. */
 export function isUnpublished({ directory, file }: Pick<SwitchSocket, "directory" | "file">): boolean {
   using made = openSwitchDirectory(directory);
   return lookAt(made.entry(file)) !== undefined;
@@ -99,13 +99,13 @@ export function removeStaleSocket({ directory, file }: Pick<SwitchSocket, "direc
   removeFile(made.entry(file));
 }
 
-/** Whether there is a socket where the pod looks for it. */
+/** Whether there is a socket where the pod expects it. */
 export function hasSocket(socket: SocketPlace): boolean {
   using target = openInterface(socket);
   return lookAt(target.entry(SOCKET_FILE))?.isSocket() === true;
 }
 
-/** Takes the socket of a port that is gone out of the pod's directory, where there still is one. */
+/** Removes the socket of a port that is gone from the pod's directory. */
 export function withdrawSocket(socket: SocketPlace): void {
   using root = openDirectory(socket.root);
   using allocation = root.openEntry(socket.allocationId);
@@ -129,7 +129,7 @@ function openSwitchDirectory(directory: string): OpenDirectory {
   } catch (cause) {
     throw new Failure({
       code: "invalid-config",
-      what: `the directory where the switch makes its sockets cannot be opened: ${systemCode(cause)}`,
+      what: `the directory where the switch creates its sockets cannot be opened: ${systemCode(cause)}`,
       where: `switchSockets: ${directory}`,
       cause,
     });

@@ -97,7 +97,7 @@ it("removes it also where the switch has failed on it already, when it started",
   expect((await lstat(inPod)).isSocket()).toBe(true);
 });
 
-it("has the port made anew where the pod has removed its socket", async () => {
+it("recreates the port where the pod has removed its socket", async () => {
   const { pool, calls } = fakeSwitch();
   await ensure(pool);
   await rm(inPod);

@@ -12,70 +12,58 @@ import {
 } from "./publish-socket.ts";
 
 /**
- * Makes or mends a port whose socket the switch serves, and puts the socket where the pod looks for it. A file
- * that a killed switch left there is removed first; where the pod has removed its socket, the port is made anew.
+ * Makes or repairs a port whose socket the switch creates, and puts the socket where the pod expects it. A file that a
+ * killed switch left is removed first; where the pod has removed its socket, the port is recreated.
  * @throws Failure of {@link Dataplane.ensurePort}; invalid-config, directory-unsafe, port-failed
  */
 export async function ensureServedPort(
-  context: NodeContext,
+  { config: { root } }: NodeContext,
   pool: Pool,
   request: PortRequest,
-  allocation: AllocationRecord,
+  { id: allocationId, ownership }: AllocationRecord,
   signal: AbortSignal,
 ): Promise<PortState> {
-  if (pool.dataplane.capabilities.servesInPlace) {
-    const { root } = context.config;
-    const { interfaceName } = request.owner;
-    return ensureInPlace(pool, request, { root, allocationId: allocation.id, interfaceName }, signal);
-  }
-  const directory = pool.config.switchSockets;
+  const { config, dataplane } = pool;
+  const place: SocketPlace = { root, allocationId, interfaceName: request.owner.interfaceName };
+  if (dataplane.capabilities.servesInPlace) return ensureInPlace(pool, request, place, signal);
+  const directory = config.switchSockets;
   if (directory === undefined) {
     throw new Failure({
       code: "invalid-config",
-      what: "the switch is to make the socket, and the daemon does not know where it makes sockets",
-      where: `pool ${pool.config.name}, key switchSockets`,
-      fix: "set it to the switch's vhost-sock-dir as the daemon sees it, or let the guest's side make the sockets (socketServer)",
+      what: "the switch is to create the socket, but the directory of its sockets is not configured",
+      where: `pool ${config.name}, key switchSockets`,
+      fix: "set it to the switch's vhost-sock-dir as the daemon sees it, or let the guest's side create the sockets (socketServer)",
     });
   }
-  const publish = (file: string) =>
-    publishSocket({
-      directory,
-      file,
-      root: context.config.root,
-      allocationId: allocation.id,
-      interfaceName: request.owner.interfaceName,
-      ownership: allocation.ownership,
-    });
-  const attempt = async () => {
-    const state = await pool.dataplane.ensurePort(request, signal);
-    const there = state.socketFile === undefined || (await publish(state.socketFile));
-    // Whoever is connected needs no socket any more, and would lose the port.
-    return there || state.connected ? state : undefined;
-  };
   const own = { directory, file: request.name };
+  /** Undefined where the pod has no socket. */
+  const attempt = async (): Promise<PortState | undefined> => {
+    const state = await dataplane.ensurePort(request, signal);
+    const { socketFile: file } = state;
+    if (file === undefined || (await publishSocket({ ...place, directory, file, ownership }))) return state;
+    // Recreating the port would disconnect the current peer, which does not need the socket any more.
+    return state.connected ? state : undefined;
+  };
   if (isUnpublished(own) && !(await isOpen(pool, request, signal))) removeStaleSocket(own);
   const first = await attempt().catch((error: unknown) => {
     if (error instanceof Failure && error.code === "port-failed") return undefined;
     throw error;
   });
   if (first !== undefined) return first;
-  await pool.dataplane.removePort(request.name, signal);
+  await dataplane.removePort(request.name, signal);
   removeStaleSocket(own);
   const second = await attempt();
   if (second !== undefined) return second;
-  await pool.dataplane.removePort(request.name, signal);
+  await dataplane.removePort(request.name, signal);
   throw new Failure({
     code: "port-failed",
-    what: `the switch made port ${request.name}, and no socket of it is there`,
+    what: `the switch made port ${request.name}, but its socket does not exist`,
     where: `switchSockets: ${directory}`,
-    fix: "check that this is where ovs-vswitchd makes its sockets: Open_vSwitch.other_config:vhost-sock-dir",
+    fix: "check that this is where ovs-vswitchd creates its sockets: Open_vSwitch.other_config:vhost-sock-dir",
   });
 }
 
-/**
- * The switch makes the socket where the pod looks for it, in place of what has its name there, and does not tell when
- * it is gone. Recreating the port would disconnect a peer that is connected, and that peer does not need the socket.
- */
+/** The switch creates the socket where the pod expects it, and does not say when it is gone. */
 async function ensureInPlace(
   { dataplane }: Pool,
   request: PortRequest,
@@ -83,18 +71,19 @@ async function ensureInPlace(
   signal: AbortSignal,
 ): Promise<PortState> {
   const state = await dataplane.ensurePort(request, signal);
+  // Recreating the port would disconnect the current peer.
   if (state.connected || hasSocket(place)) return state;
   await dataplane.removePort(request.name, signal);
-  const anew = await dataplane.ensurePort(request, signal);
-  return { ...anew, changes: [`the socket of port ${request.name} was gone`] };
+  const recreated = await dataplane.ensurePort(request, signal);
+  return { ...recreated, changes: [`the socket of port ${request.name} was gone`] };
 }
 
 /**
- * Whether the switch has the port open. Where it has not, a socket of its name is a killed switch's, and must not be
- * there when the switch tries (again): bind(2) fails then, and DPDK's vhost library (22.11) closes a descriptor twice,
- * which may be the switch's OpenFlow listener by that time. ovs-vswitchd was seen to hang in accept(2) for good.
+ * Whether the switch has the port open. Otherwise a socket of its name is a killed switch's and must be removed before
+ * the switch tries again: bind(2) fails then, and DPDK's vhost library (22.11) closes a descriptor twice, which may be
+ * the switch's OpenFlow listener by that time. ovs-vswitchd was seen to hang in accept(2).
  */
-async function isOpen(pool: Pool, request: PortRequest, signal: AbortSignal): Promise<boolean> {
-  const ports = await pool.dataplane.listPorts(signal);
+async function isOpen({ dataplane }: Pool, request: PortRequest, signal: AbortSignal): Promise<boolean> {
+  const ports = await dataplane.listPorts(signal);
   return ports.some(({ name, error }) => name === request.name && error === undefined);
 }

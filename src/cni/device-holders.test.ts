@@ -12,7 +12,7 @@ const pod = (name: string, ...ids: readonly string[]): PodDevices => ({
   containers: [{ name: "c", devices: [{ resource: "vhostuser/sockets", ids }] }],
 });
 
-/** Holders on a kubelet that says what it is told, and counts how often it is asked. */
+/** Holders with a kubelet that answers what a test sets, and counts the questions. */
 function rig() {
   const allocations = new MemoryAllocations();
   const kubelet = { pods: [] as readonly PodDevices[], asked: 0, whileAsked: () => {} };
@@ -29,7 +29,7 @@ function rig() {
 }
 
 describe("which pod holds a device", () => {
-  it("is asked of kubelet once as long as the device is not allocated anew", async () => {
+  it("is asked of kubelet once as long as the device is not allocated again", async () => {
     const { allocations, kubelet, holders } = rig();
     allocations.put({ devices: [DEVICE] });
     kubelet.pods = [pod("web", DEVICE)];
@@ -80,7 +80,7 @@ describe("which pod holds a device", () => {
     expect(await holders.holds("shop", "db", DEVICE)).toBe(true);
   });
 
-  it("is not learned from a list that was on its way while the device was allocated anew", async () => {
+  it("is not learned from a list that was on its way while the device was allocated again", async () => {
     const { allocations, kubelet, holders } = rig();
     allocations.put({ devices: [DEVICE] });
     kubelet.pods = [pod("web", DEVICE)];
@@ -91,7 +91,7 @@ describe("which pod holds a device", () => {
     expect(await holders.holds("shop", "web", DEVICE)).toBe(false);
   });
 
-  it("is nobody's word for a device that was allocated anew while kubelet was asked", async () => {
+  it("is unknown for a device that was allocated again while kubelet was asked", async () => {
     const { allocations, kubelet, holders } = rig();
     allocations.put({ devices: [DEVICE] });
     kubelet.pods = [pod("web", DEVICE)];
@@ -101,7 +101,7 @@ describe("which pod holds a device", () => {
     expect(await holders.devicesOf("shop", "web")).toEqual([]);
   });
 
-  it("leaves out what is none of ours", async () => {
+  it("leaves out devices of other plugins", async () => {
     const { kubelet, holders } = rig();
     kubelet.pods = [pod("web", DEVICE, "0000:03:00.1")];
     expect(await holders.devicesOf("shop", "web")).toEqual([DEVICE]);

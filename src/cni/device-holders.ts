@@ -4,15 +4,12 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf, newestAllocations } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
+import { whenAborted } from "../sync/deadlines.ts";
 import { Debouncer } from "../sync/debouncer.ts";
 
-/**
- * Milliseconds from Allocate to the question which pod it was for: kubelet knows by then, and ADD comes later, for a
- * sandbox has to be made first.
- */
+/** From Allocate to the question which pod it was for: kubelet knows by then, and no sandbox is made sooner. */
 const LEARN_AFTER_MS = 100;
 
-/** What {@link DeviceHolders} looks at. */
 export interface DeviceHoldersOptions {
   /** Kubelet's list, read after the call. @throws Failure kubelet-unavailable */
   readonly listPods: () => Promise<readonly PodDevices[]>;
@@ -20,9 +17,9 @@ export interface DeviceHoldersOptions {
 }
 
 /**
- * Which pod holds which of our devices, by kubelet's word. What kubelet said of a device is true as long as its
- * newest allocation is the same: a device passes to another pod through Allocate alone, and Allocate is ours. So ADD
- * need not wait for kubelet when somebody asked before.
+ * Which pod holds which of our devices, as kubelet says. Its answer about a device stays true while the device's newest
+ * allocation is the same, because a device passes to another pod through Allocate alone; so ADD need not wait for
+ * kubelet when it was asked before.
  */
 export class DeviceHolders {
   readonly #options: DeviceHoldersOptions;
@@ -33,40 +30,32 @@ export class DeviceHolders {
     this.#options = options;
   }
 
-  /**
-   * Asks kubelet soon after each Allocate, once for all that come close together, so that their ADDs need not. Ends
-   * with the signal.
-   */
+  /** Asks kubelet soon after Allocate, once for all that come close together, until the signal fires. */
   follow(
     allocations: Pick<RecordStore<AllocationRecord>, "subscribe">,
     clock: Clock,
     signal: AbortSignal,
   ): void {
-    const learn = new Debouncer({
-      // What it does not learn, ADD asks for.
-      act: () => void this.#read().catch(() => undefined),
-      settleMs: LEARN_AFTER_MS,
-      clock,
-      signal,
-    });
+    // What it does not learn, ADD asks for.
+    const act = () => void this.#read().catch(() => undefined);
+    const learn = new Debouncer({ act, settleMs: LEARN_AFTER_MS, clock, signal });
     const stop = allocations.subscribe((before) => {
       if (before === undefined) learn.call();
     });
-    signal.addEventListener("abort", stop, { once: true });
+    whenAborted(signal, stop);
   }
 
   /** Whether a pod holds a device. @throws Failure kubelet-unavailable */
   async holds(namespace: string, name: string, device: string): Promise<boolean> {
     const known = this.#known.get(device);
-    if (known?.pod === `${namespace}/${name}`) {
-      if (known.allocationId === newestAllocationOf(device, this.#options.allocations())?.id) return true;
-    }
+    const newest = newestAllocationOf(device, this.#options.allocations());
+    if (known?.pod === `${namespace}/${name}` && known.allocationId === newest?.id) return true;
     return (await this.devicesOf(namespace, name)).includes(device);
   }
 
   /**
-   * Our devices that a pod holds, as kubelet says now. One that was allocated anew while kubelet was asked is left out:
-   * it may be the next pod's, and its newest allocation with it.
+   * Our devices that a pod holds, as kubelet says now, without those that were allocated again while it was asked: they
+   * may be the next pod's, and their newest allocation with them.
    * @throws Failure kubelet-unavailable
    */
   async devicesOf(namespace: string, name: string): Promise<readonly string[]> {
@@ -74,32 +63,30 @@ export class DeviceHolders {
     const after = this.#options.allocations();
     return pods
       .filter((pod) => pod.podNamespace === namespace && pod.podName === name)
-      .flatMap((pod) => ourDevices(pod))
+      .flatMap(ourDevices)
       .filter((device) => newestAllocationOf(device, after)?.id === before.get(device)?.id);
   }
 
-  /** The list, and the allocations from before it was read. */
+  /** The list, and the newest allocations from before it was read. */
   async #read(): Promise<{
     readonly pods: readonly PodDevices[];
     readonly before: ReadonlyMap<string, AllocationRecord>;
   }> {
     const before = newestAllocations(this.#options.allocations());
     const pods = await this.#options.listPods();
-    this.#known = new Map(
-      pods.flatMap((pod) =>
-        ourDevices(pod).flatMap((device) => {
-          const allocation = before.get(device);
-          if (allocation === undefined) return [];
-          const holder = { allocationId: allocation.id, pod: `${pod.podNamespace}/${pod.podName}` };
-          return [[device, holder] as const];
-        }),
-      ),
+    const holders = pods.flatMap((pod) =>
+      ourDevices(pod).flatMap((device) => {
+        const allocationId = before.get(device)?.id;
+        const holder = `${pod.podNamespace}/${pod.podName}`;
+        return allocationId === undefined ? [] : [[device, { allocationId, pod: holder }] as const];
+      }),
     );
+    this.#known = new Map(holders);
     return { pods, before };
   }
 }
 
-/** Ids of ours name their pool; whether it is still configured does not matter here. */
+/** Whether the pool that an id names is still configured does not matter here. */
 function ourDevices({ containers }: PodDevices): readonly string[] {
   return containers
     .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))

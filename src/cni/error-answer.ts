@@ -36,7 +36,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
 /** Code for "something else", as the reference library has it. */
 const INTERNAL = 999;
 
-/** A failure as the JSON object that a CNI plugin prints; an IPAM plugin's own code is handed on. */
+/** A failure as the JSON object that a CNI plugin prints; an IPAM plugin's own code is passed on. */
 export function errorAnswer(thrown: unknown, cniVersion: string): object {
   const failure = toFailure(thrown);
   const details = [failure.where, failure.fix].filter((text) => text !== undefined).join("; ");

@@ -19,7 +19,7 @@ export interface RequestFrame {
 }
 
 /**
- * A whole request out of the bytes received so far, or undefined while some are missing.
+ * Parses a request from the bytes received so far; undefined while some are missing.
  * @throws Failure `invalid-request` as soon as it cannot become one
  */
 export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
@@ -42,7 +42,7 @@ export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
 }
 
 /**
- * How a delegated plugin ended, out of the bytes received since it was asked for, or undefined while some are missing.
+ * Parses how a delegated plugin ended from the bytes received since the call; undefined while some are missing.
  * @throws Failure `invalid-request`
  */
 export function parseDelegateReply(bytes: Buffer): DelegateReply | undefined {

@@ -22,7 +22,7 @@ function refusal(work: () => unknown): { code: number; msg: string; details?: st
 }
 
 describe("what a network configuration asks of its port", () => {
-  it("is nothing by default, and unknown keys are nobody's business", () => {
+  it("is nothing by default, and unknown keys pass", () => {
     expect(settings({ "example.org/x": 1, capabilities: { mac: true }, protected: false })).toEqual({});
   });
 
@@ -154,7 +154,7 @@ describe("what a network configuration asks of its port", () => {
     expect([code, msg]).toEqual([7, expect.stringContaining(`${key}: `)]);
   });
 
-  it("is always what the switch's side of the contract takes", () => {
+  it("always satisfies the switch's side of the contract", () => {
     const keys = {
       vlan: 5,
       trunk: [{ id: 6 }],

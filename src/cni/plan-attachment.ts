@@ -3,11 +3,11 @@ import { allocationDirectory, podDirectory, socketPath } from "../allocation/lay
 import type { PortSettings } from "../config/port-settings.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
+import { deriveMacAddress, isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
-import { chooseMac } from "./choose-mac.ts";
 import type { CniContext } from "./cni-context.ts";
 import { ipamType } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
@@ -34,7 +34,7 @@ export function planAttachment(
       code: "unknown-device",
       what: `no allocation on this node holds device ${device}`,
       where: `${pod}, interface ${request.interfaceName}`,
-      fix: "delete the pod so that kubelet allocates anew; the records directory may have been lost",
+      fix: "delete the pod so that kubelet allocates again; the records directory may have been lost",
     });
   }
   const pool = pools.ofAllocation(allocation);
@@ -92,7 +92,7 @@ function cniDeviceInfoFile({ config }: AttachmentRequest, directory: string): st
   return file === "" ? undefined : checkCniFile(directory, file);
 }
 
-/** The network's own word for who makes the socket comes before the pool's, which is what the container was told. */
+/** Who creates the socket: the network decides before the pool, as it was when the container was allocated. */
 function settingsOf({ config, args }: AttachmentRequest, ofPool: PoolConfig["socketServer"]): PortSettings {
   const socketServer = config.socketServer ?? ofPool;
   return { ...portSettingsOf(config, args), ...(socketServer === "switch" ? { socketServer } : {}) };
@@ -109,4 +109,33 @@ function refuseUnreadable(device: string, pod: string, { node }: CniContext): vo
     where: `${pod}, file ${found.file}`,
     fix: "delete the pod so that kubelet allocates again, then remove the file",
   });
+}
+
+/**
+ * The interface's MAC: runtimeConfig.mac, CNI_ARGS, args.cni.mac, the network's own `mac`, in that order
+ * (CNI conventions); else one derived from pod and interface, which stays the same over restarts of the pod.
+ */
+function chooseMac(request: AttachmentRequest): string {
+  const { config } = request;
+  const asked: readonly (readonly [string, string | undefined])[] = [
+    ["runtimeConfig.mac", config.runtimeConfig?.mac],
+    ["CNI_ARGS MAC", request.args["MAC"]],
+    ["args.cni.mac", config.args?.cni?.mac],
+    ["mac", config.mac],
+  ];
+  for (const [where, text] of asked) {
+    if (text === undefined || text === "") continue;
+    const mac = parseMacAddress(text);
+    if (mac === undefined || !isUnicastMac(mac)) {
+      throw new Failure({
+        code: "invalid-network-config",
+        what: `MAC address ${JSON.stringify(text)} is not a unicast address of six bytes`,
+        where,
+        fix: "write it as 02:00:00:00:00:01",
+      });
+    }
+    return mac;
+  }
+  const pod = request.podName === "" ? request.containerId : `${request.podNamespace}/${request.podName}`;
+  return deriveMacAddress(`${pod}/${request.interfaceName}`);
 }

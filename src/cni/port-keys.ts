@@ -25,7 +25,7 @@ export const bandwidthSchema = z.looseObject({
   egressBurst: bits.optional(),
 });
 
-/** Text that the switch's database takes and that a runtime's argument can hold. */
+/** Text that the switch's database and a runtime's argument can hold. */
 const idText = z.string().min(1).max(255);
 
 /** `"0:3,1:7"`: queue 0 on core 3, queue 1 on core 7. */
@@ -42,7 +42,7 @@ const queueCores = z
     error: "must name each queue once",
   });
 
-/** What a network configuration may ask of the port, beside bridge and MTU; docs/cni.md tells of each. */
+/** What a network configuration may ask of the port, beside bridge and MTU; docs/cni.md describes each. */
 export const portKeys = {
   vlan: vlanId.optional(),
   vlanMode: z.enum(VLAN_MODES).optional(),

@@ -4,8 +4,8 @@ import { ipamType, type NetworkConfig } from "./network-config.ts";
 import { type Bandwidth, expandVlans } from "./port-keys.ts";
 
 /**
- * What a network asks of its port, in the switch's terms.
- * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's own word: it counts where the network has no `ifaceId`
+ * What a network asks of its port, in terms of the switch.
+ * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's choice, used where the network has no `ifaceId`
  * @throws Failure `invalid-network-config` for keys that contradict each other
  */
 export function portSettingsOf(
@@ -29,7 +29,7 @@ export function portSettingsOf(
   };
 }
 
-/** The same with the addresses that IPAM gave: those that port security lets through, or that are routed to the port. */
+/** Adds the addresses that IPAM gave, which port security lets through or which are routed to the port. */
 export function withAddresses(
   settings: PortSettings,
   ips: readonly { readonly address: string; readonly gateway?: string | undefined }[],
@@ -123,7 +123,7 @@ function impliedMode(config: NetworkConfig, given: readonly VlanKey[]): VlanSett
   return given.includes("trunk") ? "trunk" : undefined;
 }
 
-/** CNI's ingress is what goes into the pod. A runtime's bandwidth takes the place of the network's as a whole. */
+/** CNI's ingress is what goes into the pod. A runtime's bandwidth replaces the network's. */
 function limitsOf(config: NetworkConfig): Pick<PortSettings, "fromGuest" | "toGuest"> {
   const ofRuntime = config.runtimeConfig?.bandwidth;
   const where = ofRuntime === undefined ? "bandwidth" : "runtimeConfig.bandwidth";
@@ -162,7 +162,7 @@ function externalIdsOf(
   config: NetworkConfig,
   args: Readonly<Record<string, string>>,
 ): Record<string, string> | undefined {
-  // A pod's owner could else take the place of any other pod in OVN.
+  // The network comes first: a pod's owner could otherwise impersonate any other pod in OVN.
   const ifaceId = config.ifaceId || args["OvnPort"] || config.args?.cni?.OvnPort;
   if (ifaceId === undefined || ifaceId === "") return config.externalIds;
   const beside = config.externalIds?.["iface-id"];
@@ -181,6 +181,6 @@ function contradiction(key: string, value: unknown, why: string): Failure {
     code: "invalid-network-config",
     what: `${key}: ${JSON.stringify(value)} ${why}`,
     where: "network configuration",
-    fix: "correct the config of the NetworkAttachmentDefinition; docs/cni.md tells what goes together",
+    fix: "correct the config of the NetworkAttachmentDefinition; docs/cni.md says which keys can be combined",
   });
 }

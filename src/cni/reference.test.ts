@@ -31,7 +31,7 @@ describe("docs/cni.md", () => {
     expect(OTHERS_KEYS.filter((key) => !section("Keys").includes(`\`${key}\``))).toEqual([]);
   });
 
-  it("has examples that are taken, and that ask for something", () => {
+  it("has examples that are accepted, and that ask for something", () => {
     const examples = [...text.matchAll(/^```json\n(.*?)^```/gms)].map(([, json = ""]) => json);
     expect(examples.length).toBeGreaterThanOrEqual(5);
     for (const example of examples) {

@@ -6,7 +6,7 @@ import type { NetworkConfig } from "./network-config.ts";
 type Dns = NonNullable<NetworkConfig["dns"]>;
 
 /**
- * ADD's result (CNI spec, section 5): what plugins before us gave, and ours after it. Exactly one interface of ours:
+ * ADD's result (CNI spec, section 5): what plugins before this one gave, then ours. Exactly one interface of ours:
  * Multus publishes device-info for none at all and, for several, the same one each; and KubeVirt reads what Multus
  * publishes.
  */

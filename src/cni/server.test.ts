@@ -108,7 +108,7 @@ describe("a shim that runs plugins for the daemon", () => {
     shim.write(bytes);
     const [status = "", ...rest] = (await hear(60)).split("\n");
     expect(status).toMatch(/^0 \d+$/);
-    expect(rest.join("\n")).toMatch(/host-local was asked for ADD.*\|.*host-local was asked for ADD/);
+    expect(rest.join("\n")).toMatch(/host-local was called with ADD.*\|.*host-local was called with ADD/);
   });
 
   it("and hangs up: that plugin's end is unknown", async () => {

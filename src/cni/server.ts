@@ -16,7 +16,7 @@ export interface CniServerOptions {
   readonly logger: Logger;
   /**
    * Time for one verb's own work, without that of the plugins that it delegates to; far below the shim's 110 s for the
-   * whole call, so that the caller hears what was wrong.
+   * whole call, so that the caller gets the reason.
    */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
@@ -25,8 +25,8 @@ export interface CniServerOptions {
 /** A running CNI server. */
 export interface CniServer {
   /**
-   * Takes no more requests and waits for those that run, but only some seconds for their plugins: meanwhile nobody
-   * serves the node. A request whose plugin goes on is undone, and the shim repeats it to the next daemon.
+   * Accepts no more requests and waits for those that run, but only some seconds for their plugins: meanwhile the node
+   * is not served. A request whose plugin goes on is undone, and the shim repeats it to the next daemon.
    */
   close(): Promise<void>;
 }

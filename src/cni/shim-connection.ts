@@ -46,7 +46,7 @@ export class ShimConnection {
     socket.on("close", () => end());
   }
 
-  /** The request, or undefined when the shim ended before it had sent it whole. @throws Failure invalid-request */
+  /** The request, or undefined when the shim ended before it had sent all of it. @throws Failure invalid-request */
   receiveRequest(): Promise<RequestFrame | undefined> {
     return this.#within(REQUEST_MS, () => this.#receive(parseRequestFrame));
   }
@@ -66,15 +66,15 @@ export class ShimConnection {
       if (reply === undefined) throw new Error("the CNI executable ended");
       return reply;
     } catch (thrown) {
-      // Its late reply would be taken for that of the next plugin.
+      // Its late reply would look like that of the next plugin.
       this.#broken ??= thrown;
       const cause = this.#broken;
       const isTooSlow = !isAfterAnother && limitMs < DELEGATE_MS && isTimeout(cause);
       throw new Failure({
         code: isTooSlow ? "ipam-failed" : "ipam-interrupted",
-        what: `IPAM plugin ${call.type} was asked for ${call.env["CNI_COMMAND"]}, and its end was not heard: ${describeThrown(cause)}`,
+        what: `IPAM plugin ${call.type} was called with ${call.env["CNI_COMMAND"]}, but its result did not arrive: ${describeThrown(cause)}`,
         where: `container ${call.env["CNI_CONTAINERID"]}, interface ${call.env["CNI_IFNAME"]}`,
-        fix: "it is asked to give back what it may have given, before the next ADD or with a later request",
+        fix: "its addresses are released before the next ADD or with a later request",
         cause,
       });
     } finally {

@@ -13,10 +13,10 @@ describe("who makes the socket", () => {
     ["switch", undefined, "switch"],
     [undefined, "switch", "switch"],
     ["switch", "guest", undefined],
-  ])("pool %j, network %j: the port is asked for with %j", async (ofPool, ofNetwork, expected) => {
+  ])("pool %j, network %j: the port is requested with %j", async (ofPool, ofNetwork, expected) => {
     rig = await CniRig.open({ pool: ofPool === undefined ? {} : { socketServer: ofPool } });
     await rig.allocate(DEVICE);
-    // The switch is away: what the port would be is in what the daemon notes first.
+    // The switch is away: what the port would be is in the record that comes first.
     const noted: unknown[] = [];
     rig.records.ports.subscribe((_, after) => after && noted.push(after.settings.socketServer));
     rig.dataplane.dead = true;
@@ -24,7 +24,7 @@ describe("who makes the socket", () => {
     expect(noted[0]).toBe(expected);
   });
 
-  it("stays what the container was told when the pool changes before its port is made", async () => {
+  it("stays as it was allocated when the pool changes before its port is made", async () => {
     rig = await CniRig.open({ pool: { socketServer: "switch" } });
     await rig.allocate(DEVICE);
     const [allocation] = rig.records.allocations.list();

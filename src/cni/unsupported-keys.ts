@@ -2,7 +2,7 @@ import { Failure } from "../failure/failure.ts";
 
 /**
  * Keys that other plugins for the same purpose have, and what to write instead. CNI has unknown keys pass, but a VLAN
- * or a limit that its author believes in and that nobody sets is worse than an error.
+ * or a limit that its author expects and that is not set is worse than an error.
  */
 const INSTEAD: Readonly<Record<string, string>> = {
   vlanId: "vlan",

@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(top, { recursive: true }));
 
-/** Opens everything anew from disk, as a restarted daemon does. */
+/** Opens everything from disk again, as a restarted daemon does. */
 async function openDaemonState(): Promise<void> {
   const config = parseConfig(
     JSON.stringify({
@@ -236,7 +236,7 @@ describe("ADD", () => {
     expect(records.ports.list()[0]?.createdAt).toBe(created);
   });
 
-  it("mends a port that was lost meanwhile", async () => {
+  it("repairs a port that was lost meanwhile", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     dataplane.ports.clear();
@@ -363,7 +363,7 @@ describe("ADD", () => {
 
   it.each([
     ["a missing bridge", { bridge: "br9" }, 104, /no bridge br9/],
-    ["a device of nobody", { deviceID: "sockets-00099" }, 101, /does not hold device sockets-00099/],
+    ["a device that no pod holds", { deviceID: "sockets-00099" }, 101, /does not hold device sockets-00099/],
     ["a foreign device id", { deviceID: "0000:03:00.1" }, 7, /not one of kube-vhostuser/],
     ["a bad MAC", { mac: "01:00:00:00:00:01" }, 7, /not a unicast address/],
     ["a bad MTU", { mtu: 67 }, 7, /mtu/],
@@ -429,7 +429,7 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
-  it("takes a port back that the switch reports an error for, in the switch's words", async () => {
+  it("removes a port again that the switch reports an error for, with the switch's message", async () => {
     await allocate([DEVICE]);
     dataplane.portError = "could not open network device";
     const { json } = await call("ADD");
@@ -525,7 +525,7 @@ describe("DEL", () => {
     expect(records.ports.list()).toMatchObject([{ state: "detaching", portName: portNamed("net1") }]);
   });
 
-  it("removes the port though the disk takes no record any more", async () => {
+  it("removes the port though the records cannot be written", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     // Root writes anywhere; a file in the directory's place stops even root, as a full disk does.
@@ -643,7 +643,7 @@ describe("a request whose interface is busy with one that hangs", () => {
     expect((await call("ADD")).exitCode).toBe(0);
   });
 
-  it("DEL succeeds, and the ADD that it could not wait for takes back what it made", async () => {
+  it("DEL succeeds, and the ADD that it could not wait for removes what it made", async () => {
     await allocate([DEVICE]);
     const { adding, goOn } = await hangingAdd();
     expect(await call("DEL", { signal: late })).toEqual({ exitCode: 0, json: undefined });
@@ -684,16 +684,16 @@ describe("a request whose interface is busy with one that hangs", () => {
     expect([...dataplane.ports.keys()]).toEqual([portNamed("net1")]);
   });
 
-  it("DEL that gave up takes nothing from an ADD that came after it", async () => {
+  it("DEL that gave up harms no ADD that came after it", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     const { adding, goOn } = await hangingAdd();
     const deleting = call("DEL", { signal: late });
-    const anew = call("ADD");
+    const again = call("ADD");
     expect((await deleting).exitCode).toBe(0);
     goOn();
     expect((await adding).exitCode).toBe(1);
-    expect((await anew).exitCode).toBe(0);
+    expect((await again).exitCode).toBe(0);
     expect(states()).toEqual(["net1 attached"]);
     await reconcile();
     expect(dataplane.ports.size).toBe(1);
@@ -703,7 +703,7 @@ describe("a request whose interface is busy with one that hangs", () => {
 describe("CHECK", () => {
   const prevResult = async () => ({ prevResult: (await call("ADD")).json });
 
-  it("is content with what ADD made", async () => {
+  it("finds nothing wrong with what ADD made", async () => {
     await allocate([DEVICE]);
     expect(await call("CHECK", { config: await prevResult() })).toEqual({ exitCode: 0, json: undefined });
   });

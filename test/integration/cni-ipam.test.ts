@@ -96,9 +96,10 @@ describe("host-local", () => {
     expect((await call("ADD", config(3), where(3))).exitCode).toBe(0);
   });
 
-  it("has its addresses back after a crash in ADD and a lost DEL, with the next request of anybody", async () => {
+  it("has its addresses back after a crash in ADD and a lost DEL, with the next request of any pod", async () => {
     await call("ADD", hostLocal("1.0.0"));
-    await rig.records.ports.update("c1@net1", (record) => record && { ...record, state: "attaching" });
+    for (const record of rig.records.ports.list())
+      await rig.records.ports.put({ ...record, state: "attaching" });
     await rig.start();
     await rig.reconcile();
     expect(rig.ports()).toEqual([]);

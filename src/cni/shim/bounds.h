@@ -11,14 +11,14 @@
 #ifndef CALL_MS
 #define CALL_MS 110000
 #endif
-// SIGALRM ends a shim that hangs beyond its deadline, because nobody takes its answer.
+// SIGALRM ends a shim that hangs beyond its deadline, because its answer is not read.
 #define ALARM_AFTER_CALL_MS 10000
 
 #ifndef STDIN_MS
 #define STDIN_MS 30000
 #endif
 
-// How long to try while nobody listens: at first, and when a daemon that was there is coming back.
+// How long to try while the daemon does not listen: at first, and when a daemon that was there is coming back.
 #ifndef LISTEN_MS
 #define LISTEN_MS 5000
 #define LISTEN_DEL_MS 1000
@@ -36,8 +36,8 @@
 #ifndef DELEGATE_MS
 #define DELEGATE_MS 60000
 #endif
-// For one whose result nobody waits for any more to end by itself: killed in the middle of its own bookkeeping it may
-// leave there what nobody can remove, as host-local does with a lease file that it has made and not yet written.
+// For one whose result is not waited for any more to end by itself: killed in the middle of its own bookkeeping it may
+// leave what cannot be removed, as host-local does with a lease file that it has made and not yet written.
 #ifndef DELEGATE_PATIENCE_MS
 #define DELEGATE_PATIENCE_MS 500
 #endif

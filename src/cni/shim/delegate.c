@@ -239,7 +239,7 @@ static int attend(struct child *child, const struct delegation *delegation, int 
 		if (fds[0].revents != 0 && take_signals(child, signals, &status))
 			break;
 	}
-	// Not until the pipe's end: somebody whom it left behind may hold it open.
+	// Not until the pipe's end: a process that it left behind may hold it open.
 	collect(child, end);
 	return status;
 }

@@ -18,7 +18,7 @@ bool send_request(int fd, const struct request *request, instant deadline)
 	       write_all(fd, request->stdin_bytes, request->stdin_size, deadline);
 }
 
-// Up to and with the newline, then a NUL. Byte by byte: what follows belongs to somebody else's buffer.
+// Up to and with the newline, then a NUL. Byte by byte: what follows belongs to another buffer.
 static enum message receive_header(int fd, char header[HEADER_MAX], instant deadline)
 {
 	for (size_t used = 0; used < HEADER_MAX - 1;) {
@@ -49,7 +49,7 @@ static bool take_size(const char **at, size_t max, char closing, size_t *size)
 	return true;
 }
 
-// NAME=value, each closed by a NUL, and only CNI's own names: a delegate's LD_PRELOAD is nobody's to choose.
+// NAME=value, each closed by a NUL, and only CNI's own names: a request must not choose a delegate's LD_PRELOAD.
 static bool is_cni_environment(const char *block, size_t size)
 {
 	if (size > 0 && block[size - 1] != '\0')

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 // The caller's cniVersion, so that answers echo it. Only digits and dots are taken, so that it can be printed
-// as it is. Nested objects have no such key in practice, and a wrong echo harms nobody.
+// as it is. Nested objects have no such key in practice, and a wrong echo does no harm.
 static void find_version(const struct request *request, char version[16])
 {
 	const char *at = strstr(request->stdin_bytes, "\"cniVersion\"");

@@ -61,7 +61,7 @@ static void hold_standard_descriptors(void)
 // What a caller may have left to us must not change how we end and how we see our children end.
 static void reset_signals(void)
 {
-	// Whoever reads from us may go away: write() then fails instead of ending us without a word.
+	// The reader of our output may go away: write() then fails instead of ending us silently.
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);

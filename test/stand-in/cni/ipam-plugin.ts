@@ -79,9 +79,10 @@ export class IpamPlugin {
 function script(directory: string): string {
   return `#!/bin/sh
 cd ${JSON.stringify(directory)} || exit 1
-cat > "stdin.$CNI_COMMAND"
+stdin=$(cat)
+printf '%s' "$stdin" > "stdin.$$" && mv "stdin.$$" "stdin.$CNI_COMMAND" # several may run at once
 printf '%s\\t%s\\t%s\\t%s\\t%s\\n' "$CNI_COMMAND" "$CNI_CONTAINERID" "$CNI_IFNAME" "$CNI_NETNS" "$CNI_ARGS" >> calls
-version=$(sed -n 's/.*"cniVersion":"\\([0-9.]*\\)".*/\\1/p' "stdin.$CNI_COMMAND")
+version=$(printf '%s' "$stdin" | sed -n 's/.*"cniVersion":"\\([0-9.]*\\)".*/\\1/p')
 file="held/$CNI_CONTAINERID@$CNI_IFNAME"
 if [ -e "hang.$CNI_COMMAND" ]; then exec sleep 1000; fi
 if [ -e "answer.$CNI_COMMAND" ]; then
