@@ -1,11 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
 import { type Container, type Pod, startPod } from "../lab/pod.ts";
 import type { LabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { limitedCgroup } from "../shim/limited-cgroup.ts";
+import { partMissing } from "../shim/part-missing.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 import type { NetworkStatus } from "../stand-in/multus/network-status.ts";
 
@@ -22,11 +25,36 @@ export interface AttachedPod {
   readonly networkStatus: readonly NetworkStatus[];
   /** Runs JavaScript in a container of it, as a user without capabilities; `say(text)` writes a line to its log. */
   run(name: string, script: string, uid?: number): Promise<Container>;
-  /** The same, until it ends; what it said. */
+  /** Starts `test/lab/hostile-pod.c` in a memory cgroup of its own, and lets it begin. */
+  attack(attack: Attack): Promise<RunningAttack>;
+  /** The same as `run`, until it ends; what it said. */
   runToEnd(name: string, script: string, uid?: number): Promise<string>;
+  /** Network and pod go, while its containers still run. */
+  forget(): Promise<void>;
   /** Container, network and pod go, in kubelet's order; the second time nothing happens. */
   remove(): Promise<void>;
 }
+
+/** What a pod does to its interface's directory, as whom, and in which bounds. */
+export interface Attack {
+  readonly kind: "files" | "directories" | "attributes" | "temporaries" | "bytes" | "exchange";
+  /** 0 has the capabilities that a container has by default, another none. */
+  readonly uid: number;
+  readonly memoryBytes: number;
+}
+
+/** A container that attacks. */
+export interface RunningAttack extends AsyncDisposable {
+  readonly container: Container;
+  /** How often the kernel killed in the pod's cgroup for want of memory. */
+  oomKills(): Promise<number>;
+}
+
+/** Of containerd and CRI-O, for a pod that says nothing about its capabilities. */
+const DEFAULT_CAPABILITIES = [
+  ...["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service"],
+  ...["net_raw", "sys_chroot", "mknod", "audit_write", "setfcap"],
+];
 
 const PRELUDE = `
   process.on("SIGTERM", () => process.exit());
@@ -55,10 +83,16 @@ export async function attachPod(
     containerId: randomBytes(32).toString("hex"),
     netns: pod.network.path,
   };
-  const remove = async () => {
-    await pod.close();
+  let isForgotten = false;
+  const forget = async () => {
+    if (isForgotten) return;
+    isForgotten = true;
     await node.multus.detach(sandbox);
     node.kubelet.removePod({ namespace: "tests", name });
+  };
+  const remove = async () => {
+    await pod.close();
+    await forget();
   };
   const networks = [{ ...network, interface: "net1" }];
   const { networkStatus } = await node.multus
@@ -78,8 +112,36 @@ export async function attachPod(
       gid: uid,
       env: { ...admitted?.envs },
     });
+  const attack = async ({ kind, uid, memoryBytes }: Attack): Promise<RunningAttack> => {
+    const program = await compileHostilePod(run);
+    const cgroup = await limitedCgroup(run.journal, `${run.name}-${name}`, { memoryBytes, cpuMillis: 2_000 });
+    const bounded = [
+      ...["setpriv", `--bounding-set=-all,${DEFAULT_CAPABILITIES.map((one) => `+${one}`).join(",")}`],
+      ...["--inh-caps=-all", "--"],
+    ];
+    const container = await pod.startContainer({
+      name: kind,
+      command: [...(uid === 0 ? bounded : []), "/hostile-pod", kind, `${mount.containerPath}/net1`],
+      mounts: [mount, { hostPath: program, containerPath: "/hostile-pod", readOnly: true }],
+      ...{ uid, gid: uid },
+    });
+    await said(container, "ready");
+    await cgroup.moveIn(container.hostPid);
+    await writeFile(join(mount.hostPath, "net1/go"), "");
+    await said(container, "begun");
+    return {
+      container,
+      oomKills: () => cgroup.oomKills(),
+      [Symbol.asyncDispose]: async () => {
+        await container.stop("SIGKILL");
+        await cgroup[Symbol.asyncDispose]();
+      },
+    };
+  };
   return {
     name,
+    attack,
+    forget,
     hostDirectory: mount.hostPath,
     directory: mount.containerPath,
     device: admitted?.deviceIds[SOCKETS]?.[0] ?? "",
@@ -95,6 +157,18 @@ export async function attachPod(
       isRemoved = true;
     },
   };
+}
+
+let hostilePod: Promise<string> | undefined;
+
+/** @throws Failure part-missing */
+function compileHostilePod(run: LabRun): Promise<string> {
+  const output = join(run.directory, "hostile-pod");
+  const source = join(import.meta.dirname, "../lab/hostile-pod.c");
+  hostilePod ??= runProgram("musl-gcc", ["-static", "-O2", "-o", output, source])
+    .catch(partMissing("musl-gcc", "gcc musl-tools"))
+    .then(() => output);
+  return hostilePod;
 }
 
 /** Waits until a container has said something. */

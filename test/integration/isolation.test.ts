@@ -4,7 +4,6 @@ import { existsSync } from "node:fs";
 import { chmod, chown, lstat, mkdtemp, readdir, readFile, statfs } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
 import { NEEDED_CAPABILITIES } from "../../src/daemon/check-start.ts";
@@ -71,35 +70,12 @@ const attach = async () => {
   return pod;
 };
 
-/**
- * A guard that is starved of processor lags, and root in a pod may take what it has just freed: others may then have to
- * try again, as their controllers do.
- */
-async function attachPatiently(): Promise<AttachedPod> {
-  const end = performance.now() + 60_000;
-  for (;;) {
-    try {
-      return await attach();
-    } catch (error) {
-      if (performance.now() > end) throw error;
-      await delay(100);
-    }
-  }
-}
-
 /** A program as DPDK's, with the usual umask, that says when somebody connects. @param path a JavaScript expression */
 const serverAt = (path: string) => `
   process.umask(0o022);
   net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
     .listen(${path}, () => say("listening"));`;
 const server = (directory: string) => serverAt(`"${directory}/net1/vhost.sock"`);
-
-/** The same, which tries again where there is no room for its socket at the moment. */
-const patientServer = (directory: string) => `
-  process.umask(0o022);
-  const serve = () => net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
-    .on("error", (error) => { say(error.code); setTimeout(serve, 100) }).listen("${directory}/net1/vhost.sock");
-  serve();`;
 
 /** The switch's state of a port, by the pod's socket. */
 async function portOf(pod: AttachedPod): Promise<string> {
@@ -324,122 +300,97 @@ describe("a pod", () => {
   });
 });
 
-describe("a pod that fills its directory", () => {
-  it.each([
-    [
-      "with a million files",
-      (top: string) =>
-        `for (let n = 0; n < 1e6; n++) try { fs.closeSync(fs.openSync("${top}/net1/f" + n, "w")) } catch {}`,
-    ],
-    [
-      "with directories in directories",
-      (top: string) => `for (let n = 0; n < 1e6; n++) try {
-        const d = "${top}/net1/" + (n % 7) + "/" + (n % 11); fs.mkdirSync(d, { recursive: true });
-        fs.symlinkSync("/etc", d + "/" + n) } catch {}`,
-    ],
-    [
-      "with gigabytes",
-      (top: string) => `const block = Buffer.alloc(1 << 20);
-        for (let n = 0; n < 4096; n++) try { fs.appendFileSync("${top}/net1/big" + (n % 8), block) } catch {}`,
-    ],
-    [
-      "with files that it unlinks and keeps open, as many as it may",
-      (top: string) => `if (process.env.KEPT === undefined) {
-          process.env.KEPT = "1";
-          for (let n = 0; n < 8; n++) require("node:child_process").spawn(process.execPath, process.execArgv, { stdio: "ignore" });
-        }
-        for (let n = 0; n < 1e6; n++) try {
-          const path = "${top}/net1/x" + process.pid; fs.openSync(path, "w"); fs.unlinkSync(path) } catch {
-          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1) }`,
-    ],
-    [
-      "with files whose names are no text, in directories whose names are none",
-      (top: string) => `const odd = (path) => Buffer.concat([path, Buffer.from([47, 255, 195])]);
-        const d = odd(Buffer.from("${top}/net1")); try { fs.mkdirSync(d) } catch {}
-        for (let n = 0; n < 1e6; n++) try {
-          fs.closeSync(fs.openSync(Buffer.concat([odd(d), Buffer.from(String(n))]), "w")) } catch {}`,
-    ],
-  ])("%s harms nobody else", async (_name, fill) => {
-    const a = await attach();
-    const hog = await a.run("main", `say("begin"); for (;;) { ${fill(a.directory)} }`);
-    await said(hog, "begin");
-    for (let round = 0; round < 5; round++) {
-      const b = await attachPatiently();
-      await said(await b.run("main", patientServer(b.directory)), "connected");
-      await b.remove();
-    }
-    expect(hog.isRunning()).toBe(true);
-    await hog.stop("SIGKILL");
-    await a.remove();
-    await waitUntil(async () => (await node.leftovers()).directories === 0, {
-      what: "reclaim",
-      limitMs: 60_000,
-    });
-    const taken = async () => {
-      const { files, ffree, blocks, bfree } = await statfs(node.root);
-      return [files - ffree, blocks - bfree];
-    };
-    // The daemon may hold a directory for a moment that it has removed.
-    await expect.poll(taken).toEqual([1, 0]);
-  });
-});
-
-describe("a pod's root", () => {
-  const strays = async (pod: AttachedPod) =>
-    (await readdir(pod.hostDirectory)).filter((name) => name !== "net1" && !/^sockets-\d{5}$/.test(name));
-
-  it("that fills its allocation's directory loses what the daemon did not make there, and delays others at most", async () => {
-    const a = await attach();
-    const own = (await readdir(a.hostDirectory)).sort();
-    const hog = await a.run(
-      "main",
-      `say("begin"); for (let n = 0;; n++) try {
-        const path = "${a.directory}/f" + n; n % 2 ? fs.mkdirSync(path) : fs.closeSync(fs.openSync(path, "w")) } catch {}`,
-      0,
+/** What the daemon says of itself: whether it lives, passes of the reconciler that went through, and that failed. */
+async function health(): Promise<{ readonly live: number; readonly ok: number; readonly failed: number }> {
+  const log = await readFile(node.daemonLog, "utf8");
+  const url = /"url":"(http:[^"]+)","msg":"serving metrics and probes"/.exec(log)?.[1] ?? "";
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const passes = (outcome: string) =>
+    Number(
+      new RegExp(`^vhostuser_reconcile_passes_total{outcome="${outcome}"} (\\d+)$`, "m").exec(text)?.[1] ?? 0,
     );
-    await said(hog, "begin");
-    for (let round = 0; round < 3; round++) {
-      const b = await attachPatiently();
-      await said(await b.run("main", patientServer(b.directory)), "connected");
-      await b.remove();
-    }
-    expect(hog.isRunning()).toBe(true);
-    await hog.stop("SIGKILL");
-    await waitUntil(async () => (await strays(a)).length <= 16, {
-      what: "what it made is removed",
+  const { status } = await fetch(`${url}/livez`);
+  return { live: status, ok: passes("ok"), failed: passes("failed") };
+}
+
+/** Pods come, get their sockets connected, have a port restored that somebody removed, and go, all at the first try. */
+async function othersNoticeNothing(): Promise<void> {
+  const before = await health();
+  for (let round = 0; round < 3; round++) {
+    const b = await attach();
+    await said(await b.run("main", server(b.directory)), "connected");
+    await ovs.vsctl("--no-wait", "del-port", await portName(b));
+    await waitUntil(async () => (await portOf(b)).includes("connected"), {
+      what: "the port is restored",
       limitMs: 60_000,
     });
-    expect(await readFile(node.daemonLog, "utf8")).toContain("filled the directory of its allocation");
-    // By the records these two are the pod's, and so they stay as they were.
-    expect((await readdir(a.hostDirectory)).filter((name) => own.includes(name)).sort()).toEqual(own);
-    await said(await a.run("after", server(a.directory)), "connected");
-    await a.remove();
+    await b.remove();
+  }
+  const untilPassed = async () => (await health()).ok > before.ok;
+  await waitUntil(untilPassed, { what: "a pass of the reconciler goes through", limitMs: 60_000 });
+  const { live, failed } = await health();
+  expect({ live, failed }).toEqual({ live: 200, failed: before.failed });
+}
+
+describe("a pod that fills its interface's directory", () => {
+  const MEMORY = { bounded: 64 * 2 ** 20, roomy: 512 * 2 ** 20 };
+  const untilNothingIsLeft = async () => {
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
-      what: "reclaim",
+      what: "reclaim and removal",
+      limitMs: 180_000,
+    });
+    const { blocks, bfree } = await statfs(node.root);
+    expect(blocks - bfree).toBe(0);
+  };
+
+  it.each(
+    ([QEMU, 0] as const).flatMap((uid) =>
+      (["files", "directories", "attributes", "temporaries"] as const).map((kind) => ({ kind, uid })),
+    ),
+  )(
+    "with $kind, as uid $uid, ends in its own memory limit, and others notice nothing",
+    async ({ kind, uid }) => {
+      const a = await attach();
+      await using attack = await a.attack({ kind, uid, memoryBytes: MEMORY.bounded });
+      await othersNoticeNothing();
+      await waitUntil(async () => (await attack.oomKills()) > 0, {
+        what: "the pod's OOM kill",
+        limitMs: 180_000,
+      });
+      await othersNoticeNothing();
+      await attack.container.stop("SIGKILL");
+      await a.remove();
+      await othersNoticeNothing();
+      await untilNothingIsLeft();
+    },
+  );
+
+  it("with as many bytes as there are takes none that others need", async () => {
+    const a = await attach();
+    await using attack = await a.attack({ kind: "bytes", uid: QEMU, memoryBytes: MEMORY.roomy });
+    await waitUntil(async () => (await statfs(node.root)).bfree === 0, {
+      what: "a full root",
       limitMs: 60_000,
     });
+    await othersNoticeNothing();
+    await attack.container.stop("SIGKILL");
+    await a.remove();
+    await untilNothingIsLeft();
   });
 
-  it("that fills its interface's directory delays others at most", async () => {
+  it("and, as root, swaps it with a file all the time, holds up neither the reconciler nor its own removal", async () => {
     const a = await attach();
-    const hog = await a.run(
-      "main",
-      `say("begin"); for (let n = 0;; n++) try { fs.closeSync(fs.openSync("${a.directory}/net1/f" + n, "w")) } catch {}`,
-      0,
-    );
-    await said(hog, "begin");
-    for (let round = 0; round < 3; round++) {
-      const b = await attachPatiently();
-      await said(await b.run("main", patientServer(b.directory)), "connected");
-      await b.remove();
-    }
-    expect(hog.isRunning()).toBe(true);
-    await hog.stop("SIGKILL");
+    await using attack = await a.attack({ kind: "exchange", uid: 0, memoryBytes: MEMORY.roomy });
+    await othersNoticeNothing();
+    expect(attack.container.isRunning()).toBe(true);
+    // kubelet forgets the pod while its processes still run: what it fills is gone from its place all the same.
+    const allocation = a.hostDirectory;
+    await a.forget();
+    await waitUntil(async () => !existsSync(allocation), { what: "reclaim", limitMs: 60_000 });
+    await othersNoticeNothing();
+    await attack.container.stop("SIGKILL");
     await a.remove();
-    await waitUntil(async () => (await node.leftovers()).directories === 0, {
-      what: "reclaim",
-      limitMs: 60_000,
-    });
+    await untilNothingIsLeft();
   });
 });
 

@@ -11,6 +11,8 @@ const PERIOD_US = 100_000;
 export interface LimitedCgroup extends AsyncDisposable {
   /** A shell line with which a shell puts itself in. */
   readonly enter: string;
+  /** Puts a process in; what its memory was charged to before stays so. */
+  moveIn(pid: number): Promise<void>;
   /** The most memory that it held at once, page cache and kernel included. */
   peakBytes(): Promise<number>;
   /** What it holds now: memory of its processes' own, and pages of files that were first read in it. */
@@ -47,6 +49,9 @@ export async function limitedCgroup(
     Number(new RegExp(`^${key} (\\d+)$`, "m").exec(await readFile(file, "utf8"))?.[1]);
   return {
     enter: folders.map((folder) => `echo $$ > ${folder}/cgroup.procs`).join(" && "),
+    moveIn: async (pid) => {
+      for (const folder of folders) await writeFile(join(folder, "cgroup.procs"), String(pid));
+    },
     peakBytes: async () =>
       Number(await readFile(join(memory, isUnified ? "memory.peak" : "memory.max_usage_in_bytes"), "utf8")),
     memoryNow: async () => ({
