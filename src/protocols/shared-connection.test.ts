@@ -55,6 +55,32 @@ it("a peer that has gone is tried again at the same pace, without a line in the 
 it("a peer that breaks its protocol is named in the log, and tried less and less often", async () => {
   const reasons = Array.from({ length: 9 }, () => malformed);
   const { slept, warned } = await live([...reasons, gone]);
-  expect(slept).toEqual([200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000, 100]);
+  expect(slept).toEqual([100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 100]);
   expect(warned).toEqual(reasons.map(({ message }) => ({ socket: peer.path, reason: message })));
+});
+
+it("a peer that breaks its protocol is not tried again by callers before the pause is over", async () => {
+  const pause = Promise.withResolvers<void>();
+  let tries = 0;
+  const shared = shareConnection<Connection>({
+    peer,
+    logger: silentLogger,
+    clock: { sleep: () => pause.promise },
+    connect: async () => {
+      tries += 1;
+      return {
+        lost: tries === 1 ? AbortSignal.abort(malformed) : new AbortController().signal,
+        close: () => undefined,
+      };
+    },
+  });
+  await shared.connection(soon());
+  await expect(shared.connection(soon())).rejects.toBe(malformed);
+  expect(tries).toBe(1);
+  pause.resolve();
+  await pause.promise;
+  await new Promise((resolve) => setImmediate(resolve));
+  expect((await shared.connection(soon())).lost.aborted).toBe(false);
+  expect(tries).toBe(2);
+  shared.close();
 });

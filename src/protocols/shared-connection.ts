@@ -48,7 +48,7 @@ export function shareConnection<Of extends Connection>(
   const { peer, logger, clock = systemClock } = options;
   const closing = new AbortController();
   let current: Promise<Of> | undefined;
-  let retryMs = RETRY_MS;
+  let refusalMs = RETRY_MS;
   let isWaiting = false;
 
   /** No caller's signal ends the attempt: its failure would be the others' too. */
@@ -57,32 +57,40 @@ export function shareConnection<Of extends Connection>(
     if (current !== undefined) return current;
     const connecting = options.connect(closing.signal);
     current = connecting;
-    const forget = (why: unknown) => {
-      if (current === connecting) current = undefined;
-      retryMs = isAway(why) ? RETRY_MS : Math.min(2 * retryMs, LONGEST_RETRY_MS);
-      if (options.isKept === true) void retry();
-    };
-    connecting.then((connection) => {
-      // It may be lost already, by what came behind the greeting.
-      whenAborted(connection.lost, () => {
-        const why = connection.lost.reason;
-        if (!isAway(why)) logger.warn({ socket: peer.path, reason: describeThrown(why) }, DROPPED);
-        forget(why);
-      });
-      options.onConnected?.(connection);
-    }, forget);
+    connecting.then(
+      (connection) => {
+        // It may be lost already, by what came behind the greeting.
+        whenAborted(connection.lost, () => {
+          const why: unknown = connection.lost.reason;
+          if (why instanceof Failure && why.code === "dataplane-unavailable") void retry();
+          else void refuse(why);
+        });
+        options.onConnected?.(connection);
+      },
+      () => void retry(),
+    );
     return connecting;
   };
   const retry = async (): Promise<void> => {
-    if (closing.signal.aborted || isWaiting) return;
+    current = undefined;
+    refusalMs = RETRY_MS;
+    if (closing.signal.aborted || isWaiting || options.isKept !== true) return;
     isWaiting = true;
-    try {
-      await clock.sleep(retryMs, closing.signal);
-      isWaiting = false;
-      await shared();
-    } catch {
-      // Closed, or not reached: then the next try waits already.
-    }
+    await clock.sleep(RETRY_MS, closing.signal).catch(() => undefined);
+    isWaiting = false;
+    // Where it is closed, or not reached: then the next try waits already.
+    await shared().catch(() => undefined);
+  };
+  /** A peer that breaks its protocol would do so again at once: until the pause is over, callers get the reason. */
+  const refuse = async (why: unknown): Promise<void> => {
+    logger.warn({ socket: peer.path, reason: describeThrown(why) }, DROPPED);
+    current = Promise.reject<Of>(why);
+    current.catch(() => undefined);
+    const pauseMs = refusalMs;
+    refusalMs = Math.min(2 * refusalMs, LONGEST_RETRY_MS);
+    await clock.sleep(pauseMs, closing.signal).catch(() => undefined);
+    current = undefined;
+    if (options.isKept === true) await shared().catch(() => undefined);
   };
   return {
     connection: (signal) =>
@@ -95,8 +103,4 @@ export function shareConnection<Of extends Connection>(
       );
     },
   };
-}
-
-function isAway(why: unknown): boolean {
-  return why instanceof Failure && why.code === "dataplane-unavailable";
 }
