@@ -5,7 +5,7 @@ import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import { didNothing } from "../ipam/ipam.ts";
-import { PluginIpam } from "../ipam/plugin-ipam.ts";
+import { openIpam } from "../ipam/open-ipam.ts";
 import { dropLease, leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { isGoing, type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
@@ -129,7 +129,7 @@ async function withAddressing(
   const { lease } = planned;
   if (lease === undefined) return planned;
   try {
-    const ipam = new PluginIpam(lease.type, raw.delegate);
+    const ipam = openIpam(lease.type, raw.delegate);
     const given = lease.given ?? (await ipam.add(raw, config.cniVersion));
     const settings = withAddresses(planned.settings, given.ips);
     return { ...planned, settings, lease: { ...lease, given } };

@@ -2,7 +2,8 @@ import { portLock } from "../attachment/port-lock.ts";
 import { markDetaching, removeAttachment } from "../attachment/remove-attachment.ts";
 import { toFailure } from "../failure/failure.ts";
 import { didNothing, type IpamRequest } from "../ipam/ipam.ts";
-import { ipamTypeOf, PluginIpam } from "../ipam/plugin-ipam.ts";
+import { openIpam } from "../ipam/open-ipam.ts";
+import { ipamTypeOf } from "../ipam/plugin-ipam.ts";
 import { leasesOf, limitedForRetry, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import {
@@ -103,7 +104,7 @@ async function releaseUnrecorded(raw: RawRequest, { logger }: CniContext): Promi
   const type = ipamTypeOf(raw.stdin);
   if (type === undefined) return;
   try {
-    await new PluginIpam(type, raw.delegate).del(raw);
+    await openIpam(type, raw.delegate).del(raw);
   } catch (error) {
     if (!didNothing(error)) throw error;
     logger.warn(

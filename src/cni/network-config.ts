@@ -3,7 +3,7 @@ import { Failure } from "../failure/failure.ts";
 import { dnsSchema } from "../ipam/addressing.ts";
 import type { Delegate } from "../ipam/delegate.ts";
 import { type Ipam, isPluginName } from "../ipam/ipam.ts";
-import { PluginIpam } from "../ipam/plugin-ipam.ts";
+import { openIpam } from "../ipam/open-ipam.ts";
 import { type CniVersion, checkCniVersion } from "../names/cni-version.ts";
 import { bandwidthSchema, portKeys } from "./port-keys.ts";
 import { refuseUnsupportedKeys } from "./unsupported-keys.ts";
@@ -139,7 +139,7 @@ export function ipamType(config: NetworkConfig): string | undefined {
 /** What manages a network's addresses; undefined where guests do. */
 export function ipamOf(config: NetworkConfig, delegate: Delegate): Ipam | undefined {
   const type = ipamType(config);
-  return type === undefined ? undefined : new PluginIpam(type, delegate);
+  return type === undefined ? undefined : openIpam(type, delegate);
 }
 
 interface Issue {

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -528,11 +528,12 @@ describe("DEL", () => {
   it("removes the port though the records cannot be written", async () => {
     await allocate([DEVICE]);
     await call("ADD");
-    // Root writes anywhere; a file in the directory's place stops even root, as a full disk does.
-    await rename(join(top, "records/ports"), join(top, "records/ports-away"));
-    await writeFile(join(top, "records/ports"), "");
+    const full = () => Promise.reject(new Error("no space left on device"));
+    records.ports.update = full;
+    records.ports.remove = full;
     expect((await call("DEL")).exitCode).toBe(0);
     expect(dataplane.ports.size).toBe(0);
+    expect(records.ports.list()).toMatchObject([{ state: "detaching" }]);
   });
 
   it("without a record succeeds and leaves the port to the reconciler, which finds it by its mark", async () => {

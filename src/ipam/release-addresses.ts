@@ -7,7 +7,7 @@ import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { Delegate } from "./delegate.ts";
 import type { IpamRequest } from "./ipam.ts";
-import { PluginIpam } from "./plugin-ipam.ts";
+import { openIpam } from "./open-ipam.ts";
 
 /** What releasing addresses works with. */
 export interface ReleaseContext {
@@ -33,7 +33,7 @@ export async function releaseAddresses(
 ): Promise<void> {
   const { ports } = node.records;
   try {
-    await new PluginIpam(lease.type, delegate).del(request);
+    await openIpam(lease.type, delegate).del(request);
   } catch (error) {
     const failedReleases = { count: failures(lease) + 1, lastAt: clock.now() };
     const noted = (now: PortRecord) => withLease(now, lease.containerId, { ...lease, failedReleases });
