@@ -3,6 +3,7 @@ import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
 import { openRecoveryRig, recoverySuite } from "./suites/recovery.ts";
+import { openRemovalRig, removalSuite } from "./suites/removal.ts";
 import { openSidecarRig, sidecarSuite } from "./suites/sidecar.ts";
 import { openVppRig, vppSuite } from "./suites/vpp.ts";
 
@@ -14,4 +15,5 @@ export const SUITES: readonly Suite[] = [
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),
   benchSuite(recoverySuite, openRecoveryRig),
+  suiteWithoutSwitch(removalSuite, openRemovalRig),
 ];
