@@ -240,9 +240,9 @@ describe("what was set aside", () => {
     const directory = await allocate();
     const pauses: (() => void)[] = [];
     const clock: Clock = {
-      // Each look at the clock is a second later, so that an attempt is over soon.
+      // Each look at the clock is a tenth of a second later, so that an attempt is over soon.
       now: systemClock.now,
-      monotonic: () => (now += 1_000),
+      monotonic: () => (now += 100),
       sleep: async (ms, signal) => {
         if (ms < 1_000) return systemClock.sleep(ms, signal);
         await new Promise<void>((resolve, reject) => {

@@ -42,7 +42,7 @@ const UNWATCHED_LOOK_MS = 1_000;
 /** All are looked at this long after a change: a pod that makes events fast enough makes the kernel lose others'. */
 const CHECK_AFTER_CHANGE_MS = 10_000;
 /** Between two attempts to remove what was set aside. */
-const REMOVAL_PAUSE_MS = 10_000;
+const REMOVAL_PAUSE_MS = 1_000;
 /** A look takes some 50 µs; after so many the event loop is left to others. */
 const LOOKS_AT_ONCE = 40;
 /** Root in a pod may add entries to its allocation's directory; no more than these are read. */
@@ -224,6 +224,7 @@ export class PodDirectories {
   async #removeSetAside(): Promise<void> {
     const { root: path, clock, logger } = this.#options;
     const { signal } = this.#stop;
+    let isLogged = false;
     while (!signal.aborted) {
       let left: unknown;
       try {
@@ -240,7 +241,9 @@ export class PodDirectories {
       }
       if (left === undefined || signal.aborted) continue;
       const reason = typeof left === "string" ? left : describeThrown(left);
-      logger.warn({ reason }, "the directory of a pod that is gone is not removed yet, continuing in 10 s");
+      if (!isLogged)
+        logger.warn({ reason }, "the directory of a pod that is gone is not removed yet, continuing");
+      isLogged = true;
       await clock.sleep(REMOVAL_PAUSE_MS, signal).catch(() => undefined);
     }
   }

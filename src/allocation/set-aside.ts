@@ -45,13 +45,13 @@ export async function removeAllocationDirectory(root: string, allocationId: stri
 export interface Attempt {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Entries to try at most, default a million. */
+  /** Entries to try at most, default a hundred thousand. */
   readonly steps?: number;
 }
 
-const STEPS = 1_000_000;
+const STEPS = 100_000;
 /** Milliseconds after which an attempt ends. */
-const ATTEMPT_MS = 10_000;
+const ATTEMPT_MS = 1_000;
 
 /** Errors that say: there is something else by now, or something in it. */
 const CHANGED = ["EISDIR", "EPERM", "ENOTDIR", "ENOTEMPTY", "EEXIST"];
