@@ -16,6 +16,7 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
     ...portRecordSchema.parse({
       containerId: "container",
       startedAtMs: 1,
+      bootId: "boot",
       releases: [],
       interfaceName: "net1",
       state: "attached",

@@ -175,11 +175,7 @@ async function recordAttached(record: PortRecord, { node }: CniContext): Promise
 function refuseSuperseded(wanted: PortRecord, earlier: PortRecord | undefined, context: CniContext): void {
   const { startedAtMs, containerId, interfaceName } = wanted;
   const hasNewer =
-    earlier !== undefined &&
-    earlier.containerId !== containerId &&
-    earlier.startedAtMs > startedAtMs &&
-    // A record of before a reboot, when the clock had another beginning.
-    earlier.startedAtMs <= context.clock.monotonic();
+    earlier !== undefined && earlier.containerId !== containerId && earlier.startedAtMs > startedAtMs;
   if (!hasNewer && !context.stale.isStale(portKey(wanted), startedAtMs)) return;
   throw new Failure({
     code: "superseded",

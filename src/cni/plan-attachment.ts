@@ -58,6 +58,7 @@ export function planAttachment(
     state: "attaching",
     containerId,
     startedAtMs: request.raw.startedAtMs,
+    bootId: records.bootId,
     device,
     pool: allocation.pool,
     portName: portName(allocation.id, interfaceName),

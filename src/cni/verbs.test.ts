@@ -38,7 +38,7 @@ beforeEach(async () => {
 afterEach(() => rm(top, { recursive: true }));
 
 /** Opens everything from disk again, as a restarted daemon does. */
-async function openDaemonState(): Promise<void> {
+async function openDaemonState(bootId?: string): Promise<void> {
   const config = parseConfig(
     JSON.stringify({
       node: "n1",
@@ -56,7 +56,7 @@ async function openDaemonState(): Promise<void> {
     }),
     "test",
   );
-  records = await openRecords(config.recordsDirectory);
+  records = await openRecords(config.recordsDirectory, silentLogger, bootId);
   const [pool] = config.pools;
   if (pool === undefined) throw new Error("no pool");
   context = {
@@ -312,13 +312,19 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
-  it("takes a port over that was recorded before a reboot, when the clock showed more", async () => {
-    await allocate([DEVICE]);
-    const startedAtMs = monotonicMs();
-    await call("ADD", { container: "old", startedAtMs: startedAtMs + 3_600_000 });
-    expect((await call("ADD", { container: "new", startedAtMs })).exitCode).toBe(0);
-    expect(sandboxes()).toEqual(["new"]);
-  });
+  it.each(["before", "after"])(
+    "of a sandbox made after a reboot adopts the port, though the clock began again, when it comes %s the DEL of the old one",
+    async (order) => {
+      await allocate([DEVICE]);
+      const startedAtMs = monotonicMs();
+      await call("ADD", { container: "old", startedAtMs });
+      await openDaemonState("another boot");
+      if (order === "after") expect((await call("DEL", { container: "old" })).exitCode).toBe(0);
+      expect((await call("ADD", { container: "new", startedAtMs: 5 })).exitCode).toBe(0);
+      if (order === "before") expect((await call("DEL", { container: "old" })).exitCode).toBe(0);
+      expect(sandboxes()).toEqual(["new"]);
+    },
+  );
 
   it("that fails for a new sandbox leaves neither port nor record, and the next one succeeds", async () => {
     await allocate([DEVICE]);
@@ -751,6 +757,16 @@ describe("other verbs", () => {
     expect((await call("GC", { config, startedAtMs })).exitCode).toBe(0);
     expect(records.ports.list()).toHaveLength(1);
     expect((await call("GC", { config })).exitCode).toBe(0);
+    expect(records.ports.list()).toEqual([]);
+  });
+
+  it("GC removes what was attached before a reboot, though the clock began again", async () => {
+    await allocate([DEVICE]);
+    await call("ADD");
+    await openDaemonState("another boot");
+    expect((await call("GC", { config: { "cni.dev/valid-attachments": [] }, startedAtMs: 5 })).exitCode).toBe(
+      0,
+    );
     expect(records.ports.list()).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ const record = (
   interfaceName: string,
   state: PortRecord["state"] = "attached",
 ): PortRecord => ({
-  ...{ startedAtMs: 1, releases: [] },
+  ...{ startedAtMs: 1, bootId: "boot", releases: [] },
   ...{ containerId: "c1", interfaceName, state, allocationId: "a".repeat(16), device: "sockets-00000" },
   ...{ pool: "sockets", portName: `${podName}-${interfaceName}`, bridge: "br0", settings: {}, createdAt: 1 },
   ...{ switchSocketPath: "/s", podSocketPath: "/p", mac: "02:00:00:00:00:01", network: "n", netns: "/n" },

@@ -93,7 +93,7 @@ const allocation = (letter: string, sequence: number, ...devices: string[]) => (
   ...{ ownership, createdAt: 1, sequence },
 });
 const port = (interfaceName: string, state: "attached" | "detaching") => ({
-  ...{ startedAtMs: 1, releases: [] },
+  ...{ startedAtMs: 1, bootId: "boot", releases: [] },
   ...{ containerId: "c1", interfaceName, state, allocationId: "a".repeat(16), device: "sockets-00000" },
   ...{
     pool: "sockets",

@@ -21,6 +21,7 @@ function port(allocationId: string, pod: string, containerId: string, createdAt 
   return {
     containerId,
     startedAtMs: createdAt,
+    bootId: "boot",
     releases: [],
     interfaceName: "net1",
     state: "attached",

@@ -4,6 +4,7 @@ import { isGoing, portRecordKind } from "./port-record.ts";
 const RECORD = {
   containerId: "c1",
   startedAtMs: 1,
+  bootId: "boot",
   releases: [],
   interfaceName: "net1",
   state: "attached",

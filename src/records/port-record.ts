@@ -47,6 +47,8 @@ export const portRecordSchema = z.object({
   containerId: z.string().min(1),
   /** When the ADD of that sandbox started, in milliseconds of CLOCK_MONOTONIC: of two sandboxes the later one counts. */
   startedAtMs: z.number(),
+  /** Boot of the node whose CLOCK_MONOTONIC that is: another boot's is not comparable. */
+  bootId: z.string(),
   device: z.string(),
   pool: z.string(),
   portName: z.string(),

@@ -128,7 +128,7 @@ describe("allocations of a device", () => {
 });
 
 const ATTACHMENT: PortRecord = {
-  ...{ startedAtMs: 1, releases: [] },
+  ...{ startedAtMs: 1, bootId: "boot", releases: [] },
   ...{ containerId: "c1", interfaceName: "net1", state: "attaching", pool: "sockets", network: "net" },
   ...{ allocationId: "a".repeat(16), device: "sockets-00001", portName: "vhu0123456789ab", bridge: "br0" },
   ...{ switchSocketPath: "/s/vhost.sock", podSocketPath: "/p/vhost.sock", mac: "02:00:00:00:00:01" },

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DamagedEntry } from "../journal/read-journal.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
@@ -9,18 +10,33 @@ import { RecordStore, readRecordsOf } from "./record-store.ts";
 export interface Records {
   readonly allocations: RecordStore<AllocationRecord>;
   readonly ports: RecordStore<PortRecord>;
+  /** The boot that the node runs in. */
+  readonly bootId: string;
 }
+
+/** Changes with every boot of the node (random(4)). */
+const BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id";
 
 /**
  * Opens both stores below one directory.
  * @throws Failure `record-unreadable` where records are of a newer version than this release reads
  */
-export async function openRecords(directory: string, logger: Logger = silentLogger): Promise<Records> {
+export async function openRecords(
+  directory: string,
+  logger: Logger = silentLogger,
+  bootId: string = readFileSync(BOOT_ID_FILE, "utf8").trim(),
+): Promise<Records> {
   const records = {
     allocations: await RecordStore.open(join(directory, "allocations"), allocationRecordKind, logger),
     ports: await RecordStore.open(join(directory, "ports"), portRecordKind, logger),
+    bootId,
   };
-  for (const port of records.ports.list()) notePod(records, port);
+  for (const port of records.ports.list()) {
+    notePod(records, port);
+    if (port.bootId === bootId) continue;
+    // Every request of this boot started later.
+    records.ports.updateInMemory(portKey(port), (record) => ({ ...record, bootId, startedAtMs: 0 }));
+  }
   return records;
 }
 

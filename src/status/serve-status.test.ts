@@ -99,7 +99,7 @@ async function attach(): Promise<void> {
     ...{ podNamespace: "shop", podName: "web", podUid: "u1" },
     settings: { externalIds: { token: SECRET } },
     lease: { containerId: "c1", type: "host-local", request: { stdin: SECRET, env: {} } },
-    ...{ startedAtMs: 1, releases: [] },
+    ...{ startedAtMs: 1, bootId: "boot", releases: [] },
     ...common,
   };
   await records.ports.put(port);

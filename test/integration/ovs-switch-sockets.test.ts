@@ -105,6 +105,7 @@ describe("a socket that OVS-DPDK serves", () => {
     await context.records.ports.put({
       ...ofPort,
       startedAtMs: 1,
+      bootId: "boot",
       releases: [],
       state: "attached",
       device: "dpdk-00000",

@@ -6,6 +6,7 @@ import { NodeEvents } from "./node-events.ts";
 const record = (interfaceName: string, pool = "sockets"): PortRecord => ({
   ...{
     startedAtMs: 1,
+    bootId: "boot",
     releases: [],
     containerId: "c1",
     interfaceName,

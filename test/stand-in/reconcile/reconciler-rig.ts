@@ -98,6 +98,7 @@ export class ReconcilerRig {
       await this.records.ports.put({
         containerId: "c",
         startedAtMs: 1,
+        bootId: "boot",
         releases: [],
         interfaceName,
         state: "attached",
