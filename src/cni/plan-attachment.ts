@@ -108,7 +108,7 @@ function refuseUnreadable(device: string, pod: string, { node }: CniContext): vo
     code: "record-unreadable",
     what: `the record of the allocation of device ${device} cannot be read: ${found.reason}`,
     where: `${pod}, file ${found.file}`,
-    fix: "delete the pod so that kubelet allocates again, then remove the file",
+    fix: "delete the pod so that kubelet allocates again, then remove the file and restart the daemon",
   });
 }
 

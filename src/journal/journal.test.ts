@@ -166,7 +166,9 @@ describe("a damaged entry", () => {
     await writeJournal(directory, 2, { a: "1", b: 7 });
     const { content } = await start();
     expect([...content.values]).toEqual([["a", "1"]]);
-    expect(content.damaged).toMatchObject([{ reason: "it is not a text" }]);
+    const aside = join(directory, "damaged");
+    expect(content.damaged).toMatchObject([{ reason: "it is not a text", file: aside }]);
+    expect(await readFile(aside, "utf8")).toContain('"key":"b"');
   });
 
   it("in the header costs no entry", async () => {

@@ -74,13 +74,16 @@ export class Journal<Value> {
     if (file.unfinished > 0) {
       logger.warn({ file: journal.#path, bytes: file.unfinished }, "an unfinished record is dropped");
     }
+    let found = file.damaged;
     try {
       await rm(journal.#newPath(), { force: true });
       if (file.size === 0 || file.damaged.length > 0) await journal.#compact(file);
+      // The file that an administrator removes is that one, never the journal.
+      found = found.map((entry) => ({ ...entry, file: join(directory, DAMAGED_FILE) }));
     } catch (error) {
       logger.error({ file: journal.#path, reason: describeThrown(error) }, "a journal cannot be written");
     }
-    const damaged = [...odd, ...earlier, ...file.damaged];
+    const damaged = [...odd, ...earlier, ...found];
     return { journal, content: { values: valuesOf(file.lines), damaged } };
   }
 
