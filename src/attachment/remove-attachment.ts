@@ -6,10 +6,16 @@ import { updatePort } from "../records/records.ts";
 import type { NodeContext } from "./node-context.ts";
 import { withdrawSocket } from "./publish-socket.ts";
 
-/** Records that a port is to go, so that the reconciler removes it whatever happens; without a record does nothing. */
-export function markDetaching({ records }: NodeContext, identity: PortIdentity): Promise<void> {
-  return updatePort(records.ports, identity, (record) => {
-    if (record.state === "releasing") return record;
+/**
+ * Records that the port of a sandbox is to go, so that the reconciler removes it whatever happens. Does nothing without a
+ * record, or where another sandbox has the port now.
+ */
+export function markDetaching(
+  { records }: NodeContext,
+  sandbox: PortIdentity & Pick<PortRecord, "containerId">,
+): Promise<void> {
+  return updatePort(records.ports, sandbox, (record) => {
+    if (record.state === "releasing" || record.containerId !== sandbox.containerId) return record;
     const { lease: _, ...rest } = record;
     return { ...rest, state: "detaching", releases: [...leasesOf(record)] };
   });

@@ -663,6 +663,23 @@ describe("a request whose interface is busy with one that hangs", () => {
     expect(states()).toEqual([]);
   });
 
+  it("DEL of a sandbox leaves the port alone that a newer one got while it waited", async () => {
+    await allocate([DEVICE]);
+    await call("ADD", { container: "old" });
+    const [attached] = records.ports.list();
+    if (attached === undefined) throw new Error("nothing is attached");
+    const goOn = Promise.withResolvers<void>();
+    const holding = context.locks.run({ key: portKey(attached), what: "ADD" }, () => goOn.promise);
+    const limit = new AbortController();
+    const deleting = call("DEL", { container: "old", signal: limit.signal });
+    await records.ports.put({ ...attached, containerId: "new" });
+    limit.abort(new Error("time is up"));
+    expect((await deleting).exitCode).toBe(0);
+    expect(states()).toEqual(["net1 attached"]);
+    goOn.resolve();
+    await holding;
+  });
+
   it("DEL of an attached interface is remembered over a restart, and the reconciler removes the port", async () => {
     await allocate([DEVICE]);
     await call("ADD");
