@@ -2,6 +2,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
+import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 
 let rig: ReconcilerRig;
@@ -47,6 +48,23 @@ describe("a pass of the reconciler", () => {
     expect(await listAllocationDirectories(rig.config.root)).toEqual([id]);
     await one.pass();
     expect(await listAllocationDirectories(rig.config.root)).toEqual([]);
+  });
+
+  it("keeps the directory of an allocation whose record is damaged, at this start and at the next", async () => {
+    await rig.allocate("one");
+    const ids = await listAllocationDirectories(rig.config.root);
+    await changeEntries(join(rig.config.recordsDirectory, "allocations"), (line) =>
+      line.replace("ownership", "x"),
+    );
+    rig.now = Date.now() + 3_600_000;
+    for (let start = 0; start < 2; start++) {
+      await rig.reopenRecords();
+      expect(rig.records.allocations.list()).toEqual([]);
+      const one = rig.reconciler();
+      await one.pass();
+      await one.pass();
+      expect(await listAllocationDirectories(rig.config.root)).toEqual(ids);
+    }
   });
 
   it("reports which ports it could not repair, and what of a gone pod it could not remove, for as long as that is so", async () => {

@@ -66,7 +66,7 @@ async function isPodAlive(
 /**
  * Removes directories without a record: an Allocate that was killed before its record left them, and kubelet never had
  * an answer. The record may also have been lost while a pod lives on, so a directory goes only when it is old enough,
- * no unreadable record has its name, no port of the switch stands on it, and no pod has made anything in it; all that
+ * no damaged record names it, no port of the switch stands on it, and no pod has made anything in it; all that
  * at two checks in a row, because a clock that steps forward makes a running Allocate look old.
  * @param before what the check before this one returned
  * @returns what to compare with at the next check
@@ -82,7 +82,8 @@ export async function removeUnknownDirectories(
   const unknown = new Set<string>();
   const removeUnknown = async (id: string) => {
     if (allocations.get(id) !== undefined || allocationsOfPorts.has(id)) return;
-    if (allocations.unreadable.some(({ file }) => file.includes(id))) return;
+    // A whole file that cannot be read may name any of them.
+    if (allocations.unreadable.some(({ text }) => text === "" || text.includes(id))) return;
     if (!(await isIdle(places.root, id, nowMs - context.config.reclaim.graceSeconds * 1000))) return;
     unknown.add(id);
     if (!before.has(id)) return;
