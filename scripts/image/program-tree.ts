@@ -9,7 +9,7 @@ import type { SpdxDocument } from "./sbom.ts";
 import type { StaticLibrary } from "./static-library.ts";
 
 /** Where our programs are in the image. */
-export const HOME = "opt/kube-vhostuser";
+const HOME = "opt/kube-vhostuser";
 const DOCUMENTS = "usr/share/doc/kube-vhostuser";
 
 /** What the bundles below dist/ have in them of other people's. */

@@ -47,7 +47,7 @@ export async function runCtl(options: CtlOptions): Promise<ExitCode> {
 }
 
 /** The commands with their options and help. */
-export function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
+function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
   const { screen, complain, node, version, host } = options;
   const program = new Command("vhostuserctl")
     .description("Shows and checks vhost-user networking on this node.")

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { loadService } from "../grpc/load-service.ts";
@@ -48,13 +47,7 @@ async function open(): Promise<{ client: PluginClient; lists: ListedDevice[][]; 
   return { client, lists, ended };
 }
 
-async function until(condition: () => boolean): Promise<void> {
-  const end = performance.now() + 30_000;
-  while (!condition()) {
-    if (performance.now() > end) throw new Error("not within 30 s");
-    await delay(5);
-  }
-}
+const until = (condition: () => boolean) => expect.poll(condition).toBe(true);
 
 describe("the device list streams", () => {
   it("begin with the whole list: id, health and NUMA nodes", async () => {

@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { waitUntil } from "../../test/machine/wait-until.ts";
 import { StandInKubelet } from "../../test/stand-in/kubelet/kubelet.ts";
 import { PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { Failure } from "../failure/failure.ts";
@@ -84,13 +85,7 @@ function start(
   return plugin;
 }
 
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = performance.now() + 30_000;
-  while (!condition()) {
-    if (performance.now() > end) throw new Error(`not within 30 s: ${what}`);
-    await delay(5);
-  }
-}
+const until = (condition: () => boolean, what: string) => waitUntil(condition, { what });
 
 const pod = (name: string, count: number) => ({
   namespace: "default",

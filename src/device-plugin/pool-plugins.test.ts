@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { waitUntil } from "../../test/machine/wait-until.ts";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { StandInKubelet, type StandInKubeletOptions } from "../../test/stand-in/kubelet/kubelet.ts";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
@@ -124,13 +125,7 @@ function end(name: string): void {
   for (const record of allocations.list()) if (ids.includes(record.id)) allocations.remove(record);
 }
 
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const limit = performance.now() + 30_000;
-  while (!condition()) {
-    if (performance.now() > limit) throw new Error(`not within 30 s: ${what}`);
-    await delay(5);
-  }
-}
+const until = (condition: () => boolean, what: string) => waitUntil(condition, { what });
 
 /** Reads a plugin's device list as a second kubelet would. */
 async function listen(resource: string): Promise<{ lists: (readonly ListedDevice[])[]; close: () => void }> {

@@ -27,7 +27,7 @@ const holderSchema = z.discriminatedUnion("kind", [
  * An allocation: a directory `<root>/<id>` and what is in it. Kubelet never repeats the call for a running pod, so this is
  * all there is to rebuild the directory from after a reboot.
  */
-export const allocationRecordSchema = z.object({
+const allocationRecordSchema = z.object({
   id: z.string().refine(isAllocationId),
   pool: z.string().refine(isPoolName),
   holder: holderSchema,

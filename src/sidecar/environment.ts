@@ -14,7 +14,7 @@ const LINKS_DIRECTORY = "/var/run/vhostuser-links";
 const PODINFO_FILE = "/etc/podinfo/network-info";
 
 /** Variables of a process. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * What a container's environment makes of the sidecar. docs/sidecar.md lists the variables.

@@ -101,7 +101,7 @@ export async function streamTraffic(
 }
 
 /** Bytes of a list of devices on the wire. */
-export function listBytes(devices: readonly object[]): number {
+function listBytes(devices: readonly object[]): number {
   const { definition } = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
   const method = definition["ListAndWatch"];
   if (method === undefined) throw new Error("no method ListAndWatch");

@@ -10,12 +10,9 @@ const KILL_WITHIN_MS = 60;
 const MOST_PODS = 4;
 
 /**
- * What a runtime does to one pod, the unusual included. None throws for a verb that fails: kubelet tries again with a
- * new sandbox. They throw for what must not happen.
+ * What a runtime does to one pod, unusual things included. A failed verb throws nothing, as kubelet retries with a new
+ * sandbox; only what must not happen throws.
  */
-export type PodAction = (lane: ChurnNode, dice: Dice) => Promise<void>;
-
-/** A pod that is new, or that has a sandbox nobody works on. */
 export class PodActions {
   readonly #busy = new Set<LivingPod>();
 

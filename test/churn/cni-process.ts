@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { freeze } from "../machine/freeze.ts";
 
 /** The CNI executable as images have it. */
-export const EXECUTABLE = resolve(import.meta.dirname, "../../dist/cni/kube-vhostuser");
+const EXECUTABLE = resolve(import.meta.dirname, "../../dist/cni/kube-vhostuser");
 
 /** One run of the executable. */
 export interface CniCall {

@@ -133,7 +133,7 @@ export class ClusterNode {
         if (!daemon.isRunning()) throw new Error(`the daemon ended: ${await daemon.logTail()}`);
         return registrations() > before && this.kubelet.capacity(SOCKETS)?.allocatable === this.#capacity;
       },
-      { what: `node ${this.name} has devices`, limitMs: 60_000, signal: this.#run.cleanup.signal },
+      { what: `node ${this.name} has devices`, signal: this.#run.cleanup.signal },
     );
   }
 

@@ -2,7 +2,7 @@ import type { GuestImage } from "../guest/image.ts";
 import { child, node, withChild, type XmlNode } from "../stand-in/virt-launcher/xml-tree.ts";
 
 /** Where the guest's serial console is in the compute container, as in KubeVirt. */
-export const CONSOLE = "/var/run/kubevirt-private/virt-serial0";
+const CONSOLE = "/var/run/kubevirt-private/virt-serial0";
 
 /**
  * KubeVirt's domain as the lab's machine can run it: a kernel and an initramfs instead of a disk, a serial

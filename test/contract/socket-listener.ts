@@ -3,7 +3,7 @@ import { createServer, type Socket } from "node:net";
 import { orAborted } from "../../src/sync/deadlines.ts";
 
 /** Stands where QEMU would: listens on a port's socket and sees whether the switch dials it. Says nothing itself. */
-export interface SocketListener {
+interface SocketListener {
   /** Resolves once the switch has dialled; a switch tries about once a second. */
   dialled(limitMs?: number): Promise<void>;
   /** Resolves once the switch has hung up. */

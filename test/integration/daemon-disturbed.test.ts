@@ -50,7 +50,6 @@ beforeAll(async () => {
   // Until then it might be an Allocate under way.
   await waitUntil(() => Date.now() - pod.admittedAt > 6_000, {
     what: "the allocation counts as settled",
-    limitMs: 60_000,
   });
 });
 afterAll(() => run?.close());
@@ -91,7 +90,6 @@ async function untilAsAttached(): Promise<void> {
     },
     {
       what: "the port is as it was attached",
-      limitMs: 60_000,
       detail: () => `${answer}; ${log().slice(-3000)}`,
     },
   );
@@ -128,7 +126,6 @@ describe("a port that another program changes, with an hour to the next pass", (
     await disturb();
     await waitUntil(async () => (await repairs("port")) > before, {
       what: "the repair is counted",
-      limitMs: 60_000,
       detail: () => log().slice(-3000),
     });
     await untilAsAttached();
@@ -152,7 +149,6 @@ describe("what can be seen of it from outside", () => {
     const ofPod = { kind: "Pod", namespace: "tests", name: pod.name, uid: pod.uid };
     await waitUntil(() => events().some(({ reason }) => reason === "InterfaceRepaired"), {
       what: "the repair is an event",
-      limitMs: 60_000,
       detail: () => api.answers.join(),
     });
     expect(events()).toMatchObject([
@@ -187,7 +183,6 @@ describe("files that another program changes, with an hour to the next pass", ()
       await disturb();
       await waitUntil(async () => (await readFile(file, "utf8").catch(() => "")) === before, {
         what: "the device-info is back",
-        limitMs: 60_000,
       });
     }
     const inside = await readdir(pod.hostPath);
@@ -196,12 +191,10 @@ describe("files that another program changes, with an hour to the next pass", ()
     await rm(gone, { recursive: true });
     await waitUntil(async () => (await readdir(pod.hostPath).catch(() => [])).length === inside.length, {
       what: "the allocation's directory is back",
-      limitMs: 60_000,
     });
     // They are back a moment before that is counted.
     await waitUntil(async () => (await repairs("device-info")) >= 2 && (await repairs("directory")) >= 1, {
       what: "the repairs are counted",
-      limitMs: 60_000,
     });
     expect(log()).toContain("restored a device's device-info");
     expect(log()).toContain("restored the directories of an allocation");
@@ -223,7 +216,6 @@ describe("what the daemon does itself", () => {
     await ovs.vsctl("del-port", port);
     await waitUntil(async () => (await repairs("port")) > repaired, {
       what: "the repair is counted",
-      limitMs: 60_000,
     });
     expect(await metric(calls)).toBe(before + 5 + 1);
     expect(await repairs("port")).toBe(repaired + 1);

@@ -82,7 +82,7 @@ const passes = async () => {
 /** As many passes as it takes to remove what is abandoned, and more. */
 async function untilSettled(): Promise<void> {
   const enough = (await passes()) + 10;
-  await waitUntil(async () => (await passes()) >= enough, { what: "ten passes", limitMs: 60_000 });
+  await waitUntil(async () => (await passes()) >= enough, { what: "ten passes" });
 }
 
 async function expectNothingLeft(): Promise<void> {
@@ -94,7 +94,7 @@ async function expectNothingLeft(): Promise<void> {
       left = `${directories} directories, ${records} records, ports ${ports.join(" ")}; ${log().slice(-3000)}`;
       return directories + records + ports.length === 0;
     },
-    { what: "nothing is left", limitMs: 60_000, everyMs: 100, detail: () => left },
+    { what: "nothing is left", everyMs: 100, detail: () => left },
   );
 }
 
@@ -133,7 +133,6 @@ describe("records that were damaged while their pod lives", () => {
     churn.forget(pod);
     await waitUntil(async () => (await vhostPorts(ovs)).length === 0, {
       what: "the port of a pod that is gone is collected",
-      limitMs: 60_000,
     });
   });
 });

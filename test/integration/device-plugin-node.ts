@@ -112,7 +112,7 @@ export class DevicePluginNode {
         line = lines.find((candidate) => candidate.includes(part)) ?? "";
         return line !== "";
       },
-      { what: `the daemon's log says ${JSON.stringify(part)}`, limitMs: 60_000 },
+      { what: `the daemon's log says ${JSON.stringify(part)}` },
     );
     return line;
   }

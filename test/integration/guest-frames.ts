@@ -43,7 +43,7 @@ export function arp(
 }
 
 /** IPv4 or IPv6, by the addresses, with a payload of the given protocol. */
-export function ip(
+function ip(
   link: Link,
   packet: { readonly from: string; readonly to: string; readonly protocol: number; readonly payload: Buffer },
 ): Buffer {

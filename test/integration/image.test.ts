@@ -252,7 +252,6 @@ describe("a container of the image", () => {
       );
     const ready = waitUntil(async () => (await answer("/readyz")) === 200, {
       what: "readiness",
-      limitMs: 60_000,
     });
     await Promise.race([ready, daemon.died]);
     expect(await answer("/livez")).toBe(200);

@@ -34,7 +34,7 @@ it("a killed ADD that waits for a slow kubelet longer than the next sandbox's do
   const questions: (() => void)[] = [];
   node.kubelet.beforeAnswer = () => new Promise((answer) => questions.push(answer));
   const asked = (count: number) =>
-    waitUntil(() => questions.length >= count, { what: `question ${count} to kubelet`, limitMs: 60_000 });
+    waitUntil(() => questions.length >= count, { what: `question ${count} to kubelet` });
   const pod = await lane.admit([ADDRESSED]);
   const [wanted] = pod?.interfaces ?? [];
   if (pod === undefined || wanted === undefined) throw new Error("kubelet refused the pod");
@@ -58,7 +58,6 @@ it("a killed ADD that waits for a slow kubelet longer than the next sandbox's do
   const ending = new RegExp(`"verb":"ADD","container":"${killed}"`);
   await waitUntil(async () => ending.test(await readFile(node.daemonLog, "utf8")), {
     what: "the killed ADD is over",
-    limitMs: 60_000,
   });
   expect(await differences(lane, await shared.view())).toEqual([]);
 });

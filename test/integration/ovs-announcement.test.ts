@@ -50,7 +50,6 @@ describe("announcing a guest through OVS-DPDK", () => {
   const reported = (link: LinkChange["link"]) =>
     waitUntil(async () => changes.some((change) => change.port === PORT && change.link === link), {
       what: `the port is ${link}`,
-      limitMs: 60_000,
       detail: () => JSON.stringify(changes),
     });
   const startGuest = async (name: string) => {
@@ -75,7 +74,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     watching = dataplane.watchLinks((change) => changes.push(change), AbortSignal.timeout(300_000));
     // Until it has seen all ports once it cannot know of any guest.
     const hasBegun = () => announce("absent").then((sent) => !sent);
-    await waitUntil(() => hasBegun().catch(() => false), { what: "the watch has begun", limitMs: 60_000 });
+    await waitUntil(() => hasBegun().catch(() => false), { what: "the watch has begun" });
   });
   afterEach(async () => {
     await dataplane.removePort(PORT, soon());
@@ -95,7 +94,7 @@ describe("announcing a guest through OVS-DPDK", () => {
       counts = await arrived();
       return counts.every((count) => count > 0);
     };
-    await waitUntil(allArrived, { what: "all arrive", limitMs: 60_000, detail: () => counts.join() });
+    await waitUntil(allArrived, { what: "all arrive", detail: () => counts.join() });
     expect(counts).toEqual([1, 1, 1, 1]);
     const number = (await rig.ovs.vsctl("get", "Interface", PORT, "ofport")).trim();
     expect(await rig.ovs.appctl("fdb/show", "br-a")).toMatch(
@@ -118,7 +117,7 @@ describe("announcing a guest through OVS-DPDK", () => {
       more = (await asked()) - before;
       return more >= 20;
     };
-    await waitUntil(isAsked, { what: "it is asked 20 times", limitMs: 60_000, detail: () => `${more}` });
+    await waitUntil(isAsked, { what: "it is asked 20 times", detail: () => `${more}` });
   });
 
   it("sends nothing for a port that is gone or another program's", async () => {

@@ -127,7 +127,6 @@ describe("a port in OVS-DPDK", () => {
     try {
       const isUp = waitUntil(async () => (await state())?.link === "up" && state(), {
         what: "the link is up",
-        limitMs: 60_000,
       });
       const up = await Promise.race([isUp, guest.container.died]);
       expect(up).toMatchObject({ link: "up", connected: true, mtu: 2000 });
@@ -136,7 +135,6 @@ describe("a port in OVS-DPDK", () => {
     }
     await waitUntil(async () => (await state())?.connected === false, {
       what: "the guest's end is seen",
-      limitMs: 60_000,
     });
     expect(await state()).toMatchObject({ link: "down", connected: false });
   });
@@ -169,7 +167,6 @@ describe("a port in OVS-DPDK", () => {
           async () => (await dataplane.listPorts(soon()))[0]?.socketPath !== portRequest(rig).socketPath,
           {
             what: "the old port is gone from the database",
-            limitMs: 60_000,
           },
         );
         for (let look = 0; look < 5; look += 1) expect(await dataplane.listPorts(soon())).toEqual([]);
@@ -195,7 +192,6 @@ describe("a port in OVS-DPDK", () => {
     try {
       await waitUntil(async () => (await dataplane.listPorts(soon())).length === 0, {
         what: "the database has no port",
-        limitMs: 60_000,
       });
       await dataplane.listPorts(soon());
       expect(removed).toBe(false);

@@ -148,7 +148,6 @@ describe("a socket that OVS-DPDK serves", () => {
       });
       await waitUntil(async () => (await dataplane.listPorts(soon()))[0]?.link === "up", {
         what: "the link is up",
-        limitMs: 60_000,
       });
     } finally {
       await started.close();
@@ -192,14 +191,12 @@ describe("a socket that OVS-DPDK serves", () => {
     try {
       await waitUntil(async () => existsSync(inPod), {
         what: "the first pass makes the port",
-        limitMs: 60_000,
       });
       const { ino } = await lstat(inPod);
       await rig.killSwitch();
       await rig.startSwitch();
       await waitUntil(async () => (await lstat(inPod)).ino !== ino, {
         what: "the new socket is moved",
-        limitMs: 60_000,
       });
       expect(await readdir(switchSockets)).toEqual([]);
       await connect("woken");

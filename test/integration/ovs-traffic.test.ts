@@ -59,7 +59,7 @@ describe("frames through ports with settings", () => {
       await dataplane.ensurePort(asked, soon());
       // The switch tells the MTU in force a little later.
       const asAsked = async () => (await dataplane.checkPort(asked, soon())).length === 0;
-      await waitUntil(asAsked, { what: `${name} is as asked`, limitMs: 60_000 });
+      await waitUntil(asAsked, { what: `${name} is as asked` });
     }
   };
   const statistic = async (name: Name, key: string) =>
@@ -94,13 +94,12 @@ describe("frames through ports with settings", () => {
       return whole.every((key) => more[key] >= SENT) && more;
     };
     const what = `${whole.join(" and ")} get ${SENT} frames`;
-    return waitUntil(all, { what, limitMs: 60_000, detail: () => JSON.stringify(more) });
+    return waitUntil(all, { what, detail: () => JSON.stringify(more) });
   };
   /** The growth of a counter that the switch tells every five seconds. */
   const grown = (name: Name, key: string, before: number, by: number) =>
     waitUntil(async () => (await statistic(name, key)) - before >= by, {
       what: `${key} of ${name} grows by ${by}`,
-      limitMs: 60_000,
     });
 
   beforeAll(async () => {

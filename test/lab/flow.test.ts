@@ -73,7 +73,6 @@ async function onlyThePeerIsLeft(): Promise<void> {
     },
     {
       what: "only the peer's port, directory and records are left",
-      limitMs: 60_000,
       everyMs: 100,
       detail: () => seen,
     },
@@ -101,7 +100,7 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   await peer.guest.waitForPeer(address);
   const pings = await pinging.stop();
   // The guest may be heard before its announcement is written down: a switch floods what it does not know.
-  await waitUntil(() => isAnnounced(target), { what: "the guest is announced", limitMs: 60_000 });
+  await waitUntil(() => isAnnounced(target), { what: "the guest is announced" });
   return { source, target, downtimeMs, pings };
 }
 

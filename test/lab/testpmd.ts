@@ -126,7 +126,7 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
           const now = await counts();
           return now.tx - before.tx >= bursts * BURST_PACKETS ? now : undefined;
         },
-        { what: `testpmd has sent ${bursts} bursts`, limitMs: 60_000, signal: pod.run.cleanup.signal },
+        { what: `testpmd has sent ${bursts} bursts`, signal: pod.run.cleanup.signal },
       );
     },
     forward: async (mode) => {

@@ -66,7 +66,7 @@ export async function removeNetworkNamespace(name: string): Promise<void> {
 }
 
 /** Unmounts everything at a path, lazily, so that a stuck user cannot hold it. */
-export async function unmount(path: string): Promise<void> {
+async function unmount(path: string): Promise<void> {
   const mounted = async () =>
     (await readFile("/proc/self/mounts", "utf8")).split("\n").some((line) => line.split(" ")[1] === path);
   while (await mounted()) await runProgram("umount", ["--lazy", path]);

@@ -5,8 +5,9 @@ import { systemClock } from "../../src/sync/clock.ts";
 export interface WaitOptions {
   /** What is awaited, for the error: "the guest answers". */
   readonly what: string;
-  readonly limitMs: number;
-  /** Time between two looks; default 20. */
+  /** Default 60 s, which a machine under full load does not use up. */
+  readonly limitMs?: number;
+  /** Milliseconds between two polls; default 20. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
   /** What to add to the error, for example the tail of a log. */
@@ -14,25 +15,26 @@ export interface WaitOptions {
 }
 
 /**
- * Looks again and again until `look` gives something other than undefined and false, the last time after the limit: a
- * machine that stood still for so long, or whose clock was set, has not waited in vain yet.
- * @throws Failure internal when the time is over; whatever `look` throws
+ * Polls until `poll` returns something other than undefined and false. It is called once more after the limit, so that a
+ * process which was stopped for that long still sees what happened meanwhile.
+ * @throws Failure internal when the time is over; whatever `poll` throws
  */
 export async function waitUntil<T>(
-  look: () => T | undefined | false | Promise<T | undefined | false>,
+  poll: () => T | undefined | false | Promise<T | undefined | false>,
   options: WaitOptions,
 ): Promise<T> {
-  const end = performance.now() + options.limitMs;
+  const { limitMs = 60_000 } = options;
+  const end = performance.now() + limitMs;
   for (;;) {
     options.signal?.throwIfAborted();
     const isLast = performance.now() >= end;
-    const seen = await look();
+    const seen = await poll();
     if (seen !== undefined && seen !== false) return seen;
     if (isLast) {
       const detail = options.detail?.() ?? "";
       throw new Failure({
         code: "internal",
-        what: `waited ${options.limitMs} ms until ${options.what}, in vain${detail === "" ? "" : `: ${detail}`}`,
+        what: `not within ${limitMs} ms: ${options.what}${detail === "" ? "" : `: ${detail}`}`,
       });
     }
     await systemClock.sleep(options.everyMs ?? 20, options.signal);

@@ -15,7 +15,7 @@ export interface DeviceEntry {
 }
 
 /** kubelet's memory over restarts. */
-export interface Checkpoint {
+interface Checkpoint {
   readonly entries: readonly DeviceEntry[];
   readonly registeredResources: readonly string[];
 }

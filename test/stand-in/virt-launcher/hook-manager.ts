@@ -102,20 +102,6 @@ export class HookManager {
     return domainXML.toString("utf8");
   }
 
-  /** Calls PreCloudInitIso of the sidecars that announced it. */
-  async preCloudInitIso(cloudInitData: Buffer, vmi: VirtualMachineInstance): Promise<Buffer> {
-    let data = cloudInitData;
-    for (const hook of this.#announcing("PreCloudInitIso")) {
-      const request = {
-        cloudInitData: data,
-        cloudInitNoCloudSource: data,
-        vmi: Buffer.from(JSON.stringify(vmi)),
-      };
-      data = (await this.#call<{ cloudInitData: Buffer }>(hook, "PreCloudInitIso", request)).cloudInitData;
-    }
-    return data;
-  }
-
   /** After QEMU is gone. */
   async shutdown(): Promise<void> {
     for (const hook of this.#announcing("Shutdown")) await this.#call(hook, "Shutdown", {});
