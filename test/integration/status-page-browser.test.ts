@@ -17,7 +17,7 @@ import { nodeStatus, tracedInterface } from "../stand-in/records/traced-interfac
 
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}`;
 
-/** The page looks at once when its tab comes to the front. */
+/** The page asks at once when its tab comes to the front. */
 const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
 
 let browser: Chromium;
@@ -30,7 +30,7 @@ beforeAll(async () => {
   browser = await startChromium();
   server = await serveStatusPage({
     ...{ address: "127.0.0.1", port: 0, logger: silentLogger },
-    // Each look is a new one.
+    // Each request reads the node again.
     now: () => {
       elapsed += 10_000;
       return elapsed;
@@ -56,7 +56,7 @@ afterAll(async () => {
   await browser?.close();
 });
 
-/** Shows a node to a reader who has just come. */
+/** Opens the page on a node. */
 async function show(next: NodeStatus): Promise<Page> {
   await shown.page.goto("about:blank");
   // Only now: the page that was there before would load itself anew for another release.
@@ -70,7 +70,7 @@ const pods = () => shown.page.locator("#picture [data-pod]");
 const podNamed = (name: string) => shown.page.locator(`#picture [aria-label*="${name}"]`);
 
 describe("the status page in a browser", () => {
-  it("says that nobody has an interface yet, and shows the bridges", async () => {
+  it("says that no pod has an interface yet, and shows the bridges", async () => {
     const page = await show(nodeStatus({ interfaces: [], allocations: [] }));
     await expect
       .poll(() => page.locator("#empty").innerText())
@@ -107,40 +107,37 @@ describe("the status page in a browser", () => {
     const page = await show(exampleNode());
     const shapes = await page.evaluate<string[]>(
       `["healthy", "degraded", "broken"].map((state) =>
-        document.querySelector("#picture .faces ." + state + " > .mark .outline").getAttribute("d"))`,
+        document.querySelector("#picture .pod." + state + " > .card .mark .outline").getAttribute("d"))`,
     );
     expect(new Set(shapes).size).toBe(3);
-    const dashes = await page.evaluate<string[]>(
-      `["ok", "waiting", "broken", "unknown"].map((state) =>
-        getComputedStyle(document.querySelector("#picture .line." + state)).strokeDasharray)`,
+    const lines = await page.evaluate<string[]>(
+      `["ok", "waiting", "broken", "unknown"].map((state) => {
+        const line = getComputedStyle(document.querySelector("#picture .line." + state), "::before");
+        return line.borderTopStyle + " " + line.borderTopWidth;
+      })`,
     );
-    expect(new Set(dashes).size).toBe(4);
-    expect(await page.locator("#picture .break text").allTextContents()).toEqual(["port", "link"]);
+    expect(new Set(lines).size).toBe(4);
+    expect(await page.locator("#picture .break .name").allTextContents()).toEqual(["port", "link"]);
     expect(await page.locator(".counts li").allInnerTexts()).toEqual(["7 healthy", "1 waiting", "1 broken"]);
   });
 
   it.each([
     ["light", undefined],
-    // Nothing else depends on it.
+    // No other rule depends on the colours.
     ["dark", ["color-contrast"]],
-  ] as const)(
-    "breaks no rule of accessibility in %s, with a chain and the table open",
-    async (colorScheme, rules) => {
-      const page = await show(exampleNode());
-      await page.emulateMedia({ colorScheme });
-      const light = (
-        await page.evaluate<string>("getComputedStyle(document.body).backgroundColor")
-      ).startsWith("rgb(24");
-      expect(light).toBe(colorScheme === "light");
-      await podNamed("probe").click();
-      await page.locator("#chain .cure").waitFor();
-      await page.getByText("The same as a table").click();
-      await page.locator("#rows tr").first().waitFor();
-      expect(await shown.brokenRules(rules)).toEqual([]);
-    },
-  );
+  ] as const)("passes the accessibility checks in %s, with a chain open", async (colorScheme, rules) => {
+    const page = await show(exampleNode());
+    await page.emulateMedia({ colorScheme });
+    const light = (await page.evaluate<string>("getComputedStyle(document.body).backgroundColor")).startsWith(
+      "rgb(24",
+    );
+    expect(light).toBe(colorScheme === "light");
+    await podNamed("probe").click();
+    await page.locator("#chain .cure").waitFor();
+    expect(await shown.brokenRules(rules)).toEqual([]);
+  });
 
-  it("is worked with the keyboard alone", async () => {
+  it("can be used with the keyboard alone", async () => {
     const page = await show(exampleNode());
     const focused = () =>
       page.evaluate<string>(
@@ -151,9 +148,7 @@ describe("the status page in a browser", () => {
     expect(await focused()).toContain("Pod lab/packet-generator");
     await page.keyboard.press("ArrowDown");
     expect(await focused()).toContain("Pod lab/virt-launcher-probe-k3d9f");
-    expect(
-      await page.evaluate("getComputedStyle(document.activeElement.querySelector('.card')).strokeWidth"),
-    ).toBe("4px");
+    expect(await page.evaluate("getComputedStyle(document.activeElement).outlineWidth")).toBe("3px");
     await page.keyboard.press("Enter");
     await page.locator("#chain .cure").waitFor();
     expect(await focused()).toBe("lab/virt-launcher-probe-k3d9f");
@@ -166,7 +161,7 @@ describe("the status page in a browser", () => {
     expect(await focused()).toContain("Pod edge/gateway-1");
   });
 
-  it("leaves the focus where it is when the node changes", async () => {
+  it("keeps the focus where it is when the node changes", async () => {
     const page = await show(exampleNode());
     await podNamed("encoder").focus();
     status = exampleNode(manyExamples(30).concat(EXAMPLE_PODS));
@@ -177,23 +172,59 @@ describe("the status page in a browser", () => {
     );
   });
 
-  it("tells what passes each port, once the switch has counted twice", async () => {
-    const page = await show(exampleLater(1));
-    const told = () => page.locator("#picture .row > .note").allTextContents();
-    expect(await told()).toEqual(["12 dropped"]);
-    status = exampleLater(2);
-    await page.evaluate(LOOK_NOW);
-    await page.getByText("1.31 Mpps").waitFor();
-    expect(await told()).toEqual(["1.31 Mpps", "524 kpps, 12 dropped", "105 pps", "262 kpps"]);
+  it("shows pods with their bridge, and names the bridge of an interface that is on another", async () => {
+    const page = await show(exampleNode());
+    const groups = await page.locator("#picture .group").all();
+    const shownIn = groups.map(async (group) => [
+      await group.locator(".bridge .name").textContent(),
+      await group.locator(".pod").count(),
+      await group.locator(".elsewhere").allTextContents(),
+    ]);
+    expect(await Promise.all(shownIn)).toEqual([
+      ["br-dpdk", 5, []],
+      ["blue", 2, ["br-dpdk"]],
+    ]);
   });
 
-  it("is the page of the release that answers, and shows the same pod again", async () => {
+  it("has everything that is drawn as a list with words, for screen readers", async () => {
+    const page = await show(exampleNode());
+    const rows = await page.locator("#picture").ariaSnapshot();
+    for (const words of [
+      "socket there vhu7c41e090002d link up, 4 pairs of queues 12 dropped",
+      "waiting at link : down",
+      "broken at port : port vhu7c41e090004d does not exist in the switch",
+    ])
+      expect(rows).toContain(words);
+    expect(
+      await page
+        .getByRole("listitem")
+        .filter({ has: page.getByRole("list") })
+        .count(),
+    ).toBe(7);
+  });
+
+  it("shows the rate of each port, once its counter has changed twice", async () => {
+    const page = await show(exampleLater(1));
+    const rates = () => page.locator("#picture .rate").allTextContents();
+    expect(await rates()).toEqual([]);
+    expect(await page.locator("#picture .dropped").allTextContents()).toEqual(["12 dropped"]);
+    status = exampleLater(2);
+    await page.evaluate(LOOK_NOW);
+    await page.getByText("last checked 21 s ago").waitFor();
+    status = exampleLater(3);
+    await page.evaluate(LOOK_NOW);
+    await page.getByText("1.31 Mpps").waitFor();
+    expect(await rates()).toEqual(["1.31 Mpps", "524 kpps", "105 pps", "262 kpps", "1.83 Mpps"]);
+    expect(await page.locator("#picture .dropped").allTextContents()).toEqual(["12 dropped"]);
+  });
+
+  it("reloads itself when another release answers, and shows the same pod again", async () => {
     const page = await show(exampleNode());
     await podNamed("gateway-0").click();
     await page.evaluate("globalThis.isOld = true");
     status = { ...status, version: "9.9.9" };
     await page.evaluate(LOOK_NOW);
-    // Not by waitForFunction: what it looks with again later is code that the page's policy lets nobody evaluate.
+    // Not by waitForFunction, whose polling code the page's policy refuses.
     const isNew = () => page.evaluate("globalThis.isOld === undefined").catch(() => false);
     await expect.poll(isNew).toBe(true);
     await page.locator("#chain .links").first().waitFor();
@@ -201,7 +232,7 @@ describe("the status page in a browser", () => {
     expect(await page.locator("#about").innerText()).toContain("kube-vhostuser 9.9.9");
   });
 
-  it("moves nothing for those who do not want it", async () => {
+  it("moves nothing where the system asks for reduced motion", async () => {
     const page = await show(nodeStatus());
     const animation = async (reducedMotion: "reduce" | "no-preference") => {
       await page.emulateMedia({ reducedMotion });
@@ -224,17 +255,16 @@ describe("the status page in a browser", () => {
     const page = await show(nodeStatus({ interfaces: [one], node: HOSTILE }));
     await pods().click();
     await page.locator("#chain .links").waitFor();
-    await page.getByText("The same as a table").click();
-    await page.locator("#rows tr").waitFor();
     expect(await page.locator("#node").innerText()).toBe(HOSTILE);
     expect(await page.locator("#chain-title").innerText()).toBe(`${HOSTILE}/${HOSTILE}`);
-    expect(await page.locator("#rows th").innerText()).toBe(`${HOSTILE}/${HOSTILE}`);
+    expect(await page.locator("#picture .card").textContent()).toBe(`${HOSTILE}/${HOSTILE}`);
+    expect(await page.locator("#picture .port .name").textContent()).toBe(HOSTILE);
     expect(await page.title()).toContain(HOSTILE);
     expect(await page.locator("img, main script, [onerror]").count()).toBe(0);
     expect(page.url()).toMatch(/#pod=[0-9a-f]{16}$/);
   });
 
-  it("lets no code in that is not the page's own", async () => {
+  it("runs no code but the page's own", async () => {
     const page = await show(nodeStatus());
     const violations = await page.evaluate<string[]>(`new Promise((resolve) => {
       const seen = [];

@@ -12,10 +12,10 @@ import { freePort } from "../machine/free-port.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { jsonOf } from "./ctl-node.ts";
 
-/** The page looks every 2 s; the rest is for a busy machine. */
+/** The page asks every 2 s; the rest is for a busy machine. */
 const SEEN = { timeout: 60_000 };
 
-/** The page looks at once when its tab comes to the front. */
+/** The page asks at once when its tab comes to the front. */
 const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
 
 let run: LabRun;
@@ -29,11 +29,11 @@ beforeAll(async () => {
   run = await openLabRun();
   browser = await startChromium();
   ovs = await startSwitch(run, 0);
-  // Known, for the daemon is to have the same in its next life.
+  // Chosen here, so that the restarted daemon has the same.
   const port = await freePort();
   node = await ClusterNode.start(run, {
     ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket, statusPagePort: port },
-    // What a test breaks stays broken until the test mends it.
+    // What a test breaks is not repaired by a pass.
     reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
   });
   shown = await openWatched(browser, `http://localhost:${port}/`);
@@ -62,7 +62,7 @@ async function traced() {
 }
 
 describe("the status page of a daemon", () => {
-  it("shows the node, its switch and that nobody has an interface", async () => {
+  it("shows the node, its switch and that no pod has an interface", async () => {
     await expect.poll(() => page.locator("#health").innerText(), SEEN).toBe("All is well");
     expect(await page.locator("#node").innerText()).toBe("a");
     expect(await page.locator("#picture .bridge").textContent()).toContain("br-a");
@@ -76,14 +76,14 @@ describe("the status page of a daemon", () => {
     await expect
       .poll(() => page.locator("#picture .port .name").textContent({ timeout: 20_000 }), SEEN)
       .toMatch(/^vhu/);
-    // The page may have looked before all of it was done.
+    // The page may have asked before all of it was done.
     await expect
       .poll(() => label("tests/app"), SEEN)
       .toMatch(/1 interface, waiting; net1 at socket: .* is not there/);
     expect(await page.locator("#health").innerText()).toBe("1 interface waits for its guest");
   });
 
-  it("shows the pod's chain when it is clicked, word by word as vhostuserctl has it", async () => {
+  it("shows the pod's chain when it is clicked, word for word as vhostuserctl prints it", async () => {
     await page.locator("#picture [data-pod]").click();
     await page.locator("#chain .cure").waitFor();
     const { end, words } = await traced();
@@ -104,9 +104,9 @@ describe("the status page of a daemon", () => {
       .toBe("The chain breaks at port");
     const { end } = await traced();
     expect(await page.locator("#chain .cure dd").allInnerTexts()).toEqual([end["cause"], end["cure"]]);
-    // The picture is asked for before the chain, and may be one look behind it.
+    // The picture is requested before the chain, and may be older.
     await expect.poll(() => label("tests/app"), SEEN).toContain("broken; net1 at port");
-    expect(await page.locator("#picture .break").textContent()).toBe("port");
+    expect(await page.locator("#picture .break .name").textContent()).toBe("port");
     expect(await page.locator("#problem-list li").innerText()).toContain("vhostuserctl trace tests/app");
   });
 
@@ -120,7 +120,7 @@ describe("the status page of a daemon", () => {
       .toMatch(/waiting; sockets-0000\d at record: no interface is attached/);
   });
 
-  it("says since when it is stale while the daemon is down, and goes on when it is back", async () => {
+  it("says since when it is stale while the daemon is down, and goes on after that", async () => {
     await node.killDaemon();
     await expect.poll(freshness, SEEN).toBe("stale");
     expect(await page.locator("#stale").innerText()).toMatch(
@@ -131,7 +131,7 @@ describe("the status page of a daemon", () => {
     await expect.poll(freshness, SEEN).toBe("live");
     expect(await page.locator("#stale").isVisible()).toBe(false);
     const inVain = /^Failed to load resource: net::ERR_\w+$/;
-    // The browser's own notes of requests that the daemon's end cut short or met; nothing else may have come.
+    // The browser logs each request that fails while the daemon is down; nothing else may be logged.
     expect(shown.misdeeds.splice(0).filter((text) => !inVain.test(text))).toEqual([]);
   });
 });

@@ -45,13 +45,18 @@ describe("a node as the page shows it", () => {
     const { view } = await describeNode(nodeStatus({ pools: [away], interfaces: [] }));
     expect(view.health).toBe("broken");
     expect(view.bridges).toEqual([
-      { id: "ovs-dpdk/br0", name: "br0", kind: "ovs-dpdk", ready: false, reason: "no answer" },
+      { id: "ovs-dpdk/br0", name: "br0", kind: "ovs-dpdk", ready: false, reason: "no answer", ports: 0 },
     ]);
   });
 
   it("has a bridge that a network names and no pool uses", async () => {
     const { view } = await describeNode(nodeStatus({ interfaces: [{ ...one, bridge: "br-other" }] }));
-    expect(view.bridges[1]).toEqual({ id: "ovs-dpdk/br-other", name: "br-other", kind: "ovs-dpdk" });
+    expect(view.bridges[1]).toEqual({
+      id: "ovs-dpdk/br-other",
+      name: "br-other",
+      kind: "ovs-dpdk",
+      ports: 1,
+    });
   });
 
   it("shows a new pod as waiting for a while, and then as broken", async () => {

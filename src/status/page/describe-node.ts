@@ -191,10 +191,10 @@ function inOrder({ key: one }: PodStatus, { key: other }: PodStatus): number {
   return one < other ? -1 : 1;
 }
 
-/** Those of the pools, and those that interfaces are on beside them. */
+/** The bridges of the pools, and others that interfaces are on. */
 function bridgesOf({ pools, interfaces }: NodeStatus): PageBridge[] {
   const kinds = new Map(pools.map((pool) => [pool.name, pool.switch.kind]));
-  const bridges = new Map<string, PageBridge>();
+  const bridges = new Map<string, Omit<PageBridge, "ports">>();
   for (const { bridge: name, switch: of } of pools) {
     const { kind, ready, version, reason } = of;
     const id = bridgeId(kind, name);
@@ -206,13 +206,15 @@ function bridgesOf({ pools, interfaces }: NodeStatus): PageBridge[] {
       ...(reason === undefined ? {} : { reason }),
     });
   }
-  for (const { bridge: name, pool } of interfaces) {
-    const kind = kinds.get(pool);
+  const ports = new Map<string, number>();
+  for (const { bridge: name, pool, port } of interfaces) {
     if (name === undefined) continue;
+    const kind = kinds.get(pool);
     const id = bridgeId(kind, name);
     if (!bridges.has(id)) bridges.set(id, { id, name, ...(kind === undefined ? {} : { kind }) });
+    if (port !== undefined) ports.set(id, (ports.get(id) ?? 0) + 1);
   }
-  return [...bridges.values()];
+  return [...bridges.values()].map((bridge) => ({ ...bridge, ports: ports.get(bridge.id) ?? 0 }));
 }
 
 function bridgeId(kind: string | undefined, name: string): string {

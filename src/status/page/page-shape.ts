@@ -20,6 +20,8 @@ export interface PageBridge {
   /** Whether it can take ports; undefined where no pool uses it. */
   readonly ready?: boolean;
   readonly reason?: string;
+  /** Interfaces that have a port on it. */
+  readonly ports: number;
 }
 
 export interface PagePool {

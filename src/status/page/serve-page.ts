@@ -1,11 +1,11 @@
 import type { Logger } from "../../logging/logger.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../../observe/http-server.ts";
 import { SharedRead } from "../../sync/shared-read.ts";
+import { PAGE_FILE, readPageFile } from "../page-file.ts";
 import type { NodeStatus, TraceAnswer } from "../shape.ts";
 import { describeChains } from "./describe-chains.ts";
 import { describeNode, type PodName } from "./describe-node.ts";
 import { refuseStrangers } from "./own-origin.ts";
-import { PAGE_FILE, readPageFile } from "./page-file.ts";
 
 /** What the page shows, and where it is served. */
 export interface StatusPageOptions {

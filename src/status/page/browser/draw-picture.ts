@@ -1,117 +1,255 @@
-import type { PagePod } from "../page-shape.ts";
-import type { Layout, PlacedPod } from "../picture/layout.ts";
+import type { PageBridge, PageInterface, PagePod } from "../page-shape.ts";
 import { rateKey } from "../picture/rates.ts";
-import { podLabel } from "../picture/words.ts";
-import { drawBridge, drawCard, drawFace, drawHeadings } from "./draw-parts.ts";
-import { drawRow } from "./draw-row.ts";
-import { fill, setAttributes, svg } from "./elements.ts";
+import { type Segment, segmentsOf } from "../picture/segments.ts";
+import {
+  HEALTH_WORDS,
+  plural,
+  podLabel,
+  portState,
+  rateWords,
+  SOCKET_WORDS,
+  switchWords,
+} from "../picture/words.ts";
+import { arrange, fill, html, nameText, setAttributes } from "./elements.ts";
+import { type Mark, markIcon } from "./marks.ts";
 
-/** The picture; pods in it are buttons. */
+// The picture is a list of pods for each bridge, laid out by style/picture.css. Screen readers read the same elements:
+// what only a shape or a colour shows is there as hidden text too.
+
+/** Everything that the picture shows. */
+export interface Drawing {
+  readonly pods: readonly PagePod[];
+  readonly bridges: readonly PageBridge[];
+  /** Id of the pod whose chain is shown. */
+  readonly selected: string | undefined;
+  /** Packets a second, by {@link rateKey}. */
+  readonly rates: ReadonlyMap<string, number>;
+}
+
+/** Elements of a pod. They are kept from one drawing to the next, or its button would lose the focus at each. */
+class DrawnPod {
+  readonly button: HTMLButtonElement;
+  readonly item: HTMLLIElement;
+  readonly #rows = html("ul", { class: "rows", role: "list" });
+  #drawn = "";
+
+  constructor(id: string, onSelect: (pod: string) => void) {
+    this.button = html("button", { type: "button", class: "card", tabindex: -1, "data-pod": id });
+    this.button.addEventListener("click", () => onSelect(id));
+    this.item = html("li", {}, this.button, this.#rows);
+  }
+
+  draw(pod: PagePod, home: string | undefined, { bridges, selected, rates }: Drawing): void {
+    const { id, namespace, name, health, interfaces } = pod;
+    const isSelected = id === selected;
+    const ownRates = interfaces.map((one) => rates.get(rateKey(id, one.name)));
+    const bridgeNames = interfaces.map(({ bridge }) => bridges.find((one) => one.id === bridge)?.name);
+    const now = JSON.stringify([pod, home, bridgeNames, isSelected, ownRates]);
+    if (now === this.#drawn) return;
+    this.#drawn = now;
+    setAttributes(this.item, { class: `pod ${health}${isSelected ? " selected" : ""}` });
+    setAttributes(this.button, {
+      "aria-label": podLabel(pod),
+      "aria-pressed": String(isSelected),
+      title: `${namespace}/${name}`,
+    });
+    fill(
+      this.button,
+      html("bdi", { class: "namespace" }, `${namespace}/`),
+      nameText("name", name),
+      markIcon(health),
+    );
+    const rows = interfaces.map((one, index) =>
+      drawRow(one, one.bridge === home ? undefined : bridgeNames[index], ownRates[index]),
+    );
+    fill(this.#rows, ...rows);
+  }
+}
+
+/** Elements of a bridge and of the pods on it. */
+interface DrawnGroup {
+  readonly section: HTMLElement;
+  readonly bridge: HTMLElement;
+  readonly pods: HTMLElement;
+}
+
+/** The picture; pods in it are buttons, with one tab stop for all of them. */
 export class Picture {
-  readonly #root = svg("svg", {
+  readonly #root = html("div", {
     id: "picture",
     role: "group",
-    "aria-label": "Pods of this node; arrow keys go from one to the next",
+    "aria-label": "Pods of this node by bridge; arrow keys go from one pod to the next",
   });
+  readonly #headings = html(
+    "div",
+    { class: "headings", "aria-hidden": "true" },
+    ...["Pod, its interfaces and networks", "Socket", "Port", "Bridge"].map((text) => html("span", {}, text)),
+  );
   readonly #onSelect: (pod: string) => void;
-  readonly #headings = svg("g", { "aria-hidden": "true" });
-  readonly #lines = svg("g", { "aria-hidden": "true" });
-  readonly #bridges = svg("g", { "aria-hidden": "true" });
-  readonly #pods = svg("g");
-  /** Labels of the pods; the buttons have the names for screen readers. */
-  readonly #faces = svg("g", { "aria-hidden": "true", class: "faces" });
-  /** By pod's id. They are kept from one drawing to the next, or a reader would lose the focus at each. */
-  readonly #buttons = new Map<string, SVGGElement>();
-  #drawn = "";
+  readonly #groups = new Map<string | undefined, DrawnGroup>();
+  readonly #pods = new Map<string, DrawnPod>();
 
   /** @param onSelect called with the pod's id */
   constructor(parent: Element, onSelect: (pod: string) => void) {
     this.#onSelect = onSelect;
-    this.#root.append(this.#headings, this.#bridges, this.#lines, this.#pods, this.#faces);
     parent.append(this.#root);
     this.#root.addEventListener("keydown", (event) => this.#onKey(event));
+    this.#root.addEventListener("focusin", ({ target }) => this.#setTabStop(target));
   }
 
   /** Redraws what differs from the last time. */
-  draw(layout: Layout, selected: string | undefined, rates: ReadonlyMap<string, number>): void {
-    const now = JSON.stringify([layout, selected, [...rates]]);
-    if (now === this.#drawn) return;
-    this.#drawn = now;
-    const { width, height, pods, bridges } = layout;
-    setAttributes(this.#root, { viewBox: `0 0 ${width} ${height}`, width, height });
-    fill(this.#bridges, ...bridges.map(drawBridge));
-    fill(this.#headings, ...drawHeadings(layout));
-    fill(
-      this.#lines,
-      ...pods.flatMap((pod) =>
-        pod.rows.map((row) => drawRow(layout, pod, row, rates.get(rateKey(pod.of.id, row.of.name)))),
-      ),
-    );
-    this.#drawPods(pods, selected);
-    fill(this.#faces, ...pods.map(drawFace));
-  }
-
-  /** Puts the focus on a pod, or on the first. */
-  focus(pod: string | undefined): void {
-    const button = pod === undefined ? undefined : this.#buttons.get(pod);
-    (button ?? this.#pods.querySelector<SVGGElement>("[tabindex='0']"))?.focus();
-  }
-
-  #drawPods(pods: readonly PlacedPod[], selected: string | undefined): void {
+  draw(drawing: Drawing): void {
+    const { pods, bridges, selected } = drawing;
     const focused = document.activeElement;
-    const shown = new Set(pods.map(({ of }) => of.id));
-    for (const [id, button] of this.#buttons) {
-      if (shown.has(id)) continue;
-      button.remove();
-      this.#buttons.delete(id);
+    const byBridge = Map.groupBy(pods, homeOf);
+    const sections = [...bridges, undefined].flatMap((bridge) => {
+      const own = byBridge.get(bridge?.id) ?? [];
+      return bridge === undefined && own.length === 0 ? [] : [this.#drawGroup(bridge, own, drawing)];
+    });
+    arrange(this.#root, [this.#headings, ...sections]);
+    const shown = new Set(pods.map(({ id }) => id));
+    for (const id of this.#pods.keys()) if (!shown.has(id)) this.#pods.delete(id);
+    const buttons = this.#buttons();
+    if (buttons.some((button) => button === focused)) {
+      // A pod that moved to another group was taken out for a moment.
+      if (document.activeElement !== focused) (focused as HTMLElement).focus({ preventScroll: true });
+    } else {
+      this.#setTabStop(buttons.find(({ dataset }) => dataset["pod"] === selected) ?? buttons[0]);
     }
-    const isInside = [...this.#buttons.values()].some((button) => button === focused);
-    const entry = isInside ? undefined : (pods.find(({ of }) => of.id === selected) ?? pods[0])?.of.id;
-    let before = this.#pods.firstElementChild;
-    for (const pod of pods) {
-      const button = this.#button(pod.of);
-      setAttributes(button, {
-        "aria-label": podLabel(pod.of),
-        "aria-pressed": String(pod.of.id === selected),
-        class: `pod ${pod.of.health}${pod.of.id === selected ? " selected" : ""}`,
-        // One stop for the tabulator, arrows from there.
-        ...(entry === undefined ? {} : { tabindex: pod.of.id === entry ? 0 : -1 }),
-      });
-      fill(button, ...drawCard(pod));
-      if (button === before) before = before.nextElementSibling;
-      else this.#pods.insertBefore(button, before);
-    }
-    if (isInside && focused !== document.activeElement)
-      (focused as SVGGElement).focus({ preventScroll: true });
   }
 
-  #button({ id }: PagePod): SVGGElement {
-    const known = this.#buttons.get(id);
-    if (known !== undefined) return known;
-    const button = svg("g", { role: "button", tabindex: -1, "data-pod": id });
-    button.addEventListener("click", () => this.#onSelect(id));
-    button.addEventListener("focus", () => {
-      for (const other of this.#buttons.values())
-        setAttributes(other, { tabindex: other === button ? 0 : -1 });
+  /** Puts the focus on a pod, or on the tab stop where the pod is not shown. */
+  focus(pod: string | undefined): void {
+    const button = pod === undefined ? undefined : this.#pods.get(pod)?.button;
+    (button ?? this.#buttons().find(({ tabIndex }) => tabIndex === 0))?.focus();
+  }
+
+  #drawGroup(bridge: PageBridge | undefined, own: readonly PagePod[], drawing: Drawing): HTMLElement {
+    const group = this.#groups.get(bridge?.id) ?? newGroup(bridge !== undefined);
+    this.#groups.set(bridge?.id, group);
+    if (bridge !== undefined) drawBridge(group.bridge, bridge);
+    const drawn = own.map((pod) => {
+      const known = this.#pods.get(pod.id) ?? new DrawnPod(pod.id, this.#onSelect);
+      this.#pods.set(pod.id, known);
+      known.draw(pod, bridge?.id, drawing);
+      return known.item;
     });
-    this.#buttons.set(id, button);
-    return button;
+    arrange(group.pods, drawn);
+    return group.section;
+  }
+
+  #buttons(): HTMLButtonElement[] {
+    return [...this.#root.querySelectorAll<HTMLButtonElement>("[data-pod]")];
+  }
+
+  #setTabStop(stop: EventTarget | null | undefined): void {
+    for (const button of this.#buttons()) setAttributes(button, { tabindex: button === stop ? 0 : -1 });
   }
 
   #onKey(event: KeyboardEvent): void {
-    const button = (event.target as Element).closest<SVGGElement>("[data-pod]");
-    if (button === null || event.ctrlKey || event.altKey || event.metaKey) return;
-    const buttons = [...this.#pods.children] as SVGGElement[];
-    const at = buttons.indexOf(button);
-    const targets: Readonly<Record<string, SVGGElement | undefined>> = {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const buttons = this.#buttons();
+    const at = buttons.indexOf(event.target as HTMLButtonElement);
+    if (at < 0) return;
+    const targets: Readonly<Record<string, HTMLElement | undefined>> = {
       ArrowDown: buttons[at + 1],
       ArrowUp: buttons[at - 1],
       Home: buttons[0],
       End: buttons.at(-1),
     };
-    if (event.key === "Enter" || event.key === " ") this.#onSelect(button.dataset["pod"] ?? "");
-    else if (Object.hasOwn(targets, event.key)) targets[event.key]?.focus();
-    else return;
+    if (!Object.hasOwn(targets, event.key)) return;
+    targets[event.key]?.focus();
     event.preventDefault();
   }
+}
+
+/** A pod belongs to the bridge of its first interface that is on one. */
+function homeOf({ interfaces }: PagePod): string | undefined {
+  return interfaces.find(({ bridge }) => bridge !== undefined)?.bridge;
+}
+
+function newGroup(hasBridge: boolean): DrawnGroup {
+  const bridge = html("div");
+  const pods = html("ul", { class: "pods", role: "list" });
+  return { section: html("div", { class: "group" }, hasBridge ? bridge : undefined, pods), bridge, pods };
+}
+
+function drawBridge(element: HTMLElement, bridge: PageBridge): void {
+  const { name, ready, reason, ports } = bridge;
+  const mark: Mark = ready === undefined ? "unknown" : ready ? "healthy" : "broken";
+  const state = ready === undefined ? "no pool uses it" : ready ? "ready" : "not ready";
+  setAttributes(element, { class: `bridge ${mark}`, title: `${name}: ${reason ?? state}` });
+  fill(
+    element,
+    html(
+      "div",
+      { class: "about-bridge" },
+      html("h3", {}, nameText("name", name), markIcon(mark)),
+      ...[...switchWords(bridge), `${plural(ports, "port")}, ${state}`].map((line) =>
+        html("p", { class: "note" }, html("bdi", {}, line)),
+      ),
+    ),
+  );
+}
+
+/** An interface from its pod to its bridge. @param elsewhere the bridge's name where it is not that of the group */
+function drawRow(one: PageInterface, elsewhere: string | undefined, rate: number | undefined): HTMLElement {
+  const { name, network, device, socket, portName, port, bridge, broken } = one;
+  const { states, mark } = segmentsOf(one);
+  const line = (at: Segment, ...notes: readonly HTMLElement[]) =>
+    html(
+      "span",
+      { class: `line ${states[at]}` },
+      ...(mark?.at === at ? [drawBreak(one.health, mark.name, broken?.what ?? "")] : notes),
+    );
+  const dropped = port?.dropped ?? 0;
+  const traffic = [
+    ...(rate === undefined ? [] : [html("span", { class: "note rate" }, rateWords(rate))]),
+    ...(dropped === 0 ? [] : [html("span", { class: "note dropped" }, `${dropped} dropped`)]),
+  ];
+  return html(
+    "li",
+    { class: "row" },
+    html("span", { class: "interface" }, nameText("name", name), nameText("note", network ?? device)),
+    line("socket"),
+    html(
+      "span",
+      { class: `socket ${socket}`, title: `socket ${SOCKET_WORDS[socket]}` },
+      html("span", { class: "unseen" }, `socket ${SOCKET_WORDS[socket]}`),
+    ),
+    ...(portName === undefined ? [] : [line("peer"), drawPort(one, portName)]),
+    portName === undefined || bridge === undefined
+      ? undefined
+      : html(
+          "span",
+          { class: "to-bridge" },
+          line("port", ...traffic),
+          elsewhere === undefined ? undefined : nameText("elsewhere", elsewhere),
+        ),
+  );
+}
+
+function drawPort(one: PageInterface, portName: string): HTMLElement {
+  const { port, portKnown } = one;
+  const kind = !portKnown ? "unknown" : port === undefined ? "gone" : port.failed ? "failed" : "there";
+  const { full, short } = portState(one);
+  return html(
+    "span",
+    { class: `port ${kind}`, title: `${portName}: ${full}` },
+    nameText("name", portName),
+    html("span", { class: "note", "aria-hidden": "true" }, short),
+    html("span", { class: "unseen" }, full),
+  );
+}
+
+/** Where the chain breaks: the mark and the link's name. */
+function drawBreak(health: PageInterface["health"], link: string, what: string): HTMLElement {
+  return html(
+    "span",
+    { class: `break ${health}`, title: what },
+    markIcon(health, 14),
+    html("span", { class: "unseen" }, `${HEALTH_WORDS[health]} at `),
+    html("span", { class: "name" }, link),
+    html("span", { class: "unseen" }, `: ${what}`),
+  );
 }

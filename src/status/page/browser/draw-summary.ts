@@ -1,6 +1,6 @@
 import type { PageNode, PagePool } from "../page-shape.ts";
 import { age, HEALTH_WORDS, nodeWords, plural } from "../picture/words.ts";
-import { byId, fill, html, svg } from "./elements.ts";
+import { byId, fill, html } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
 
 /** Problems that are shown without being asked for. */
@@ -86,12 +86,7 @@ function tile(title: string, figure: string, ...rest: readonly HTMLElement[]): H
 
 /** What the marks and lines of the picture mean. */
 export function drawLegend(): void {
-  const line = (state: string) =>
-    svg(
-      "svg",
-      { width: 34, height: 10, "aria-hidden": "true" },
-      svg("path", { class: `line ${state}`, d: "M0 5H34" }),
-    );
+  const line = (state: string) => html("span", { class: `line ${state}` });
   fill(
     byId("legend"),
     html("span", {}, markIcon("healthy"), line("ok"), "healthy"),

@@ -36,6 +36,22 @@ export function fill(element: Element, ...children: readonly Child[]): void {
   element.replaceChildren(...children.filter((child) => child !== undefined));
 }
 
+/** Makes these the children of an element, in this order; a child that is in its place stays there and keeps the focus. */
+export function arrange(parent: Element, children: readonly Element[]): void {
+  const wanted = new Set(children);
+  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  let next = parent.firstElementChild;
+  for (const child of children) {
+    if (child === next) next = next.nextElementSibling;
+    else parent.insertBefore(child, next);
+  }
+}
+
+/** A name that the style may cut with an ellipsis; its title has all of it. */
+export function nameText(kind: string, text: string): HTMLElement {
+  return html("bdi", { class: kind, title: text }, text);
+}
+
 /** An element of the document, by id. */
 export function byId<Kind extends Element = HTMLElement>(id: string): Kind {
   const element = document.getElementById(id);

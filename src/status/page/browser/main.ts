@@ -1,12 +1,10 @@
 import type { PageNode, PagePod, PodChains } from "../page-shape.ts";
-import { layOut } from "../picture/layout.ts";
 import { Rates } from "../picture/rates.ts";
 import { age, plural } from "../picture/words.ts";
 import { ask, NotThere } from "./ask.ts";
 import { drawChains, drawNoChains } from "./draw-chain.ts";
 import { Picture } from "./draw-picture.ts";
 import { drawLegend, drawSummary } from "./draw-summary.ts";
-import { drawTable } from "./draw-table.ts";
 import { byId, fill } from "./elements.ts";
 
 /** Between two requests; a slow answer makes it longer, so that the page never keeps a node busy. */
@@ -16,9 +14,8 @@ const HASH = "#pod=";
 
 const filter = byId<HTMLInputElement>("filter");
 const attention = byId<HTMLInputElement>("attention");
-const table = byId<HTMLDetailsElement>("table");
 const chain = byId("chain");
-const picture = new Picture(byId("canvas"), (pod) => select(pod));
+const picture = new Picture(byId("canvas"), select);
 
 const rates = new Rates();
 
@@ -94,9 +91,7 @@ function draw(): void {
   if (view === undefined) return;
   drawSummary(view);
   const pods = view.pods.filter(isWanted);
-  const { clientWidth } = byId("canvas");
-  picture.draw(layOut({ pods, bridges: view.bridges }, clientWidth), selected, passing);
-  if (table.open) drawTable(pods, view.bridges, select);
+  picture.draw({ pods, bridges: view.bridges, selected, rates: passing });
   byId("empty").hidden = pods.length > 0;
   fill(
     byId("empty"),
@@ -145,7 +140,6 @@ function tellFreshness(): void {
 
 filter.addEventListener("input", draw);
 attention.addEventListener("change", draw);
-table.addEventListener("toggle", draw);
 byId("close").addEventListener("click", () => select(undefined));
 document.addEventListener("keydown", ({ key }) => {
   if (key === "Escape" && selected !== undefined) select(undefined);
@@ -153,7 +147,6 @@ document.addEventListener("keydown", ({ key }) => {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake.resolve();
 });
-new ResizeObserver(draw).observe(byId("canvas"));
 setInterval(tellFreshness, 1_000);
 drawLegend();
 if (selected !== undefined) {

@@ -21,27 +21,12 @@ const SIGNS: Readonly<Record<Mark, string>> = {
   none: "",
 };
 
-/** The mark as a picture of its own, for text; the words beside it say the same. */
+/** The mark as an icon; the words beside it say the same. */
 export function markIcon(mark: Mark, size = 16): SVGSVGElement {
-  const icon = {
-    viewBox: "0 0 16 16",
-    width: size,
-    height: size,
-    class: `mark ${mark}`,
-    "aria-hidden": "true",
-  };
-  return svg("svg", icon, ...shapes(mark));
-}
-
-/** The mark within a picture, its middle at a point. */
-export function markAt(mark: Mark, x: number, y: number, size = 16): SVGGElement {
-  const place = `translate(${x - size / 2} ${y - size / 2}) scale(${size / 16})`;
-  return svg("g", { class: `mark ${mark}`, transform: place }, ...shapes(mark));
-}
-
-function shapes(mark: Mark): SVGElement[] {
-  return [
+  return svg(
+    "svg",
+    { viewBox: "0 0 16 16", width: size, height: size, class: `mark ${mark}`, "aria-hidden": "true" },
     svg("path", { class: "outline", d: OUTLINES[mark] }),
     svg("path", { class: "sign", d: SIGNS[mark] }),
-  ];
+  );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exampleNode } from "../../../../test/stand-in/records/example-node.ts";
 import { describeNode } from "../describe-node.ts";
-import { age, nodeWords, podLabel, portWords, switchWords, trafficWords } from "./words.ts";
+import { age, nodeWords, podLabel, portState, rateWords, switchWords } from "./words.ts";
 
 const { view } = await describeNode(exampleNode());
 
@@ -23,16 +23,16 @@ describe("the words of the page", () => {
   });
 
   it("describe a port as far as it is known", () => {
-    const ports = view.pods.flatMap((pod) => pod.interfaces.map(portWords));
-    expect(ports).toContain("vhu7c41e090002d, link up, 4 pairs, 12 dropped");
-    expect(ports).toContain("vhu7c41e090004d is missing");
-    const [one] = view.pods[0]?.interfaces ?? [];
-    if (one === undefined) throw new Error("there is an interface");
-    expect(portWords({ ...one, portKnown: false })).toBe(
-      "vhu7c41e090006d, not known: the switch cannot be read",
-    );
-    const port = { link: "down", connected: false, failed: true } as const;
-    expect(portWords({ ...one, port })).toBe("vhu7c41e090006d failed");
+    const ports = view.pods.flatMap((pod) => pod.interfaces.map(portState));
+    expect(ports).toContainEqual({ full: "link up, 4 pairs of queues", short: "up · 4q" });
+    expect(ports).toContainEqual({ full: "missing", short: "missing" });
+    expect(portState({ portKnown: false })).toEqual({
+      full: "not known: the switch cannot be read",
+      short: "?",
+    });
+    const port = { link: "down", connected: false, failed: false } as const;
+    expect(portState({ port, portKnown: true })).toEqual({ full: "link down", short: "down" });
+    expect(portState({ port: { ...port, failed: true }, portKnown: true }).full).toBe("failed");
   });
 
   it("describe a switch in lines that fit", () => {
@@ -41,16 +41,14 @@ describe("the words of the page", () => {
   });
 
   it.each([
-    [undefined, 0, [""]],
-    [undefined, 7, ["7 dropped"]],
-    [0, 0, ["0 pps"]],
-    [999.4, 0, ["999 pps"]],
-    [999.6, 0, ["1.0 kpps"]],
-    [99_949, 0, ["99.9 kpps"]],
-    [999_499, 2, ["999 kpps, 2 dropped", "2 dropped"]],
-    [1_234_567, 0, ["1.23 Mpps"]],
-  ])("show a rate of %s with %i drops as %j", (rate, dropped, texts) => {
-    expect(trafficWords(rate, dropped)).toEqual(texts);
+    [0, "0 pps"],
+    [999.4, "999 pps"],
+    [999.6, "1.0 kpps"],
+    [99_949, "99.9 kpps"],
+    [999_499, "999 kpps"],
+    [1_234_567, "1.23 Mpps"],
+  ])("show a rate of %s as %s", (rate, text) => {
+    expect(rateWords(rate)).toBe(text);
   });
 
   it.each([

@@ -43,14 +43,25 @@ export function podLabel({ namespace, name, health, interfaces }: PagePod): stri
   return `Pod ${namespace}/${name}, ${count}, ${[HEALTH_WORDS[health], ...broken].join("; ")}. Show its chain`;
 }
 
-/** A port in words. */
-export function portWords({ port, portKnown, portName }: PageInterface): string {
-  if (!portKnown) return `${portName ?? "port"}, not known: the switch cannot be read`;
-  if (port === undefined) return portName === undefined ? "none" : `${portName} is missing`;
-  if (port.failed) return `${portName} failed`;
-  const queues = port.queuePairs === undefined ? [] : [plural(port.queuePairs, "pair")];
-  const drops = port.dropped === undefined || port.dropped === 0 ? [] : [`${port.dropped} dropped`];
-  return [portName ?? "port", `link ${port.link}`, ...queues, ...drops].join(", ");
+/** What is at a socket's path. */
+export const SOCKET_WORDS: Readonly<Record<PageInterface["socket"], string>> = {
+  there: "there",
+  missing: "not there",
+  wrong: "replaced by something else",
+  unknown: "not known",
+};
+
+/** The state of a port, in full and as short as its box needs. */
+export function portState({ port, portKnown }: Pick<PageInterface, "port" | "portKnown">): {
+  readonly full: string;
+  readonly short: string;
+} {
+  if (!portKnown) return { full: "not known: the switch cannot be read", short: "?" };
+  if (port === undefined) return { full: "missing", short: "missing" };
+  if (port.failed) return { full: "failed", short: "failed" };
+  const { link, queuePairs } = port;
+  if (queuePairs === undefined) return { full: `link ${link}`, short: link };
+  return { full: `link ${link}, ${plural(queuePairs, "pair")} of queues`, short: `${link} · ${queuePairs}q` };
 }
 
 /** What a switch is, a line for each of its parts. */
@@ -58,15 +69,8 @@ export function switchWords({ kind, version }: Pick<PageBridge, "kind" | "versio
   return (version ?? kind ?? "switch").split(", ").slice(0, 2);
 }
 
-/** What passes an interface: packets a second, and how many were dropped in all; the shorter texts say what matters more. */
-export function trafficWords(rate: number | undefined, dropped: number): readonly string[] {
-  const lost = dropped === 0 ? undefined : `${dropped} dropped`;
-  const passing = rate === undefined ? undefined : perSecond(rate);
-  if (passing === undefined || lost === undefined) return [lost ?? passing ?? ""];
-  return [`${passing}, ${lost}`, lost];
-}
-
-function perSecond(rate: number): string {
+/** A rate in at most ten characters. @param rate packets a second */
+export function rateWords(rate: number): string {
   if (rate >= 999_500) return `${(rate / 1_000_000).toFixed(2)} Mpps`;
   if (rate >= 99_950) return `${Math.round(rate / 1_000)} kpps`;
   return rate >= 999.5 ? `${(rate / 1_000).toFixed(1)} kpps` : `${Math.round(rate)} pps`;

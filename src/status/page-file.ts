@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describeThrown, Failure } from "../../failure/failure.ts";
+import { describeThrown, Failure } from "../failure/failure.ts";
 
 /** Two folders up from here and, in an image or a build, from dist/daemon; scripts/build/build-page.ts makes it. */
 export const PAGE_FILE = join(import.meta.dirname, "../../dist/status-page/page.html");
