@@ -38,7 +38,9 @@ const updatesShape = z.record(
  */
 export async function monitorTables(options: MonitorOptions, signal: AbortSignal): Promise<void> {
   const lost = Promise.withResolvers<void>();
+  let isOver = false;
   const report = (updates: unknown) => {
+    if (isOver) return;
     try {
       options.onChanges(readUpdates(updates));
     } catch (failure) {
@@ -46,7 +48,8 @@ export async function monitorTables(options: MonitorOptions, signal: AbortSignal
     }
   };
   const onNotification = (method: string, params: readonly unknown[]) => {
-    if (method === "update") report(params[1]);
+    // The reply with the first rows may come in one chunk with it, and is reported before.
+    if (method === "update") setImmediate(report, params[1]);
   };
   const connection = await connectOvsdb({ path: options.path, onNotification }, signal);
   connection.lost.addEventListener("abort", () => lost.reject(connection.lost.reason), { once: true });
@@ -59,6 +62,7 @@ export async function monitorTables(options: MonitorOptions, signal: AbortSignal
     report(await connection.request("monitor", params, signal));
     await lost.promise;
   } finally {
+    isOver = true;
     signal.removeEventListener("abort", onAbort);
     lost.promise.catch(() => undefined);
     connection.close();
