@@ -123,5 +123,7 @@ describe("a lease", () => {
     };
     await expect(candidate("one", clock).run(failing, stop.signal)).rejects.toThrow("a defect");
     expect(spec("holderIdentity")).toBe("");
+    // Nothing renews it any more, which would acquire it again.
+    expect(clock.pending).toEqual([]);
   });
 });

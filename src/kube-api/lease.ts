@@ -1,4 +1,5 @@
 import type { Clock } from "../sync/clock.ts";
+import { whenAborted } from "../sync/deadlines.ts";
 import { ApiFailure } from "./api-failure.ts";
 import { type KubeApi, type KubeObject, microTime, type Resource } from "./client.ts";
 
@@ -54,11 +55,18 @@ export class Lease {
       await this.#untilHeld(signal);
       const leading = new AbortController();
       const running = lead(leading.signal);
+      const ended = new AbortController();
+      const onAbort = () => ended.abort(signal.reason);
+      whenAborted(signal, onAbort);
+      const keeping = this.#keep(ended.signal);
       try {
-        await Promise.race([this.#keep(signal), running]);
+        await Promise.race([keeping, running]);
       } finally {
         leading.abort(new Error("the lease is not held any more"));
         await running.catch(() => undefined);
+        signal.removeEventListener("abort", onAbort);
+        ended.abort();
+        await keeping.catch(() => undefined);
         await this.release(AbortSignal.timeout(this.#options.retryMs)).catch(() => undefined);
       }
       await running;
