@@ -22,12 +22,18 @@ const ORDER: readonly string[] = LAYERS.flat();
 const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
 const sources = files.filter((file) => !file.endsWith(".test.ts"));
 
+/** Relative paths that a text imports, statically, dynamically or for a type. */
+function relativeImports(text: string): string[] {
+  return [...text.matchAll(/\b(?:from\s*|import\s*\(?\s*)"(\.[^"]+)"/g)].map(([, path = ""]) => path);
+}
+
 function importsOf(file: string): string[] {
   const text = readFileSync(join(SRC, file), "utf8");
-  return [...text.matchAll(/(?:from|import)\s+"(\.[^"]+)"/g)].map(([, path = ""]) =>
-    relative(SRC, join(SRC, dirname(file), path)),
-  );
+  return relativeImports(text).map((path) => relative(SRC, join(SRC, dirname(file), path)));
 }
+
+/** A removal by Node that descends into directories, in whatever order its options are written. */
+const RECURSIVE_REMOVAL = /\brm(?:dir)?(?:Sync)?\((?:[^;]*?[{,\s])?recursive:\s*true|\brimraf\b/;
 
 const moduleOf = (file: string): string => file.split("/")[0] ?? "";
 
@@ -82,10 +88,30 @@ describe("the layout of src", () => {
   });
 
   it("directories are removed recursively in no other way than the one that follows no link", () => {
-    const wrong = sources.filter((file) =>
-      /recursive: true, force|rmSync|rimraf/.test(readFileSync(join(SRC, file), "utf8")),
-    );
+    const wrong = sources.filter((file) => RECURSIVE_REMOVAL.test(readFileSync(join(SRC, file), "utf8")));
     expect(wrong).toEqual([]);
+  });
+
+  it.each([
+    "rm(path, { force: true, recursive: true })",
+    "rmSync(join(a, b), { recursive: true })",
+    "await rmdir(path, {\n  maxRetries: 3,\n  recursive: true,\n})",
+    'import rimraf from "rimraf"',
+  ])("sees a recursive removal: %s", (text) => {
+    expect(text).toMatch(RECURSIVE_REMOVAL);
+    expect("await mkdir(path, { recursive: true }); await rm(file, { force: true });").not.toMatch(
+      RECURSIVE_REMOVAL,
+    );
+  });
+
+  it.each([
+    'import { a } from "./a.ts";',
+    'import "./a.ts";',
+    'const { a } = await import("./a.ts");',
+    'type A = import( "./a.ts" ).A;',
+    'export * from"./a.ts";',
+  ])("sees an import: %s", (text) => {
+    expect(relativeImports(text)).toEqual(["./a.ts"]);
   });
 
   it("only the dataplane and the configuration's schema know kinds of switches", () => {
