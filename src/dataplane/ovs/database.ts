@@ -2,7 +2,12 @@ import { describeThrown, Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { isLockHeld } from "../../protocols/ovsdb/lock.ts";
-import { type Operation, type OperationResult, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import {
+  lostRace,
+  type Operation,
+  type OperationResult,
+  requireCommitted,
+} from "../../protocols/ovsdb/transaction.ts";
 import type { PortSecurity } from "./security/port-security.ts";
 import { type Query, switchTable } from "./tables.ts";
 
@@ -44,17 +49,43 @@ function parseRows<const Queries extends readonly Query<unknown>[]>(
 
 const switchQuery = switchTable.select();
 
-/** Ends a transaction: asks the switch to apply it, and reads the configuration number that it will report then. */
-export const requestConfiguration: readonly Operation[] = [
-  { op: "mutate", table: "Open_vSwitch", where: [], mutations: [["next_cfg", "+=", 1]] },
-  switchQuery.operation,
-];
+/** A change that another client's voids is tried again; more in a row means a fight over the port. */
+const ATTEMPTS = 10;
 
-/** The configuration number that {@link requestConfiguration} gave. */
-export function requestedConfiguration(results: readonly OperationResult[]): number {
-  const row = switchQuery.read(results.at(-1))[0];
-  if (row !== undefined) return row.next_cfg;
-  throw new Failure({ code: "dataplane-protocol", what: "the table Open_vSwitch lost its row" });
+/**
+ * Commits a change and asks the switch to apply it.
+ * @param attempt how many this is of one change, from 1
+ * @returns the configuration number that the switch will report, or the index of the operation that another client's
+ *   change voided: the change is to be built again from what is there now
+ * @throws Failure port-conflict where that was the last attempt; dataplane-*
+ */
+export async function commitChange(
+  client: OvsdbClient,
+  change: readonly Operation[],
+  port: string,
+  attempt: number,
+  signal: AbortSignal,
+): Promise<{ readonly number: number } | { readonly number: undefined; readonly voidedAt: number }> {
+  const apply: Operation = {
+    op: "mutate",
+    table: "Open_vSwitch",
+    where: [],
+    mutations: [["next_cfg", "+=", 1]],
+  };
+  const operations = [...change, apply, switchQuery.operation];
+  const outcome = await client.transact(operations, signal);
+  if (outcome.committed || !lostRace(operations, outcome)) {
+    const row = switchQuery.read(requireCommitted(operations, outcome).at(-1))[0];
+    if (row !== undefined) return { number: row.next_cfg };
+    throw new Failure({ code: "dataplane-protocol", what: "the table Open_vSwitch lost its row" });
+  }
+  if (attempt < ATTEMPTS) return { number: undefined, voidedAt: outcome.failedAt };
+  throw new Failure({
+    code: "port-conflict",
+    what: `changes by other clients kept the port from being changed ${ATTEMPTS} times: ${outcome.details || outcome.error}`,
+    where: `port ${port}`,
+    fix: "find out who else changes it; a bridge that is to be made cannot have the name of a port",
+  });
 }
 
 /** Whether ovs-vswitchd runs on this database. It may still be stuck: see {@link readApplied}. */

@@ -2,10 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { PortRequest } from "../../port.ts";
 import { bridgeProblem } from "../misconfiguration.ts";
 import type { BridgeRow, InterfaceRow, PortRow } from "../tables.ts";
-import { portDifferences } from "./check-port.ts";
+import { type PortView, portDifferences } from "./check-port.ts";
 import { planStep } from "./ensure-port.ts";
 import { interfaceMarks, portMarks } from "./marks.ts";
-import type { PortView } from "./port-view.ts";
 
 const request: PortRequest = {
   name: "vhu1",

@@ -1,21 +1,18 @@
 import { describeThrown, Failure } from "../../../failure/failure.ts";
-import { lostRace, type Operation, requireCommitted } from "../../../protocols/ovsdb/transaction.ts";
+import type { Operation } from "../../../protocols/ovsdb/transaction.ts";
 import type { PortRequest, PortState } from "../../port.ts";
-import { type OvsContext, readApplied, requestConfiguration, requestedConfiguration } from "../database.ts";
+import { commitChange, type OvsContext, readApplied } from "../database.ts";
 import { bridgeProblem, settingProblem, supportedRequest } from "../misconfiguration.ts";
 import { dropSecurity, settleSecurity } from "../security/secured-ports.ts";
 import { settingDifferences } from "../settings/cells.ts";
 import { checkRequest } from "../settings/check-request.ts";
 import { interfaceTable, portTable, SERVER_PATH } from "../tables.ts";
-import { portDifferences } from "./check-port.ts";
+import { type PortView, portDifferences, readPortView } from "./check-port.ts";
 import { errorOf, readPortState } from "./list-ports.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment, portMarks, settingsBefore } from "./marks.ts";
-import { type PortView, readPortView } from "./port-view.ts";
 import { deleteFromDatabase, removeStrayLimits } from "./remove-port.ts";
 import { amendPort, deletePort, insertPort, socketColumns } from "./write-port.ts";
 
-/** A transaction that another client's change voids is tried again; more in a row means a fight over the port. */
-const ATTEMPTS = 10;
 const UNDO_LIMIT_MS = 5000;
 
 /** {@link Dataplane.ensurePort}: reads, commits one step, waits until the switch has applied it, and reads again. */
@@ -30,7 +27,7 @@ export async function ensurePort(
   const changes: string[] = [];
   try {
     for (let attempt = 1; ; attempt += 1) {
-      const view = await readPortView(context.client, request, signal);
+      const view = await readPortView(context, request, signal);
       const misconfigured = bridgeProblem(view, request.bridge, request.settings.createBridge);
       if (misconfigured !== undefined) throw misconfigured;
       // The port of a guest that runs gets everything else that was asked for, and the failure comes last.
@@ -45,7 +42,7 @@ export async function ensurePort(
         if (changes.length === 0) changes.push(...describeChanges(view, supported));
         if (step.kind === "insert") await checkSecurable(context, request, view, signal);
         isInserted = step.kind === "insert"; // when no answer comes it may have been committed
-        number = await commitStep(context, request, step.operations, attempt, signal);
+        ({ number } = await commitChange(context.client, step.operations, request.name, attempt, signal));
         if (number === undefined) {
           isInserted = false;
           continue;
@@ -80,7 +77,7 @@ export type Step =
 export function planStep(view: PortView, request: PortRequest): Step {
   const { port, interface: row } = view;
   refuseConflicts(view, request);
-  if (port === undefined) return { kind: "insert", operations: insertPort(request, view) };
+  if (port === undefined) return { kind: "insert", operations: insertPort(request, view.bridges, view.qos) };
   const socket = socketColumns(request);
   if (
     row === undefined ||
@@ -145,28 +142,6 @@ async function checkSecurable(
   await context.security.reach(request.bridge, signal);
 }
 
-/** The configuration number of the committed step, or undefined where another client's change voided it. */
-async function commitStep(
-  context: OvsContext,
-  request: PortRequest,
-  step: readonly Operation[],
-  attempt: number,
-  signal: AbortSignal,
-): Promise<number | undefined> {
-  const operations = [...step, ...requestConfiguration];
-  const outcome = await context.client.transact(operations, signal);
-  if (outcome.committed || !lostRace(operations, outcome)) {
-    return requestedConfiguration(requireCommitted(operations, outcome));
-  }
-  if (attempt < ATTEMPTS) return undefined;
-  throw new Failure({
-    code: "port-conflict",
-    what: `changes by other clients kept the port from being made ${ATTEMPTS} times: ${outcome.details || outcome.error}`,
-    where: `port ${request.name}, bridge ${request.bridge}`,
-    fix: "find out who else changes it; a bridge that is to be made cannot have the name of a port",
-  });
-}
-
 /** Waits until the switch has made the port, and does what is only possible or needed then. */
 async function finish(
   context: OvsContext,
@@ -192,7 +167,7 @@ async function finish(
       fix: "read the log of ovs-vswitchd",
     });
   }
-  await settleSecurity(context, request, settingsBefore(before.port?.external_ids ?? new Map()), signal);
+  await settleSecurity(context, request, settingsBefore(before.port), signal);
   if (request.settings.toGuest === undefined && before.qos.length > 0) {
     await removeStrayLimits(context, request.name, signal).catch((thrown: unknown) =>
       context.logger.warn(

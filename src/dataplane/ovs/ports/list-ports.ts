@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { requireCommitted } from "../../../protocols/ovsdb/transaction.ts";
 import { mapValue } from "../../../protocols/ovsdb/values.ts";
+import { mapInChunks } from "../../../sync/map-in-chunks.ts";
 import type { PortInspection, PortState, Traffic } from "../../port.ts";
 import type { OvsContext } from "../database.ts";
 import {
@@ -11,7 +11,6 @@ import {
   interfaceTable,
   type PortRow,
   portTable,
-  type Query,
   SERVER_PATH,
   VHOST_CLIENT,
   VHOST_SERVER,
@@ -20,7 +19,7 @@ import { OWNER, readOwner, SOCKET_KEY } from "./marks.ts";
 
 /** {@link Dataplane.listPorts}. */
 export async function listPorts(context: OvsContext, signal: AbortSignal): Promise<readonly PortState[]> {
-  const ports = await readOwnPorts(context, (type) => interfaceTable.select(["type", "==", type]), signal);
+  const ports = await readOwnPorts(context, interfaceTable, signal);
   return ports.map(({ bridge, port, row }) => readPortState(bridge, port, row));
 }
 
@@ -32,50 +31,41 @@ export async function inspectPorts(
   context: OvsContext,
   signal: AbortSignal,
 ): Promise<readonly PortInspection[]> {
-  const counted = (type: string) => countedInterfaceTable.select(["type", "==", type]);
-  const ports = await readOwnPorts(context, counted, signal);
+  const ports = await readOwnPorts(context, countedInterfaceTable, signal);
   return ports.map(({ bridge, port, row }) => ({
     ...readPortState(bridge, port, row),
-    ...(row === undefined ? {} : inspect(row)),
+    ...(row && inspect(row)),
   }));
-}
-
-/** A port of this node; without an Interface row while a transaction of others is half done. */
-interface OwnPort<Row> {
-  /** Name, empty where no bridge holds it. */
-  readonly bridge: string;
-  readonly port: PortRow;
-  readonly row: Row | undefined;
 }
 
 /** Rows that are parsed in one round of the event loop: with counters, a row takes up to 0.1 ms. */
 const AT_ONCE = 50;
 
-/** This node's ports, in one transaction, so that no port is seen half. */
+/**
+ * This node's ports, in one transaction, so that no port is seen half: each with the name of its bridge, empty where
+ * none holds it, and without its Interface row while a transaction of others is half done.
+ */
 async function readOwnPorts<Row extends InterfaceRow>(
   context: OvsContext,
-  interfacesOfType: (type: string) => Query<Row>,
+  interfaces: Pick<typeof interfaceTable, "select"> & { parse(row: unknown): Row },
   signal: AbortSignal,
-): Promise<readonly OwnPort<Row>[]> {
+): Promise<readonly { readonly bridge: string; readonly port: PortRow; readonly row: Row | undefined }[]> {
   const bridgeQuery = bridgeTable.select();
   const mark = mapValue({ owner: OWNER, node: context.node });
   const portQuery = portTable.select(["external_ids", "includes", mark]);
-  const queries = [VHOST_CLIENT, VHOST_SERVER].map(interfacesOfType);
-  const operations = [bridgeQuery, portQuery, ...queries].map(({ operation }) => operation);
-  const results = requireCommitted(operations, await context.client.transact(operations, signal));
-  const bridgeOf = new Map(
-    bridgeQuery.read(results[0]).flatMap(({ ports, name }) => ports.map((port) => [port, name])),
+  const ofTypes = [VHOST_CLIENT, VHOST_SERVER].map((type) => interfaces.select(["type", "==", type]));
+  const operations = [bridgeQuery, portQuery, ...ofTypes].map(({ operation }) => operation);
+  const [bridges, ports, ...results] = requireCommitted(
+    operations,
+    await context.client.transact(operations, signal),
   );
-  const rowOf = new Map<string, Row>();
-  for (const [index, query] of queries.entries()) {
-    const { rows } = results[2 + index] ?? { rows: [] };
-    for (let from = 0; from < rows.length; from += AT_ONCE) {
-      if (from > 0) await nextTurn();
-      const some = query.read({ rows: rows.slice(from, from + AT_ONCE), count: 0 });
-      for (const row of some) rowOf.set(row._uuid, row);
-    }
-  }
-  return portQuery.read(results[1]).map((port) => ({
+  const bridgeOf = new Map(
+    bridgeQuery.read(bridges).flatMap((bridge) => bridge.ports.map((port) => [port, bridge.name])),
+  );
+  const found = results.flatMap(({ rows }) => rows);
+  const rows = await mapInChunks(found, AT_ONCE, (row) => interfaces.parse(row));
+  const rowOf = new Map(rows.map((row) => [row._uuid, row]));
+  return portQuery.read(ports).map((port) => ({
     bridge: bridgeOf.get(port._uuid) ?? "",
     port,
     row: rowOf.get(port.interfaces[0] ?? ""),

@@ -62,8 +62,8 @@ export function settingNames(settings: PortSettings): readonly string[] {
 }
 
 /** The settings that we have set on a port: names of {@link settingNames}. */
-export function settingsBefore(portIds: Ids): ReadonlySet<string> {
-  return new Set((portIds.get(SETTINGS_KEY) ?? "").split(" ").filter((name) => name !== ""));
+export function settingsBefore(port: { readonly external_ids: Ids } | undefined): ReadonlySet<string> {
+  return new Set((port?.external_ids.get(SETTINGS_KEY) ?? "").split(" ").filter((name) => name !== ""));
 }
 
 /** Whether the switch is to create the socket. */

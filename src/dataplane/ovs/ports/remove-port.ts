@@ -1,21 +1,12 @@
 import { describeThrown } from "../../../failure/failure.ts";
 import { lostRace, type Operation, requireCommitted } from "../../../protocols/ovsdb/transaction.ts";
 import { mapValue, setValue } from "../../../protocols/ovsdb/values.ts";
-import {
-  isVswitchdRunning,
-  type OvsContext,
-  readApplied,
-  readRows,
-  requestConfiguration,
-  requestedConfiguration,
-} from "../database.ts";
+import { commitChange, isVswitchdRunning, type OvsContext, readApplied, readRows } from "../database.ts";
 import { dropSecurity } from "../security/secured-ports.ts";
 import { deleteUnusedLimit, limitMarks, releaseLimit } from "../settings/guest-limit.ts";
 import { bridgeTable, portTable, qosTable } from "../tables.ts";
 import { isOurs, settingsBefore } from "./marks.ts";
 import { deletePort } from "./write-port.ts";
-
-const ATTEMPTS = 10;
 
 /**
  * {@link Dataplane.removePort}. Waits until the switch has closed the socket, so that its directory can be removed.
@@ -71,16 +62,16 @@ export async function deleteFromDatabase(
     const ofPort = deletePort(port);
     const ofLimit: readonly Operation[] =
       isLimitShared || limits.length === 0 ? [] : [releaseLimit(port), ...limits.flatMap(deleteUnusedLimit)];
-    const operations = [...ofPort, ...ofLimit, ...requestConfiguration];
-    const outcome = await context.client.transact(operations, signal);
-    if (!outcome.committed && lostRace(operations, outcome) && attempt < ATTEMPTS) {
-      isLimitShared = outcome.failedAt >= ofPort.length && outcome.failedAt < ofPort.length + ofLimit.length;
+    const committed = await commitChange(context.client, [...ofPort, ...ofLimit], name, attempt, signal);
+    if (committed.number === undefined) {
+      isLimitShared =
+        committed.voidedAt >= ofPort.length && committed.voidedAt < ofPort.length + ofLimit.length;
       continue;
     }
     const bridge = bridges.find(({ ports }) => ports.includes(port._uuid));
     return {
-      number: requestedConfiguration(requireCommitted(operations, outcome)),
-      securedOn: settingsBefore(port.external_ids).has("security") ? bridge?.name : undefined,
+      number: committed.number,
+      securedOn: settingsBefore(port).has("security") ? bridge?.name : undefined,
     };
   }
 }

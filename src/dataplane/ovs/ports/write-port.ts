@@ -7,8 +7,8 @@ import {
   uuidReference,
 } from "../../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../../port.ts";
-import { cellColumns, settingCells, writeCells } from "../settings/cells.ts";
-import { limitOf, writeLimit } from "../settings/guest-limit.ts";
+import { settingCells, writeCells } from "../settings/cells.ts";
+import { writeLimit } from "../settings/guest-limit.ts";
 import {
   type BridgeRow,
   type InterfaceRow,
@@ -19,24 +19,23 @@ import {
   VHOST_SERVER,
 } from "../tables.ts";
 import { interfaceMarks, isServedBySwitch, MARK_KEYS, OWNER, portMarks, settingsBefore } from "./marks.ts";
-import type { PortView } from "./port-view.ts";
 
 /** Makes interface and port and adds them to the bridge, unless bridge, name or socket changed hands meanwhile. */
-export function insertPort(request: PortRequest, view: Pick<PortView, "bridges" | "qos">): Operation[] {
-  const { name, settings, socketPath } = request;
+export function insertPort(
+  request: PortRequest,
+  bridges: readonly BridgeRow[],
+  qos: readonly QosRow[],
+): Operation[] {
+  const { name, socketPath } = request;
   const { type, options } = socketColumns(request);
-  const cells = settingCells(settings, new Set());
-  const limit = limitColumns(request, undefined, view.qos);
-  const interfaceCells = cellColumns(cells, "Interface", { options, external_ids: interfaceMarks(request) });
-  const portCells = cellColumns(cells, "Port", { external_ids: portMarks(request) });
-  const interfaces = newRowReference("new_interface");
+  const [port, row] = [newRowReference("new_port"), newRowReference("new_interface")];
   return [
     guard("Port", [["name", "==", name]], ["name"], []),
     guard("Interface", [["options", "includes", mapValue({ [SERVER_PATH]: socketPath })]], ["name"], []),
-    ...limit.operations,
-    insert("Interface", "new_interface", { name, type, mtu_request: mtuValue(request), ...interfaceCells }),
-    insert("Port", "new_port", { name, interfaces, ...limit.columns, ...portCells }),
-    ...addToBridge(request.bridge, view.bridges),
+    insert("Interface", "new_interface", { name, type, options: mapValue(options) }),
+    insert("Port", "new_port", { name, interfaces: row }),
+    ...addToBridge(request.bridge, port, bridges),
+    ...writePort(request, { port, row, qos }),
   ];
 }
 
@@ -51,8 +50,7 @@ export function socketColumns(request: PortRequest): {
 }
 
 /** A missing bridge is made with the port; that the request wants so was checked before. */
-function addToBridge(name: string, bridges: readonly BridgeRow[]): Operation[] {
-  const port = newRowReference("new_port");
+function addToBridge(name: string, port: OvsdbValue, bridges: readonly BridgeRow[]): Operation[] {
   const bridge = bridges.find((row) => row.name === name);
   if (bridge === undefined) return insertBridge(name, port);
   const where = [["_uuid", "==", uuidReference(bridge._uuid)]] as const;
@@ -109,35 +107,34 @@ export function deletePort(port: PortRow): Operation[] {
  */
 export function amendPort(
   request: PortRequest,
-  port: PortRow,
-  row: InterfaceRow,
+  before: PortRow,
+  interfaceRow: InterfaceRow,
   qos: readonly QosRow[],
 ): Operation[] {
-  const cells = settingCells(request.settings, settingsBefore(port.external_ids));
-  const limit = limitColumns(request, port, qos);
-  return [
-    ownerGuard(port),
-    ...limit.operations,
-    ...writeCells(cells, "Interface", row._uuid, { mtu_request: mtuValue(request) }),
-    ...writeCells(cells, "Port", port._uuid, limit.columns),
-    replaceMarks("Interface", row._uuid, interfaceMarks(request)),
-    replaceMarks("Port", port._uuid, portMarks(request)),
-  ];
+  const [port, row] = [uuidReference(before._uuid), uuidReference(interfaceRow._uuid)];
+  return [ownerGuard(before), ...writePort(request, { port, row, qos }, before)];
 }
 
-/** Operations on QoS rows, and columns of the Port row that refer to them. */
-function limitColumns(
+/** Writes MTU, settings and marks into the two rows of a port, which are references. */
+function writePort(
   request: PortRequest,
-  port: PortRow | undefined,
-  rows: readonly QosRow[],
-): { readonly operations: readonly Operation[]; readonly columns: Row } {
-  const limit = limitOf(request.settings);
-  if (limit !== undefined) {
-    const { operation, qos } = writeLimit(limit, request, port?.qos, rows);
-    return { operations: [operation], columns: { qos } };
-  }
-  const isOurLimit = port?.qos !== undefined && rows.some(({ _uuid }) => _uuid === port.qos);
-  return { operations: [], columns: isOurLimit ? { qos: setValue([]) } : {} };
+  {
+    port,
+    row,
+    qos,
+  }: { readonly port: OvsdbValue; readonly row: OvsdbValue; readonly qos: readonly QosRow[] },
+  before?: PortRow,
+): Operation[] {
+  const cells = settingCells(request.settings, settingsBefore(before));
+  const limit = writeLimit(request, before?.qos, qos);
+  const mtu = setValue(request.mtu === undefined ? [] : [request.mtu]);
+  return [
+    ...limit.operations,
+    ...writeCells(cells, "Interface", row, { mtu_request: mtu }),
+    ...writeCells(cells, "Port", port, limit.columns),
+    replaceMarks("Interface", row, interfaceMarks(request)),
+    replaceMarks("Port", port, portMarks(request)),
+  ];
 }
 
 function ownerGuard(port: PortRow): Operation {
@@ -145,18 +142,18 @@ function ownerGuard(port: PortRow): Operation {
   return guard("Port", [["_uuid", "==", uuidReference(port._uuid)]], ["external_ids"], [row]);
 }
 
-function replaceMarks(table: string, uuid: string, marks: Readonly<Record<string, string>>): Operation {
+function replaceMarks(
+  table: string,
+  reference: OvsdbValue,
+  marks: Readonly<Record<string, string>>,
+): Operation {
   return {
     op: "mutate",
     table,
-    where: [["_uuid", "==", uuidReference(uuid)]],
+    where: [["_uuid", "==", reference]],
     mutations: [
       ["external_ids", "delete", setValue(MARK_KEYS)],
       ["external_ids", "insert", mapValue(marks)],
     ],
   };
-}
-
-function mtuValue(request: PortRequest): OvsdbValue {
-  return setValue(request.mtu === undefined ? [] : [request.mtu]);
 }

@@ -124,7 +124,7 @@ async function readMarkedPorts(
   return new Map(
     bridges.map(({ name, ports }) => {
       const own = ports.flatMap((uuid) => byUuid.get(uuid) ?? []);
-      const isSecured = (port: (typeof rows)[number]) => settingsBefore(port.external_ids).has("security");
+      const isSecured = (port: (typeof rows)[number]) => settingsBefore(port).has("security");
       const { secured = [], free = [] } = Object.groupBy(own, (port) =>
         isSecured(port) ? "secured" : "free",
       );

@@ -1,6 +1,6 @@
 import type { PortSettings } from "../../../config/port-settings.ts";
 import type { Operation, Row } from "../../../protocols/ovsdb/transaction.ts";
-import { mapValue, type OvsdbValue, setValue, uuidReference } from "../../../protocols/ovsdb/values.ts";
+import { mapValue, type OvsdbValue, setValue } from "../../../protocols/ovsdb/values.ts";
 import { burstKilobits, rateKilobits } from "../../rates.ts";
 import { EXTERNAL_ID, settingNames, settingsBefore } from "../ports/marks.ts";
 import type { InterfaceRow, PortRow, QosRow } from "../tables.ts";
@@ -9,81 +9,74 @@ import { describeLimit, describeLimitOf, limitOf } from "./guest-limit.ts";
 /** What a cell holds; undefined is an empty optional column, or a key that its map lacks. */
 type CellValue = string | number | boolean | readonly number[] | undefined;
 
+type CellPlace =
+  | {
+      readonly table: "Port";
+      readonly column: "vlan_mode" | "tag" | "trunks" | "cvlans" | "protected" | "other_config";
+    }
+  | {
+      readonly table: "Interface";
+      readonly column:
+        | "ingress_policing_rate"
+        | "ingress_policing_burst"
+        | "options"
+        | "other_config"
+        | "external_ids";
+    };
+
 /** A column of Port or Interface, or one key of a map column, that a setting decides. */
-export interface Cell {
+export type Cell = CellPlace & {
   /** The setting's name in the port's mark: see {@link settingNames}. */
   readonly setting: string;
   /** Its name for people. */
   readonly what: string;
-  readonly table: "Port" | "Interface";
-  readonly column: string;
-  /** Of a map column. */
-  readonly key: string | undefined;
+  /** Of a map column, and of no other. */
+  readonly key?: string;
   /** What it is to hold; the switch's default where the setting is absent. */
   readonly asked: CellValue;
-  readonly read: (port: PortRow, row: InterfaceRow) => CellValue;
-}
+};
 
 /** Pure: cells of the settings that are given, and of those in `before`, which were given once and are reset. */
 export function settingCells(settings: PortSettings, before: ReadonlySet<string>): readonly Cell[] {
-  const { vlan, fromGuest, transmitRetries, receiveQueueCores, isolated } = settings;
+  const { vlan, fromGuest, transmitRetries, receiveQueueCores, isolated = false } = settings;
   const names = new Set([...settingNames(settings), ...before]);
-  const cores = receiveQueueCores?.map((pair) => pair.join(":")).join(",");
   const externalIds = new Map(Object.entries(settings.externalIds ?? {}));
-  const idCells = [...names].flatMap((name) => {
-    if (!name.startsWith(EXTERNAL_ID)) return [];
-    const key = name.slice(EXTERNAL_ID.length);
-    return [interfaceKey(name, `external_ids:${key}`, "external_ids", key, externalIds.get(key))];
-  });
-  const cells = [
-    portColumn("vlan", "VLAN mode", "vlan_mode", vlan?.mode),
-    portColumn("vlan", "VLAN tag", "tag", vlan?.tag),
-    portColumn("vlan", "trunk VLANs", "trunks", [...new Set(vlan?.trunks)]),
-    portColumn("vlan", "customer VLANs", "cvlans", [...new Set(vlan?.customerVlans)]),
-    portKey("vlan", "tunnel EtherType", "other_config", "qinq-ethtype", vlan?.tunnelEthertype),
-    portColumn("isolated", "isolation", "protected", isolated ?? false),
-    interfaceColumn(
-      "fromGuest",
-      "rate from the guest (kbit/s)",
-      "ingress_policing_rate",
-      fromGuest === undefined ? 0 : rateKilobits(fromGuest),
-    ),
-    interfaceColumn(
-      "fromGuest",
-      "burst from the guest (kbit)",
-      "ingress_policing_burst",
-      fromGuest === undefined ? 0 : burstKilobits(fromGuest),
-    ),
-    interfaceKey("transmitRetries", "transmit retries", "options", "tx-retries-max", transmitRetries),
-    interfaceKey("receiveQueueCores", "receive queue cores", "other_config", "pmd-rxq-affinity", cores),
-    ...idCells,
+  const port = { table: "Port" } as const;
+  const ofVlan = { ...port, setting: "vlan" } as const;
+  const row = { table: "Interface" } as const;
+  const policing = { ...row, setting: "fromGuest" } as const;
+  const rate = fromGuest === undefined ? 0 : rateKilobits(fromGuest);
+  const burst = fromGuest === undefined ? 0 : burstKilobits(fromGuest);
+  const cores = receiveQueueCores?.map((pair) => pair.join(":")).join(",");
+  const [trunks, cvlans] = [[...new Set(vlan?.trunks)], [...new Set(vlan?.customerVlans)]];
+  const ethertype = { key: "qinq-ethtype", asked: vlan?.tunnelEthertype };
+  const retries = { key: "tx-retries-max", asked: transmitRetries };
+  const affinity = { key: "pmd-rxq-affinity", asked: cores };
+  const cells: readonly Cell[] = [
+    { ...ofVlan, what: "VLAN mode", column: "vlan_mode", asked: vlan?.mode },
+    { ...ofVlan, what: "VLAN tag", column: "tag", asked: vlan?.tag },
+    { ...ofVlan, what: "trunk VLANs", column: "trunks", asked: trunks },
+    { ...ofVlan, what: "customer VLANs", column: "cvlans", asked: cvlans },
+    { ...ofVlan, what: "tunnel EtherType", column: "other_config", ...ethertype },
+    { ...port, setting: "isolated", what: "isolation", column: "protected", asked: isolated },
+    { ...policing, what: "rate from the guest (kbit/s)", column: "ingress_policing_rate", asked: rate },
+    { ...policing, what: "burst from the guest (kbit)", column: "ingress_policing_burst", asked: burst },
+    { ...row, setting: "transmitRetries", what: "transmit retries", column: "options", ...retries },
+    {
+      ...row,
+      setting: "receiveQueueCores",
+      what: "receive queue cores",
+      column: "other_config",
+      ...affinity,
+    },
+    ...[...names].flatMap((setting): Cell[] => {
+      if (!setting.startsWith(EXTERNAL_ID)) return [];
+      const key = setting.slice(EXTERNAL_ID.length);
+      const what = `external_ids:${key}`;
+      return [{ ...row, setting, what, column: "external_ids", key, asked: externalIds.get(key) }];
+    }),
   ];
   return cells.filter(({ setting }) => names.has(setting));
-}
-
-type PortColumn = "vlan_mode" | "tag" | "trunks" | "cvlans" | "protected";
-type PolicingColumn = "ingress_policing_rate" | "ingress_policing_burst";
-
-function portColumn(setting: string, what: string, column: PortColumn, asked: CellValue): Cell {
-  return { setting, what, table: "Port", column, key: undefined, asked, read: (port) => port[column] };
-}
-
-function portKey(setting: string, what: string, column: "other_config", key: string, asked: CellValue): Cell {
-  return { setting, what, table: "Port", column, key, asked, read: (port) => port[column].get(key) };
-}
-
-function interfaceColumn(setting: string, what: string, column: PolicingColumn, asked: CellValue): Cell {
-  return { setting, what, table: "Interface", column, key: undefined, asked, read: (_, row) => row[column] };
-}
-
-function interfaceKey(
-  setting: string,
-  what: string,
-  column: "options" | "other_config" | "external_ids",
-  key: string,
-  asked: CellValue,
-): Cell {
-  return { setting, what, table: "Interface", column, key, asked, read: (_, row) => row[column].get(key) };
 }
 
 /** One thing that is not as asked, in words. */
@@ -104,11 +97,11 @@ export function settingDifferences(
   row: InterfaceRow,
   limits: readonly QosRow[],
 ): readonly SettingDifference[] {
-  const found = settingCells(settings, settingsBefore(port.external_ids)).map((cell) => ({
-    what: cell.what,
-    is: describeValue(cell.read(port, row)),
-    asked: describeValue(cell.asked),
-  }));
+  const found = settingCells(settings, settingsBefore(port)).map((cell) => {
+    const held = cell.table === "Port" ? port[cell.column] : row[cell.column];
+    const is = typeof held === "object" && "get" in held ? held.get(cell.key ?? "") : held;
+    return { what: cell.what, is: describeValue(is), asked: describeValue(cell.asked) };
+  });
   const isOurLimit = limits.some(({ _uuid }) => _uuid === port.qos);
   if (settings.toGuest !== undefined || isOurLimit) {
     const asked = describeLimit(limitOf(settings));
@@ -124,40 +117,20 @@ function describeValue(value: CellValue): string {
   return value.length === 0 ? "none" : value.toSorted((one, other) => one - other).join(",");
 }
 
-/** Columns for a new row of this table, with `maps` for the map columns that hold more than settings. */
-export function cellColumns(
-  cells: readonly Cell[],
-  table: Cell["table"],
-  maps: Readonly<Record<string, Readonly<Record<string, string>>>>,
-): Row {
-  const row: Record<string, OvsdbValue> = {};
-  const entries = new Map(Object.entries(maps).map(([column, map]) => [column, { ...map }]));
-  for (const cell of cells) {
-    if (cell.table !== table) continue;
-    if (cell.key === undefined) row[cell.column] = columnValue(cell);
-    else if (cell.asked !== undefined) {
-      entries.set(cell.column, { ...entries.get(cell.column), [cell.key]: String(cell.asked) });
-    }
-  }
-  for (const [column, map] of entries) row[column] = mapValue(map);
-  return row;
-}
-
 /** Sets these cells, and `further` columns, of one row; other keys of map columns, which are others', stay. */
 export function writeCells(
   cells: readonly Cell[],
   table: Cell["table"],
-  uuid: string,
+  uuid: OvsdbValue,
   further: Row = {},
 ): Operation[] {
-  const where = [["_uuid", "==", uuidReference(uuid)]] as const;
+  const where = [["_uuid", "==", uuid]] as const;
   const row: Record<string, OvsdbValue> = { ...further };
   const operations: Operation[] = [];
-  for (const cell of cells) {
-    if (cell.table !== table) continue;
-    const { column, key, asked } = cell;
-    if (key === undefined) row[column] = columnValue(cell);
-    else {
+  for (const { column, key, asked } of cells.filter((cell) => cell.table === table)) {
+    if (key === undefined) {
+      row[column] = typeof asked === "object" ? setValue(asked) : (asked ?? setValue([]));
+    } else {
       operations.push({
         op: "mutate",
         table,
@@ -170,9 +143,4 @@ export function writeCells(
     }
   }
   return Object.keys(row).length === 0 ? operations : [{ op: "update", table, where, row }, ...operations];
-}
-
-function columnValue({ asked }: Cell): OvsdbValue {
-  if (asked === undefined) return setValue([]);
-  return typeof asked === "object" ? setValue(asked) : asked;
 }

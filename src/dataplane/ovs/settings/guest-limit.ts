@@ -1,22 +1,13 @@
 import type { PortSettings } from "../../../config/port-settings.ts";
 import { guard, type Operation, type Row } from "../../../protocols/ovsdb/transaction.ts";
-import {
-  mapValue,
-  newRowReference,
-  type OvsdbValue,
-  setValue,
-  uuidReference,
-} from "../../../protocols/ovsdb/values.ts";
+import { mapValue, newRowReference, setValue, uuidReference } from "../../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../../port.ts";
 import { burstBytes } from "../../rates.ts";
 import { OWNER } from "../ports/marks.ts";
 import type { PortRow, QosRow } from "../tables.ts";
 
-/** The limit towards a guest as a QoS row has it: a type and `other_config`, in bytes (a second). */
-export interface GuestLimit {
-  readonly type: string;
-  readonly parameters: Readonly<Record<string, string>>;
-}
+/** The limit towards a guest as a QoS row has it, in bytes (a second). */
+type GuestLimit = Pick<QosRow, "type" | "other_config">;
 
 /** The limit that the settings ask for. A two-rate one needs no Queue rows: queue 0 uses the QoS row's values. */
 export function limitOf({ toGuest }: PortSettings): GuestLimit | undefined {
@@ -24,10 +15,13 @@ export function limitOf({ toGuest }: PortSettings): GuestLimit | undefined {
   const { excess } = toGuest;
   // Never 0, which the switch would refuse.
   const bytes = (bits: number) => String(Math.max(1, Math.floor(bits / 8)));
-  const committed = { cir: bytes(toGuest.rate), cbs: String(burstBytes(toGuest)) };
-  if (excess === undefined) return { type: "egress-policer", parameters: committed };
-  const parameters = { ...committed, eir: bytes(excess.rate), ebs: String(burstBytes(excess)) };
-  return { type: "trtcm-policer", parameters };
+  const other_config = new Map([
+    ["cir", bytes(toGuest.rate)],
+    ["cbs", String(burstBytes(toGuest))],
+  ]);
+  if (excess === undefined) return { type: "egress-policer", other_config };
+  other_config.set("eir", bytes(excess.rate)).set("ebs", String(burstBytes(excess)));
+  return { type: "trtcm-policer", other_config };
 }
 
 /** `external_ids` of our QoS rows. They are root rows, and found by this mark when their port is gone. */
@@ -37,36 +31,45 @@ export function limitMarks(node: string, port?: string): Readonly<Record<string,
 
 /** The limit in force, for people and for comparison; `rows` are ours for this port. */
 export function describeLimitOf(port: PortRow, rows: readonly QosRow[]): string {
-  if (port.qos === undefined) return "none";
   const row = rows.find(({ _uuid }) => _uuid === port.qos);
-  if (row === undefined) return "a QoS row of another program";
-  return describeLimit({ type: row.type, parameters: Object.fromEntries(row.other_config) });
+  return port.qos !== undefined && row === undefined ? "a QoS row of another program" : describeLimit(row);
 }
 
 /** A limit for people and for comparison. */
 export function describeLimit(limit: GuestLimit | undefined): string {
   if (limit === undefined) return "none";
-  const parameters = Object.entries(limit.parameters).sort(([one], [other]) => (one < other ? -1 : 1));
-  return [limit.type, ...parameters.map((pair) => pair.join("="))].join(" ");
+  return [limit.type, ...[...limit.other_config].map((pair) => pair.join("=")).sort()].join(" ");
 }
 
-/** Makes the port's QoS row, or changes one of ours to what is asked, and gives what Port.qos is to hold. */
+/**
+ * Brings the limit of a port to what is asked: operations on QoS rows, and the columns of the Port row that refer to
+ * them. Makes the port's QoS row, or changes one of ours; a row of another program is replaced only by a limit.
+ * @param current the port's QoS row now, by uuid
+ * @param rows our QoS rows for this port
+ */
 export function writeLimit(
-  limit: GuestLimit,
-  { name, owner }: Pick<PortRequest, "name" | "owner">,
+  { name, owner, settings }: PortRequest,
   current: string | undefined,
   rows: readonly QosRow[],
-): { readonly operation: Operation; readonly qos: OvsdbValue } {
-  const row: Row = { type: limit.type, other_config: mapValue(limit.parameters), queues: mapValue({}) };
-  const ours = rows.find(({ _uuid }) => _uuid === current) ?? rows[0];
+): { readonly operations: readonly Operation[]; readonly columns: Row } {
+  const limit = limitOf(settings);
+  const inUse = rows.find(({ _uuid }) => _uuid === current);
+  if (limit === undefined)
+    return { operations: [], columns: inUse === undefined ? {} : { qos: setValue([]) } };
+  const other_config = mapValue(Object.fromEntries(limit.other_config));
+  const row: Row = { type: limit.type, other_config, queues: mapValue({}) };
+  const ours = inUse ?? rows[0];
   if (ours !== undefined) {
     const qos = uuidReference(ours._uuid);
-    return { operation: { op: "update", table: "QoS", where: [["_uuid", "==", qos]], row }, qos };
+    return {
+      operations: [{ op: "update", table: "QoS", where: [["_uuid", "==", qos]], row }],
+      columns: { qos },
+    };
   }
-  const external_ids = mapValue(limitMarks(owner.node, name));
+  const marked = { ...row, external_ids: mapValue(limitMarks(owner.node, name)) };
   return {
-    operation: { op: "insert", table: "QoS", "uuid-name": "new_qos", row: { ...row, external_ids } },
-    qos: newRowReference("new_qos"),
+    operations: [{ op: "insert", table: "QoS", "uuid-name": "new_qos", row: marked }],
+    columns: { qos: newRowReference("new_qos") },
   };
 }
 
