@@ -32,34 +32,16 @@ export interface OpenDataplaneOptions {
 }
 
 /** Opens the dataplane of a pool. */
-export function openDataplane(
-  config: DataplaneConfig,
-  { onConnected, ...options }: OpenDataplaneOptions,
-): Dataplane {
-  const dataplane: Dataplane = open(config, {
-    ...options,
-    onConnected: () => onConnected?.(config.type, dataplane.capabilities),
-  });
+export function openDataplane(config: DataplaneConfig, options: OpenDataplaneOptions): Dataplane {
+  const onConnected = () => options.onConnected?.(config.type, dataplane.capabilities);
+  const dataplane: Dataplane =
+    config.type === "vpp"
+      ? openVppDataplane({ ...options, apiSocket: config.apiSocket, onConnected })
+      : openOvsDataplane({
+          ...options,
+          databaseSocket: config.database,
+          runDirectory: config.runDirectory,
+          onConnected,
+        });
   return dataplane;
-}
-
-function open(
-  config: DataplaneConfig,
-  {
-    ownersOf,
-    onDisturbed,
-    ...options
-  }: Omit<OpenDataplaneOptions, "onConnected"> & { readonly onConnected: () => void },
-): Dataplane {
-  switch (config.type) {
-    case "ovs-dpdk":
-      return openOvsDataplane({
-        databaseSocket: config.database,
-        runDirectory: config.runDirectory,
-        onDisturbed,
-        ...options,
-      });
-    case "vpp":
-      return openVppDataplane({ apiSocket: config.apiSocket, ownersOf, ...options });
-  }
 }

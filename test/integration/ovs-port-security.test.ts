@@ -1,7 +1,7 @@
+import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { PortSecurity } from "../../src/dataplane/ovs/security/port-security.ts";
-import { silentLogger } from "../../src/logging/logger.ts";
 import { output, PORT, packetOut } from "../../src/protocols/openflow/action.ts";
 import {
   bridgeSocket,
@@ -153,12 +153,13 @@ describe("port security in OVS-DPDK", () => {
     rig.ovs.vsctl("set", "Open_vSwitch", ".", `other_config:vlan-limit=${limit}`);
   const makePort = () => dataplane.ensurePort(portRequest(rig, { name, owner: { mac: MAC } }), soon());
   const open = () => {
-    restored = Promise.withResolvers();
-    return new PortSecurity({
-      runDirectory: defaultRunDirectory(rig.ovs.databaseSocket),
-      logger: silentLogger,
-      onRestored: (name) => restored.resolve(name),
-    });
+    const found = Promise.withResolvers<string>();
+    restored = found;
+    const write = (line: string) => {
+      const { msg, bridge: name } = JSON.parse(line);
+      if (msg === "restored port security flows") found.resolve(name);
+    };
+    return new PortSecurity(defaultRunDirectory(rig.ovs.databaseSocket), pino({}, { write }));
   };
 
   beforeAll(async () => {
@@ -392,7 +393,7 @@ describe("port security in OVS-DPDK", () => {
     security = open();
     const left = (await ours()).length;
     expect(left).toBeGreaterThan(10);
-    expect(await security.removeStrays(bridge, { keep: [name], free: [] }, soon())).toBe(0);
+    expect(await security.removeStrays(bridge, { secured: [name], free: [] }, soon())).toBe(0);
     await security.ensure(bridge, { name: "other", mac: OTHER, addresses: [] }, soon());
     expect((await ours()).filter((line) => line.includes(`dl_src=${MAC}`))).toEqual([]);
     await rig.ovs.vsctl("del-port", "other");
@@ -402,7 +403,7 @@ describe("port security in OVS-DPDK", () => {
     await rig.ovs.vsctl("del-port", name);
     security.close();
     security = open();
-    expect(await security.removeStrays(bridge, { keep: [], free: [] }, soon())).toBe(left);
+    expect(await security.removeStrays(bridge, { secured: [], free: [] }, soon())).toBe(left);
     expect(await ours()).toEqual([]);
   });
 

@@ -1,13 +1,13 @@
 import { timeoutFailure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
+import { output, PORT, packetOut } from "../../protocols/openflow/action.ts";
 import { defaultRunDirectory } from "../../protocols/openflow/connection.ts";
 import { createOvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { OvsContext } from "./database.ts";
-import { BridgeConnections } from "./links/bridge-connections.ts";
-import { MacTableRefresh } from "./links/refresh-mac-table.ts";
+import { macTableRefresher } from "./links/refresh-mac-table.ts";
 import { PortLinks, watchLinks } from "./links/watch-links.ts";
 import { type DisturbedPorts, watchPorts } from "./links/watch-ports.ts";
 import { numaNode } from "./numa-node.ts";
@@ -48,13 +48,12 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     logger,
     onConnected: options.onConnected,
   });
-  const runDirectory = options.runDirectory ?? defaultRunDirectory(databaseSocket);
-  const security = new PortSecurity({ runDirectory, logger });
-  const bridges = new BridgeConnections(runDirectory, logger);
+  const security = new PortSecurity(options.runDirectory ?? defaultRunDirectory(databaseSocket), logger);
   const links = new PortLinks(node);
   const closing = new AbortController();
-  const macTables = new MacTableRefresh({
-    wake: (bridge, signal) => bridges.wake(bridge, signal),
+  const refreshMacTable = macTableRefresher({
+    // A barrier alone.
+    wake: async (bridge, signal) => (await security.connection(bridge, signal)).exchange([], signal),
     clock: systemClock,
     logger,
     closing: closing.signal,
@@ -76,7 +75,8 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     ensurePort: (request, signal) =>
       locked("ensuring", request.name, signal, async () => {
         const state = await ensurePort(context, request, signal);
-        void bridges.prepare(request.bridge, closing.signal);
+        // For announcements, where every millisecond counts; a bridge that speaks no OpenFlow carries ports all the same.
+        security.connection(request.bridge, closing.signal).catch(() => undefined);
         return state;
       }),
     removePort: (name, signal) => locked("removing", name, signal, () => removePort(context, name, signal)),
@@ -91,15 +91,17 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     watchLinks: (onLink, signal) =>
       watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
     announce: async ({ name, bridge }, frames, signal) => {
-      const number = links.numberOf(name);
-      if (number === undefined) return false;
-      await bridges.send(bridge, number, frames, signal);
+      const inPort = links.numberOf(name);
+      if (inPort === undefined) return false;
+      const connection = await security.connection(bridge, signal);
+      const actions = [output(PORT.normal)];
+      const requests = frames.map((frame) => packetOut({ inPort, actions, frame: Buffer.from(frame) }));
+      await connection.exchange(requests, signal);
       return true;
     },
-    refreshMacTable: (bridge) => macTables.start(bridge),
+    refreshMacTable,
     close: async () => {
       closing.abort();
-      bridges.close();
       security.close();
       client.close();
     },

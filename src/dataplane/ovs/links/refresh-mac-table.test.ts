@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { waitUntil } from "../../../../test/machine/wait-until.ts";
 import { silentLogger } from "../../../logging/logger.ts";
 import type { Clock } from "../../../sync/clock.ts";
-import { MacTableRefresh } from "./refresh-mac-table.ts";
+import { macTableRefresher } from "./refresh-mac-table.ts";
 
-/** A watch whose time passes with every message, up to `most` of them. */
+/** A refresher whose time passes with every message, up to `most` of them. */
 function rig(most = Number.POSITIVE_INFINITY) {
   const closing = new AbortController();
   const woken: string[] = [];
@@ -26,34 +26,34 @@ function rig(most = Number.POSITIVE_INFINITY) {
     if (state.isAway) throw new Error("not reachable");
     woken.push(bridge);
   };
-  const watch = new MacTableRefresh({ wake, clock, logger: silentLogger, closing: closing.signal });
+  const refresh = macTableRefresher({ wake, clock, logger: silentLogger, closing: closing.signal });
   const sent = (count: number) =>
     waitUntil(async () => woken.length === count, {
       what: `${count} messages`,
       detail: () => `${woken.length}`,
     });
-  return { watch, woken, state, closing, sent, stopped, sleeping };
+  return { refresh, woken, state, closing, sent, stopped, sleeping };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-describe("watching where a guest went", () => {
+describe("a refresh of a MAC table", () => {
   it("wakes the switch for some seconds, and ends", async () => {
-    const { watch, woken, sent } = rig();
-    watch.start("br0");
+    const { refresh, woken, sent } = rig();
+    refresh("br0");
     await sent(250);
     await settled();
     expect(woken).toHaveLength(250);
     expect(new Set(woken)).toEqual(new Set(["br0"]));
-    watch.start("br0");
+    refresh("br0");
     await sent(500);
   });
 
   it("continues for as long again, not twice as fast, when another guest leaves", async () => {
-    const { watch, woken, sent, stopped } = rig(100);
-    watch.start("br0");
+    const { refresh, woken, sent, stopped } = rig(100);
+    refresh("br0");
     await sent(100);
-    watch.start("br0");
+    refresh("br0");
     stopped.resolve();
     await sent(351); // one was on its way
     await settled();
@@ -61,19 +61,19 @@ describe("watching where a guest went", () => {
   });
 
   it("ends where the switch does not answer, and starts again with the next guest", async () => {
-    const { watch, woken, state, sent } = rig();
+    const { refresh, woken, state, sent } = rig();
     state.isAway = true;
-    watch.start("br0");
+    refresh("br0");
     await settled();
     expect(woken).toEqual([]);
     state.isAway = false;
-    watch.start("br0");
+    refresh("br0");
     await sent(250);
   });
 
   it("ends with the switch's connection", async () => {
-    const { watch, woken, closing, sent, stopped, sleeping } = rig(3);
-    watch.start("br0");
+    const { refresh, woken, closing, sent, stopped, sleeping } = rig(3);
+    refresh("br0");
     await sent(3);
     closing.abort();
     stopped.resolve();

@@ -9,10 +9,10 @@ const MESSAGES = 250;
 /** Limit for one message, in milliseconds. */
 const LIMIT_MS = 2_000;
 
-/** What {@link MacTableRefresh} works with. */
+/** What {@link macTableRefresher} works with. */
 export interface MacTableRefreshOptions {
   /** Wakes ovs-vswitchd's main thread. It fails once the switch is closed. */
-  readonly wake: (bridge: string, signal: AbortSignal) => Promise<void>;
+  readonly wake: (bridge: string, signal: AbortSignal) => Promise<unknown>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Ends everything. */
@@ -20,44 +20,34 @@ export interface MacTableRefreshOptions {
 }
 
 /**
- * {@link Dataplane.refreshMacTable}. The switch learns the new place of a MAC from the first frame from there, but
+ * Makes {@link Dataplane.refreshMacTable}. The switch learns the new place of a MAC from the first frame from there, but
  * cached flows lead to the old one until its main thread applies what was learned. Frames in polling threads do not
  * wake it: it sleeps until it revalidates the cached flows, every half a second (`max-revalidator` in
  * ovs-vswitchd.conf.db(5)). Any message does wake it.
  */
-export class MacTableRefresh {
-  readonly #options: MacTableRefreshOptions;
+export function macTableRefresher(options: MacTableRefreshOptions): (bridge: string) => void {
+  const { wake, clock, logger, closing } = options;
   /** Messages still to be sent, by bridge. */
-  readonly #left = new Map<string, number>();
-
-  constructor(options: MacTableRefreshOptions) {
-    this.#options = options;
-  }
-
-  /** Wakes the switch for some seconds from now on. */
-  start(bridge: string): void {
-    const isRunning = this.#left.has(bridge);
-    this.#left.set(bridge, MESSAGES);
-    if (!isRunning) void this.#run(bridge);
-  }
-
+  const left = new Map<string, number>();
   /** Never rejects: without it the switch only finds moved guests later. */
-  async #run(bridge: string): Promise<void> {
-    const { wake, clock, logger, closing } = this.#options;
+  const run = async (bridge: string): Promise<void> => {
     try {
-      for (let left = MESSAGES; left > 0; left = this.#left.get(bridge) ?? 0) {
-        this.#left.set(bridge, left - 1);
+      for (let count = MESSAGES; count > 0; count = left.get(bridge) ?? 0) {
+        left.set(bridge, count - 1);
         await clock.sleep(PAUSE_MS, closing);
         await wake(bridge, AbortSignal.timeout(LIMIT_MS));
       }
     } catch (thrown) {
       if (closing.aborted) return;
-      logger.debug(
-        { reason: describeThrown(thrown) },
-        "could not have the switch apply learned MAC addresses",
-      );
+      const fields = { reason: describeThrown(thrown) };
+      logger.debug(fields, "could not have the switch apply learned MAC addresses");
     } finally {
-      this.#left.delete(bridge);
+      left.delete(bridge);
     }
-  }
+  };
+  return (bridge) => {
+    const isRunning = left.has(bridge);
+    left.set(bridge, MESSAGES);
+    if (!isRunning) void run(bridge);
+  };
 }

@@ -139,7 +139,7 @@ async function checkSecurable(
   const isThere = view.bridges.some(({ name }) => name === request.bridge);
   if (request.settings.security === undefined || !isThere) return;
   await readApplied(context, view.switch.next_cfg, [], signal);
-  await context.security.reach(request.bridge, signal);
+  await context.security.connection(request.bridge, signal);
 }
 
 /** Waits until the switch has made the port, and does what is only possible or needed then. */

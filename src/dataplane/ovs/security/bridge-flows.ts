@@ -69,7 +69,8 @@ export async function removePortFlows(
 
 /** All flows of ours that a bridge is to have. */
 export interface BridgeSecurity {
-  readonly ports: readonly SecuredPort[];
+  /** By name. */
+  readonly ports: ReadonlyMap<string, SecuredPort>;
   /** Names of further ports that are secured: those without a flow for their number get one that drops everything. */
   readonly closed: ReadonlySet<string>;
   /** Whether the bridge's forwarding is a flow of ours too, because its fail_mode is `secure`. */
@@ -93,7 +94,7 @@ export async function restoreFlows(
   signal: AbortSignal,
 ): Promise<Restored> {
   const { numbers, flows } = await readBridge(connection, signal);
-  const present = ports.flatMap((port) => {
+  const present = [...ports.values()].flatMap((port) => {
     const number = numbers.get(port.name);
     return number === undefined ? [] : [{ port, number }];
   });
@@ -101,7 +102,7 @@ export async function restoreFlows(
   const ownCookies = new Set(present.map(({ port }) => portCookie(port.name)));
   if (forwarding) ownCookies.add(FORWARDING_COOKIE);
   const occupied = new Set(numbers.values());
-  const securedCookies = new Set(ports.map(({ name }) => portCookie(name)));
+  const securedCookies = new Set([...ports.keys()].map(portCookie));
   const held = flows.filter((flow) => {
     const number = numberOf(flow);
     if (ownCookies.has(flow.cookie)) return true;
@@ -118,28 +119,26 @@ export async function restoreFlows(
   const changes = planFlows(held, forwarding ? [...wanted, forwardingFlow] : wanted);
   return {
     changed: await applyFlows(connection, changes, signal),
-    complete: present.length === ports.length && [...closed].every((name) => numbers.has(name)),
+    complete: present.length === ports.size && [...closed].every((name) => numbers.has(name)),
   };
 }
 
-/** Which ports have flows of ours rightly. */
-export interface FlowOwners {
-  /** Names of ports that are secured and may be missing from the bridge for a moment. */
-  readonly keep: readonly string[];
-  /** Names of ports that are not secured. */
+/** Names of a bridge's ports that carry our mark, by whether they are to have flows of ours. */
+export interface MarkedPorts {
+  /** They may be missing from the bridge for a moment. */
+  readonly secured: readonly string[];
   readonly free: readonly string[];
 }
 
-/** Removes flows of ours whose port is free, or neither in the bridge nor to be kept; how many. */
+/** Removes flows of ours whose port is free, or neither in the bridge nor secured; how many. */
 export async function removeStrayFlows(
   connection: OpenflowConnection,
-  { keep, free }: FlowOwners,
+  { secured, free }: MarkedPorts,
   signal: AbortSignal,
 ): Promise<number> {
   const { numbers, flows } = await readBridge(connection, signal);
-  const unsecured = new Set(free);
-  const inBridge = [...numbers.keys()].filter((name) => !unsecured.has(name));
-  const known = new Set([FORWARDING_COOKIE, ...[...keep, ...inBridge].map(portCookie)]);
+  const inBridge = new Set(numbers.keys()).difference(new Set(free));
+  const known = new Set([FORWARDING_COOKIE, ...[...secured, ...inBridge].map(portCookie)]);
   const remove = flows.filter(({ cookie }) => !known.has(cookie));
   await applyFlows(connection, { add: [], remove }, signal);
   return remove.length;

@@ -12,7 +12,7 @@ import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import {
   applyFlows,
   type BridgeSecurity,
-  type FlowOwners,
+  type MarkedPorts,
   planPort,
   removePortFlows,
   removeStrayFlows,
@@ -23,23 +23,13 @@ import { watchBridge } from "./watch-bridge.ts";
 
 const RESTORE_LIMIT_MS = 5000;
 
-/** Where the bridges are reached. */
-export interface PortSecurityOptions {
-  /** Directory of the bridges' management sockets; see src/protocols/openflow/connection.ts. */
-  readonly runDirectory: string;
-  readonly logger: Logger;
-  /** Called when flows of a bridge that had been lost, or were wrong, were put back. */
-  readonly onRestored?: (bridge: string) => void;
-}
-
 /** A bridge with what it is to have, as far as this process was asked for it. */
-interface SecuredBridge {
+interface SecuredBridge extends BridgeSecurity {
   readonly name: string;
   readonly client: OpenflowClient;
   readonly ports: Map<string, SecuredPort>;
-  /** Names of secured ports of which no more is known: they send nothing until {@link PortSecurity.ensure}. */
+  /** Secured ports of which no more than the name is known: they send nothing until {@link PortSecurity.ensure}. */
   readonly closed: Set<string>;
-  /** Whether its forwarding is a flow of ours. */
   forwarding: boolean;
   /** Ends the watch; there is none with nothing to secure. */
   watch: AbortController | undefined;
@@ -55,13 +45,16 @@ interface SecuredBridge {
  * what this process was asked for. A daemon that starts asks for all ports again ({@link ensure}).
  */
 export class PortSecurity {
-  readonly #options: PortSecurityOptions;
+  readonly #runDirectory: string;
+  readonly #logger: Logger;
   readonly #bridges = new Map<string, SecuredBridge>();
   readonly #locks = new KeyedMutex();
   readonly #closing = new AbortController();
 
-  constructor(options: PortSecurityOptions) {
-    this.#options = options;
+  /** @param runDirectory of the bridges' management sockets; see src/protocols/openflow/connection.ts */
+  constructor(runDirectory: string, logger: Logger) {
+    this.#runDirectory = runDirectory;
+    this.#logger = logger;
   }
 
   /**
@@ -89,7 +82,7 @@ export class PortSecurity {
   forward(name: string, secured: readonly string[], signal: AbortSignal): Promise<boolean> {
     return this.#locked(name, signal, async (connection, bridge) => {
       const closed = new Set(secured.filter((port) => !bridge.ports.has(port)));
-      const wanted = { ...wantedOf(bridge), closed, forwarding: true };
+      const wanted = { ports: bridge.ports, closed, forwarding: true };
       const { changed, complete } = await restoreFlows(connection, wanted, signal);
       bridge.forwarding = true;
       bridge.isIncomplete = !complete;
@@ -140,23 +133,28 @@ export class PortSecurity {
   }
 
   /**
-   * Removes flows of ours whose port the bridge does not have, but for those in `keep` and ensured ones, and flows of
-   * ports in `free` that were not ensured; how many.
+   * Removes flows of ours whose port the bridge does not have, but for those in `secured` and ensured ones, and flows
+   * of ports in `free` that were not ensured; how many.
    * @throws Failure as {@link remove}
    */
-  async removeStrays(name: string, { keep, free }: FlowOwners, signal: AbortSignal): Promise<number> {
+  async removeStrays(name: string, { secured, free }: MarkedPorts, signal: AbortSignal): Promise<number> {
     const removed = await unlessGone(() =>
       this.#locked(name, signal, (connection, { ports }) => {
         const unsecured = free.filter((port) => !ports.has(port));
-        return removeStrayFlows(connection, { keep: [...keep, ...ports.keys()], free: unsecured }, signal);
+        const marked = { secured: [...secured, ...ports.keys()], free: unsecured };
+        return removeStrayFlows(connection, marked, signal);
       }),
     );
     return removed ?? 0;
   }
 
-  /** @throws Failure dataplane-* where the bridge does not answer in an OpenFlow version that we speak */
-  async reach(name: string, signal: AbortSignal): Promise<void> {
-    await this.#bridge(name).client.connection(signal);
+  /**
+   * The connection to a bridge, for announcements too: it is made when first needed, also for a bridge without secured
+   * ports.
+   * @throws Failure path-too-long; dataplane-* where the bridge does not answer in an OpenFlow version that we speak
+   */
+  async connection(name: string, signal: AbortSignal): Promise<OpenflowConnection> {
+    return this.#bridge(name).client.connection(signal);
   }
 
   /** The bridges for which a port of this name was {@link ensure}d. */
@@ -196,8 +194,8 @@ export class PortSecurity {
     const known = this.#bridges.get(name);
     if (known !== undefined) return known;
     const client = createOpenflowClient({
-      path: bridgeSocket(this.#options.runDirectory, name),
-      logger: this.#options.logger,
+      path: bridgeSocket(this.#runDirectory, name),
+      logger: this.#logger,
       onPort: ({ name: port }) => {
         const isSecured = bridge.ports.has(port) || bridge.closed.has(port);
         if (bridge.isIncomplete || isSecured) void this.#restore(bridge);
@@ -215,14 +213,13 @@ export class PortSecurity {
   #watch(bridge: SecuredBridge, served: OpenflowConnection): void {
     if (bridge.watch !== undefined) return;
     bridge.watch = new AbortController();
-    const { logger } = this.#options;
     void watchBridge({
       client: bridge.client,
       clock: systemClock,
       signal: AbortSignal.any([bridge.watch.signal, this.#closing.signal]),
       onConnected: async (connection) => connection === served || (await this.#restore(bridge)),
       onLost: (why) =>
-        logger.warn(
+        this.#logger.warn(
           { bridge: bridge.name, reason: describeThrown(why) },
           "lost the connection to a bridge with secured ports",
         ),
@@ -233,32 +230,24 @@ export class PortSecurity {
   async #restore(bridge: SecuredBridge): Promise<boolean> {
     if (bridge.isRestoreQueued) return true;
     bridge.isRestoreQueued = true;
-    const { logger, onRestored } = this.#options;
     const signal = within(this.#closing.signal, RESTORE_LIMIT_MS);
     try {
       const { changed, complete } = await this.#locked(bridge.name, signal, (connection) => {
         bridge.isRestoreQueued = false;
-        return restoreFlows(connection, wantedOf(bridge), signal);
+        return restoreFlows(connection, bridge, signal);
       });
       bridge.isIncomplete = !complete;
-      if (!changed) return true;
-      logger.warn({ bridge: bridge.name, changed: [...bridge.ports.keys()] }, "restored port security flows");
-      onRestored?.(bridge.name);
+      const fields = { bridge: bridge.name, changed: [...bridge.ports.keys()] };
+      if (changed) this.#logger.warn(fields, "restored port security flows");
       return true;
     } catch (thrown) {
       bridge.isRestoreQueued = false;
       if (this.#closing.signal.aborted) return true;
-      logger.error({ bridge: bridge.name, err: thrown }, "could not restore port security flows");
+      this.#logger.error({ bridge: bridge.name, err: thrown }, "could not restore port security flows");
       return false;
     }
   }
 }
-
-const wantedOf = ({ ports, closed, forwarding }: SecuredBridge): BridgeSecurity => ({
-  ports: [...ports.values()],
-  closed,
-  forwarding,
-});
 
 function forget(bridge: SecuredBridge | undefined, port: string): void {
   if (bridge === undefined) return;

@@ -4,6 +4,7 @@ import type { PortRequest } from "../../port.ts";
 import { type OvsContext, readRows } from "../database.ts";
 import { OWNER, settingsBefore } from "../ports/marks.ts";
 import { bridgeTable, portTable } from "../tables.ts";
+import type { MarkedPorts } from "./bridge-flows.ts";
 import type { SecuredPort } from "./rules.ts";
 
 /** What the flows of a request's port are made from, where it asks for security. */
@@ -66,11 +67,11 @@ export async function dropSecurity(
 export async function removeStraySecurity(context: OvsContext, signal: AbortSignal): Promise<number> {
   const { security } = context;
   let removed = 0;
-  await forEach(await readMarkedPorts(context, signal), async ([bridge, { secured, free }]) => {
+  await forEach(await readMarkedPorts(context, signal), async ([bridge, marked]) => {
     try {
-      removed += await security.removeStrays(bridge, { keep: secured, free }, signal);
+      removed += await security.removeStrays(bridge, marked, signal);
     } catch (thrown) {
-      if (secured.length > 0 || security.isSecured(bridge)) throw thrown;
+      if (marked.secured.length > 0 || security.isSecured(bridge)) throw thrown;
     }
   });
   return removed;
@@ -104,13 +105,7 @@ async function forEach<Each>(all: Iterable<Each>, run: (each: Each) => Promise<v
   if (failures.length > 0) throw failures[0];
 }
 
-/** Names of a bridge's ports that carry our mark, of whatever node, by whether they are to have security. */
-interface MarkedPorts {
-  readonly secured: string[];
-  readonly free: string[];
-}
-
-/** By name of each bridge that can have ports of ours. */
+/** Ports of whatever node that carry our mark, by the name of each bridge that can have some. */
 async function readMarkedPorts(
   context: OvsContext,
   signal: AbortSignal,
@@ -124,11 +119,9 @@ async function readMarkedPorts(
   return new Map(
     bridges.map(({ name, ports }) => {
       const own = ports.flatMap((uuid) => byUuid.get(uuid) ?? []);
-      const isSecured = (port: (typeof rows)[number]) => settingsBefore(port).has("security");
-      const { secured = [], free = [] } = Object.groupBy(own, (port) =>
-        isSecured(port) ? "secured" : "free",
-      );
-      return [name, { secured: secured.map((port) => port.name), free: free.map((port) => port.name) }];
+      const namesWhere = (isSecured: boolean) =>
+        own.filter((port) => settingsBefore(port).has("security") === isSecured).map((port) => port.name);
+      return [name, { secured: namesWhere(true), free: namesWhere(false) }];
     }),
   );
 }
