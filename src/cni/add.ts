@@ -5,7 +5,7 @@ import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import { didNothing } from "../ipam/ipam.ts";
-import { openIpam } from "../ipam/open-ipam.ts";
+import { openIpam } from "../ipam/plugin-ipam.ts";
 import { dropLease, leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { isGoing, type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";

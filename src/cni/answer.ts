@@ -1,12 +1,12 @@
 import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
+import { IpamError } from "../ipam/ipam.ts";
 import { retryPendingIpamDels } from "../ipam/release-addresses.ts";
 import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import type { CniContext } from "./cni-context.ts";
 import { del } from "./del.ts";
-import { errorAnswer } from "./error-answer.ts";
 import { gc } from "./gc.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 import { parseAttachmentRequest, parseSandboxInterface, type RawRequest } from "./request.ts";
@@ -25,10 +25,10 @@ export interface Answer {
 export async function answer(raw: RawRequest, context: CniContext, signal: AbortSignal): Promise<Answer> {
   const { clock, logger } = context;
   const verb = raw.env["CNI_COMMAND"] ?? "";
-  const startedAt = clock.now();
+  const startedAtMs = clock.monotonic();
   try {
     const result = await carryOut(verb, raw, context, signal).finally(() =>
-      RETRYING.has(verb) ? retryPendingIpamDels(context, raw.delegate, startedAt) : undefined,
+      RETRYING.has(verb) ? retryPendingIpamDels(context, raw.delegate, startedAtMs) : undefined,
     );
     return { exitCode: 0, stdout: result === undefined ? "" : `${JSON.stringify(result)}\n` };
   } catch (error) {
@@ -99,4 +99,50 @@ function requestedVersion({ stdin }: RawRequest): string {
     // Not JSON.
   }
   return "1.1.0";
+}
+
+/** CNI error codes: below 100 by the CNI spec 1.1.0 (section 5, Error), from 100 on our own. */
+export const CNI_CODES: Partial<Record<FailureCode, number>> = {
+  "unsupported-cni-version": 1,
+  "unsupported-field": 2,
+  "invalid-request": 4,
+  undecodable: 6,
+  "invalid-network-config": 7,
+  "dataplane-unavailable": 11,
+  "dataplane-timeout": 11,
+  "kubelet-unavailable": 11,
+  busy: 11,
+  superseded: 11,
+  "not-ready": 50,
+  "unknown-device": 101,
+  "attachment-conflict": 102,
+  "port-conflict": 103,
+  "bridge-missing": 104,
+  "port-failed": 105,
+  "check-failed": 106,
+  "path-too-long": 107,
+  "directory-unsafe": 108,
+  "invalid-config": 109,
+  "record-unreadable": 110,
+  "dataplane-misconfigured": 111,
+  "ipam-interrupted": 11,
+  "ipam-failed": 112,
+  "ipam-missing": 113,
+  "vrf-missing": 115,
+  "record-unwritable": 116,
+};
+
+/** Code for "something else", as the reference library has it. */
+const INTERNAL = 999;
+
+/** A failure as the JSON object that a CNI plugin prints; an IPAM plugin's own code is passed on. */
+export function errorAnswer(thrown: unknown, cniVersion: string): object {
+  const failure = toFailure(thrown);
+  const details = [failure.where, failure.fix].filter((text) => text !== undefined).join("; ");
+  return {
+    cniVersion,
+    code: (failure instanceof IpamError ? failure.cniCode : undefined) ?? CNI_CODES[failure.code] ?? INTERNAL,
+    msg: `vhostuser: ${failure.what}`,
+    ...(details === "" ? {} : { details }),
+  };
 }

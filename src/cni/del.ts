@@ -2,8 +2,7 @@ import { portLock } from "../attachment/port-lock.ts";
 import { markDetaching, removeAttachment } from "../attachment/remove-attachment.ts";
 import { toFailure } from "../failure/failure.ts";
 import { didNothing, type IpamRequest } from "../ipam/ipam.ts";
-import { openIpam } from "../ipam/open-ipam.ts";
-import { ipamTypeOf } from "../ipam/plugin-ipam.ts";
+import { ipamTypeOf, openIpam } from "../ipam/plugin-ipam.ts";
 import { leasesOf, limitedForRetry, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import {

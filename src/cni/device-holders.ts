@@ -1,4 +1,4 @@
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
 import { parseDeviceId } from "../names/device-id.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
@@ -87,8 +87,7 @@ export class DeviceHolders {
 }
 
 /** Whether the pool that an id names is still configured does not matter here. */
-function ourDevices({ containers }: PodDevices): readonly string[] {
-  return containers
-    .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))
-    .filter((id) => parseDeviceId(id) !== undefined);
+function ourDevices(pod: PodDevices): readonly string[] {
+  const ids = devicesOfPod(pod).flatMap((held) => held.ids);
+  return ids.filter((id) => parseDeviceId(id) !== undefined);
 }

@@ -1,5 +1,5 @@
 import { Failure } from "../failure/failure.ts";
-import type { DelegateCall, DelegateReply } from "../ipam/delegate.ts";
+import type { DelegateCall, DelegateReply } from "../ipam/ipam.ts";
 import type { Answer } from "./answer.ts";
 
 /** Bounds of shim/PROTOCOL.md, in bytes. */

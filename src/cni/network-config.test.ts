@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { portSettingsSchema } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
-import { errorAnswer } from "./error-answer.ts";
+import { errorAnswer } from "./answer.ts";
 import { parseNetworkConfig } from "./network-config.ts";
 import { portSettingsOf, withAddresses } from "./port-settings-of.ts";
 

@@ -1,12 +1,10 @@
 import { z } from "zod";
 import { Failure } from "../failure/failure.ts";
 import { dnsSchema } from "../ipam/addressing.ts";
-import type { Delegate } from "../ipam/delegate.ts";
-import { type Ipam, isPluginName } from "../ipam/ipam.ts";
-import { openIpam } from "../ipam/open-ipam.ts";
+import { type Delegate, type Ipam, isPluginName } from "../ipam/ipam.ts";
+import { openIpam } from "../ipam/plugin-ipam.ts";
 import { type CniVersion, checkCniVersion } from "../names/cni-version.ts";
 import { bandwidthSchema, portKeys } from "./port-keys.ts";
-import { refuseUnsupportedKeys } from "./unsupported-keys.ts";
 
 /** Open vSwitch' limit for a vhost port: 9728 bytes less layer 2, CRC and two VLAN tags. */
 const MTU_MAX = 9702;
@@ -28,43 +26,48 @@ const resultSchema = z.looseObject({
 const attachmentsSchema = z.array(z.looseObject({ containerID: z.string(), ifname: z.string() }));
 
 /** Unknown keys pass, as the CNI specification demands; ours are checked. */
-const networkConfigSchema = z.looseObject({
-  cniVersion: z.string().default("0.2.0"),
-  name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/, "must be a network name as CNI defines it"),
-  type: z.string().optional(),
-  bridge: z.string().min(1).optional(),
-  mtu: z.number().int().min(68).max(MTU_MAX).optional(),
-  mac: z.string().optional(),
-  deviceID: z.string().optional(),
-  ...portKeys,
-  ipam: z
-    .looseObject({
-      type: z
-        .string()
-        .refine((type) => type === "" || isPluginName(type), {
-          error: "must be the file name of a CNI plugin",
-        })
-        .optional(),
-    })
-    .nullish(),
-  dns: dnsSchema.nullish(),
-  runtimeConfig: z
-    .looseObject({
-      deviceID: z.string().optional(),
-      CNIDeviceInfoFile: z.string().optional(),
-      mac: z.string().optional(),
-      bandwidth: bandwidthSchema.optional(),
-    })
-    .nullish(),
-  args: z
-    .looseObject({
-      cni: z.looseObject({ mac: z.string().optional(), OvnPort: z.string().max(255).optional() }).nullish(),
-    })
-    .nullish(),
-  prevResult: resultSchema.nullish(),
-  "cni.dev/valid-attachments": attachmentsSchema.nullish(),
-  "cni.dev/attachments": attachmentsSchema.nullish(),
-});
+const networkConfigSchema = z
+  .looseObject({
+    cniVersion: z.string().default("0.2.0"),
+    name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/, "must be a network name as CNI defines it"),
+    type: z.string().optional(),
+    bridge: z.string().min(1).optional(),
+    mtu: z.number().int().min(68).max(MTU_MAX).optional(),
+    mac: z.string().optional(),
+    deviceID: z.string().optional(),
+    ...portKeys,
+    ipam: z
+      .looseObject({
+        /** Undefined where guests manage their addresses, which an empty one says too. */
+        type: z
+          .string()
+          .refine((type) => type === "" || isPluginName(type), "must be the file name of a CNI plugin")
+          .transform((type) => type || undefined)
+          .optional(),
+      })
+      .nullish(),
+    dns: dnsSchema.nullish(),
+    runtimeConfig: z
+      .looseObject({
+        deviceID: z.string().optional(),
+        CNIDeviceInfoFile: z.string().optional(),
+        mac: z.string().optional(),
+        bandwidth: bandwidthSchema.optional(),
+      })
+      .nullish(),
+    args: z
+      .looseObject({
+        cni: z.looseObject({ mac: z.string().optional(), OvnPort: z.string().max(255).optional() }).nullish(),
+      })
+      .nullish(),
+    prevResult: resultSchema.nullish(),
+    "cni.dev/valid-attachments": attachmentsSchema.nullish(),
+    "cni.dev/attachments": attachmentsSchema.nullish(),
+  })
+  .refine(({ ipam, type }) => ipam?.type === undefined || ipam.type !== type, {
+    path: ["ipam", "type"],
+    error: "must not be this very plugin",
+  });
 
 export type NetworkConfig = z.infer<typeof networkConfigSchema> & {
   readonly cniVersion: CniVersion;
@@ -80,24 +83,7 @@ export function networkConfigKeys(): readonly string[] {
  * @throws Failure `undecodable` (no JSON), `unsupported-cni-version`, `unsupported-field`, `invalid-network-config`
  */
 export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
-  let json: unknown;
-  try {
-    json = JSON.parse(stdin.toString("utf8"));
-  } catch (error) {
-    throw new Failure({
-      code: "undecodable",
-      what: `the network configuration is not JSON: ${String(error)}`,
-      where: "stdin",
-      cause: error,
-    });
-  }
-  if (typeof json !== "object" || json === null || Array.isArray(json)) {
-    throw new Failure({
-      code: "undecodable",
-      what: "the network configuration is not a JSON object",
-      where: "stdin",
-    });
-  }
+  const json = parseObject(stdin);
   if (isNestedDeeper(json, NESTING_MAX)) {
     throw new Failure({
       code: "invalid-network-config",
@@ -106,16 +92,29 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
       fix: "correct the config of the NetworkAttachmentDefinition, or the plugin before this one",
     });
   }
-  const { cniVersion = "0.2.0" } = json as { readonly cniVersion?: unknown };
-  const version = checkCniVersion(cniVersion);
-  refuseUnsupportedKeys(json as Readonly<Record<string, unknown>>);
+  const { cniVersion: asked = "0.2.0" } = json;
+  const cniVersion = checkCniVersion(asked);
+  refuseUnsupportedKeys(json);
   const parsed = networkConfigSchema.safeParse(json);
   if (!parsed.success) throw invalid(json, parsed.error.issues);
-  const { ipam, type } = parsed.data;
-  if (ipam?.type !== undefined && ipam.type !== "" && ipam.type === type) {
-    throw invalid(json, [{ path: ["ipam", "type"], message: "must not be this very plugin" }]);
+  return { ...parsed.data, cniVersion };
+}
+
+function parseObject(stdin: Buffer): Readonly<Record<string, unknown>> {
+  let json: unknown;
+  let cause: unknown;
+  try {
+    json = JSON.parse(stdin.toString("utf8"));
+  } catch (error) {
+    cause = error;
   }
-  return { ...parsed.data, cniVersion: version };
+  if (isObject(json) && !Array.isArray(json)) return json;
+  throw new Failure({
+    code: "undecodable",
+    what: `the network configuration is not ${cause === undefined ? "a JSON object" : `JSON: ${cause}`}`,
+    where: "stdin",
+    cause,
+  });
 }
 
 /** What is printed again, as prevResult is, must not exhaust the stack; real configurations have some ten levels. */
@@ -125,30 +124,18 @@ function isNestedDeeper(value: unknown, levels: number): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > levels) return true;
-    level = level.flatMap((one) => (typeof one === "object" && one !== null ? Object.values(one) : []));
+    level = level.flatMap((one) => (isObject(one) ? Object.values(one) : []));
   }
   return false;
 }
 
-/** The IPAM plugin that a network names; undefined where guests manage their addresses. */
-export function ipamType(config: NetworkConfig): string | undefined {
-  const type = config.ipam?.type;
-  return type === "" ? undefined : type;
-}
-
 /** What manages a network's addresses; undefined where guests do. */
-export function ipamOf(config: NetworkConfig, delegate: Delegate): Ipam | undefined {
-  const type = ipamType(config);
-  return type === undefined ? undefined : openIpam(type, delegate);
-}
-
-interface Issue {
-  readonly path: readonly PropertyKey[];
-  readonly message: string;
+export function ipamOf({ ipam }: NetworkConfig, delegate: Delegate): Ipam | undefined {
+  return ipam?.type === undefined ? undefined : openIpam(ipam.type, delegate);
 }
 
 /** Names every key with its value. */
-function invalid(json: unknown, issues: readonly Issue[]): Failure {
+function invalid(json: unknown, issues: readonly z.core.$ZodIssue[]): Failure {
   const problems = issues.map(({ path, message }) => `${path.join(".")}: ${shown(json, path)}: ${message}`);
   return new Failure({
     code: "invalid-network-config",
@@ -163,4 +150,58 @@ function shown(json: unknown, path: readonly PropertyKey[]): string {
   for (const key of path) value = (value as Readonly<Record<PropertyKey, unknown>> | undefined)?.[key];
   const text = JSON.stringify(value) ?? "missing";
   return text.length <= 100 ? text : `${text.slice(0, 100)}…`;
+}
+
+/**
+ * Keys that other plugins for the same purpose have, and what to write instead. CNI has unknown keys pass, but a VLAN
+ * or a limit that its author expects and that is not set is worse than an error.
+ */
+const INSTEAD: Readonly<Record<string, string>> = {
+  vlanId: "vlan",
+  vlan_id: "vlan",
+  vlan_mode: "vlanMode",
+  trunks: "trunk",
+  ingressPolicingRate: "bandwidth.egressRate, in bits a second",
+  ingressPolicingBurst: "bandwidth.egressBurst, in bits",
+  mtu_request: "mtu",
+};
+
+/** Keys of other plugins that are refused. */
+export const OTHERS_KEYS: readonly string[] = Object.keys(INSTEAD);
+
+/**
+ * Refuses what is known and cannot be honoured (CNI spec 1.1.0, error code 2: the message names key and value).
+ * @throws Failure `unsupported-field`
+ */
+function refuseUnsupportedKeys(config: Readonly<Record<string, unknown>>): void {
+  for (const [key, instead] of Object.entries(INSTEAD)) {
+    if (config[key] !== undefined) throw unsupported(key, config[key], `write ${instead}`);
+  }
+  if (config["ipMasq"] === true) {
+    throw unsupported("ipMasq", true, "leave it out: packets do not pass through the node's kernel");
+  }
+  for (const where of ["runtimeConfig", undefined]) {
+    const holder = where === undefined ? config : config[where];
+    const bandwidth = isObject(holder) ? holder["bandwidth"] : undefined;
+    if (!isObject(bandwidth)) continue;
+    for (const key of ["shapedSubnets", "unshapedSubnets"]) {
+      const value = bandwidth[key];
+      if (!Array.isArray(value) || value.length === 0) continue;
+      const path = [where, "bandwidth", key].filter((part) => part !== undefined).join(".");
+      throw unsupported(path, value, "leave it out: the limit is for all of the port's traffic");
+    }
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function unsupported(key: string, value: unknown, fix: string): Failure {
+  return new Failure({
+    code: "unsupported-field",
+    what: `${key}: ${JSON.stringify(value)} is not supported`,
+    where: "network configuration",
+    fix,
+  });
 }

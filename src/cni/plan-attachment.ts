@@ -9,7 +9,6 @@ import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
-import { ipamType } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
 import type { AttachmentRequest } from "./request.ts";
 
@@ -83,7 +82,7 @@ export function planAttachment(
 
 /** What ADD may get from an IPAM, recorded before it asks, so that the addresses are released whatever happens. */
 function leaseOf({ config, raw, containerId }: AttachmentRequest): AddressLease | undefined {
-  const type = ipamType(config);
+  const type = config.ipam?.type;
   if (type === undefined) return undefined;
   return { containerId, type, request: { stdin: raw.stdin.toString("utf8"), env: { ...raw.env } } };
 }

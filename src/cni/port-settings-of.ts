@@ -1,6 +1,6 @@
 import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
-import { ipamType, type NetworkConfig } from "./network-config.ts";
+import type { NetworkConfig } from "./network-config.ts";
 import { type Bandwidth, expandVlans } from "./port-keys.ts";
 
 /**
@@ -68,7 +68,7 @@ function routedOf(config: NetworkConfig): RoutedSettings | undefined {
   }
   const [key] = BRIDGE_KEYS.filter((name) => config[name] !== undefined);
   if (key !== undefined) throw contradiction(key, config[key], 'cannot stand beside mode "l3"');
-  if (ipamType(config) === undefined) throw contradiction("mode", config.mode, "needs ipam");
+  if (config.ipam?.type === undefined) throw contradiction("mode", config.mode, "needs ipam");
   const { vrf = 0, createVrf } = config;
   return { vrf, ...(createVrf === true ? { createVrf } : {}), hosts: [] };
 }

@@ -1,5 +1,5 @@
 import { Failure } from "../failure/failure.ts";
-import type { Delegate } from "../ipam/delegate.ts";
+import type { Delegate } from "../ipam/ipam.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
 import { isInterfaceName } from "../names/interface-name.ts";
 import type { SandboxInterface } from "../records/port-record.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { describeThrown } from "../failure/failure.ts";
-import type { Delegate } from "../ipam/delegate.ts";
+import type { Delegate } from "../ipam/ipam.ts";
 import { silentLogger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { RawRequest } from "./request.ts";

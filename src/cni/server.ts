@@ -1,7 +1,7 @@
 import { createServer, type Socket } from "node:net";
 import { describeThrown } from "../failure/failure.ts";
 import { listenPrivately } from "../files/listen-privately.ts";
-import type { Delegate } from "../ipam/delegate.ts";
+import type { Delegate } from "../ipam/ipam.ts";
 import type { Logger } from "../logging/logger.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
 import type { Answer } from "./answer.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { describeThrown, Failure } from "../failure/failure.ts";
-import type { DelegateCall, DelegateReply } from "../ipam/delegate.ts";
+import type { DelegateCall, DelegateReply } from "../ipam/ipam.ts";
 import type { Clock } from "../sync/clock.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { Answer } from "./answer.ts";

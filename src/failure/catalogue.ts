@@ -17,7 +17,8 @@ export const FAILURE_CODES = {
     "The network configuration asks for a CNI version that this plugin does not speak.",
   "path-too-long": "A unix socket path is longer than the 107 bytes that the kernel allows.",
   "unknown-device": "No allocation record holds this device.",
-  "attachment-conflict": "The same container and interface is already attached with another device.",
+  "attachment-conflict":
+    "The interface is already attached with another device, or its device belongs to another pod.",
   busy: "An earlier request for the same interface is still running.",
   superseded: "The interface was detached, or attached to a newer sandbox, while its ADD was still running.",
   "port-conflict": "A port of this name exists in the switch and is not ours.",

@@ -1,10 +1,14 @@
 import { z } from "zod";
-import { Failure } from "../failure/failure.ts";
-import type { CniVersion } from "../names/cni-version.ts";
-import type { Addressing } from "../records/port-record.ts";
+import { Failure, type FailureOptions } from "../failure/failure.ts";
 import { parseAddressing } from "./addressing.ts";
-import type { Delegate, DelegateReply } from "./delegate.ts";
-import { type Ipam, IpamError, type IpamRequest, isPluginName } from "./ipam.ts";
+import {
+  type Delegate,
+  type DelegateReply,
+  type Ipam,
+  IpamError,
+  type IpamRequest,
+  isPluginName,
+} from "./ipam.ts";
 
 /** Exit codes without output that mean that the shim ended the plugin (src/cni/shim/PROTOCOL.md). */
 const ENDED_BY_SHIM: Readonly<Record<number, string>> = {
@@ -21,81 +25,59 @@ const errorSchema = z.looseObject({
 });
 
 /**
- * An IPAM plugin on the node: an executable in CNI_PATH that the shim runs.
- * Failures of all verbs: ipam-failed (an {@link IpamError}), ipam-missing, ipam-interrupted.
+ * The IPAM that `ipam.type` of a network names, the only place that knows the kinds of IPAMs: a plugin on the node, an
+ * executable in CNI_PATH that the shim runs. Failures of all verbs: ipam-failed (an {@link IpamError}), ipam-missing,
+ * ipam-interrupted.
  */
-export class PluginIpam implements Ipam {
-  readonly #type: string;
-  readonly #delegate: Delegate;
+export function openIpam(type: string, delegate: Delegate): Ipam {
+  const run = async (verb: string, { env, stdin }: IpamRequest): Promise<unknown> => {
+    const reply = await delegate({ type, stdin, env: { ...env, CNI_COMMAND: verb } });
+    return parseReply(type, verb, env, reply);
+  };
+  const verb = (name: string) => async (request: IpamRequest) => void (await run(name, request));
+  return {
+    add: async (request, cniVersion) => parseAddressing(await run("ADD", request), type, cniVersion),
+    del: verb("DEL"),
+    check: verb("CHECK"),
+    gc: verb("GC"),
+    status: verb("STATUS"),
+  };
+}
 
-  /** @param type file name of the executable */
-  constructor(type: string, delegate: Delegate) {
-    this.#type = type;
-    this.#delegate = delegate;
+/** What a plugin printed, parsed; undefined for nothing. @throws Failure when it failed */
+function parseReply(type: string, verb: string, env: IpamRequest["env"], reply: DelegateReply): unknown {
+  const { exitCode, stdout } = reply;
+  const plugin = `IPAM plugin ${JSON.stringify(type)}`;
+  if (exitCode === NOT_FOUND && stdout === "") {
+    throw new Failure({
+      code: "ipam-missing",
+      what: `${plugin} is not in CNI_PATH, or cannot be executed`,
+      where: `CNI_PATH=${env["CNI_PATH"] ?? ""}`,
+      fix: "install it on the node, beside the other CNI plugins",
+    });
   }
-
-  async add(request: IpamRequest, cniVersion: CniVersion): Promise<Addressing> {
-    return parseAddressing(await this.#run("ADD", request), this.#type, cniVersion);
-  }
-
-  async del(request: IpamRequest): Promise<void> {
-    await this.#run("DEL", request);
-  }
-
-  async check(request: IpamRequest): Promise<void> {
-    await this.#run("CHECK", request);
-  }
-
-  async gc(request: IpamRequest): Promise<void> {
-    await this.#run("GC", request);
-  }
-
-  async status(request: IpamRequest): Promise<void> {
-    await this.#run("STATUS", request);
-  }
-
-  /** @returns what the plugin printed, parsed; undefined for nothing */
-  async #run(verb: string, { env, stdin }: IpamRequest): Promise<unknown> {
-    const reply = await this.#delegate({ type: this.#type, stdin, env: { ...env, CNI_COMMAND: verb } });
-    if (reply.exitCode !== 0) throw this.#failureOf(verb, env, reply);
-    if (reply.stdout.trim() === "") return undefined;
-    try {
-      return JSON.parse(reply.stdout);
-    } catch (cause) {
-      throw new IpamError({
-        code: "ipam-failed",
-        what: `${this.#named} printed ${JSON.stringify(reply.stdout.slice(0, 200))}, which is not JSON`,
-        where: `CNI ${verb}`,
-        cause,
-      });
-    }
-  }
-
-  #failureOf(verb: string, env: IpamRequest["env"], { exitCode, stdout }: DelegateReply): Failure {
-    if (exitCode === NOT_FOUND && stdout === "") {
-      return new Failure({
-        code: "ipam-missing",
-        what: `${this.#named} is not in CNI_PATH, or cannot be executed`,
-        where: `CNI_PATH=${env["CNI_PATH"] ?? ""}`,
-        fix: "install it on the node, beside the other CNI plugins",
-      });
-    }
+  const failed = (options: Omit<FailureOptions, "code">, cniCode?: number) =>
+    new IpamError({ code: "ipam-failed", where: `CNI ${verb}`, ...options }, cniCode);
+  if (exitCode !== 0) {
     const error = errorOf(stdout);
-    if (error === undefined) {
-      const ended = stdout === "" ? ENDED_BY_SHIM[exitCode] : undefined;
-      return new IpamError({
-        code: "ipam-failed",
-        what: `${this.#named} ${ended ?? describeExit(exitCode)}, without a CNI error on stdout`,
-        where: `CNI ${verb}`,
-        fix: "what it wrote to stderr is in the runtime's or Multus' log",
-      });
+    if (error !== undefined) {
+      const where = error.details ? { where: error.details } : {};
+      throw failed({ what: `${plugin}: ${error.msg}`, ...where }, error.code);
     }
-    const where = error.details ? { where: error.details } : {};
-    return new IpamError({ code: "ipam-failed", what: `${this.#named}: ${error.msg}`, ...where }, error.code);
+    const ended = stdout === "" ? ENDED_BY_SHIM[exitCode] : undefined;
+    throw failed({
+      what: `${plugin} ${ended ?? describeExit(exitCode)}, without a CNI error on stdout`,
+      fix: "what it wrote to stderr is in the runtime's or Multus' log",
+    });
   }
-
-  get #named(): string {
-    return `IPAM plugin ${JSON.stringify(this.#type)}`;
+  if (stdout.trim() === "") return undefined;
+  try {
+    return JSON.parse(stdout);
+  } catch (cause) {
+    throw failed({
+      what: `${plugin} printed ${JSON.stringify(stdout.slice(0, 200))}, which is not JSON`,
+      cause,
+    });
   }
 }
 

@@ -5,9 +5,8 @@ import { type AddressLease, type PortRecord, portKey } from "../records/port-rec
 import { type Records, updatePort } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
-import type { Delegate } from "./delegate.ts";
-import type { IpamRequest } from "./ipam.ts";
-import { openIpam } from "./open-ipam.ts";
+import type { Delegate, IpamRequest } from "./ipam.ts";
+import { openIpam } from "./plugin-ipam.ts";
 
 /** What releasing addresses works with. */
 export interface ReleaseContext {
@@ -121,23 +120,23 @@ const LAST_PAUSE_MS = 3_600_000;
 /**
  * Releases addresses of attachments that ended while no CNI executable was there to run the plugin: the DEL was lost, or
  * came while the daemon was away. Any request's executable can run it. Called after the request's own work; never throws.
- * @param startedAt when that work began, in milliseconds since the epoch
+ * @param startedAtMs when that work began, in milliseconds of `clock.monotonic()`
  */
 export async function retryPendingIpamDels(
   context: ReleaseContext,
   delegate: Delegate,
-  startedAt: number,
+  startedAtMs: number,
 ): Promise<void> {
   const { node, locks, clock } = context;
-  const now = clock.now();
-  if (now - startedAt > LONG_REQUEST_MS) return;
+  const beganMs = clock.monotonic();
+  if (beganMs - startedAtMs > LONG_REQUEST_MS) return;
   const due = node.records.ports
     .list()
     .flatMap((record) => record.releases.map((lease) => ({ record, lease })))
-    .filter(({ lease }) => isDue(lease, now))
+    .filter(({ lease }) => isDue(lease, clock.now()))
     .sort((one, other) => lastTry(one.lease) - lastTry(other.lease));
   for (const { record, lease } of due.slice(0, RETRIES_MAX)) {
-    if (clock.now() >= now + RETRIES_MS) return;
+    if (clock.monotonic() >= beganMs + RETRIES_MS) return;
     const key = portKey(record);
     const what = `release of addresses of interface ${record.interfaceName}`;
     const retry = async () => {

@@ -22,6 +22,11 @@ export interface PodDevices {
   readonly containers: readonly DeviceHolder[];
 }
 
+/** All devices that a pod holds. */
+export function devicesOfPod({ containers }: PodDevices): readonly HeldDevices[] {
+  return containers.flatMap(({ devices }) => devices);
+}
+
 /** Where to ask, and when to give up. */
 export interface ListHeldDevicesOptions {
   readonly socketPath: string;

@@ -1,4 +1,4 @@
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
 
 /** Names a pod. */
 export interface PodName {
@@ -21,10 +21,11 @@ export function holdKey(resource: string, device: string): string {
 
 /** Turns an answer of PodResources into what it says. */
 export function kubeletView(pods: readonly PodDevices[]): KubeletView {
-  const devices = pods.flatMap(({ containers }) => containers.flatMap((container) => container.devices));
   return {
     pods: new Set(pods.map(({ podNamespace, podName }) => `${podNamespace}/${podName}`)),
-    held: new Set(devices.flatMap(({ resource, ids }) => ids.map((id) => holdKey(resource, id)))),
+    held: new Set(
+      pods.flatMap(devicesOfPod).flatMap(({ resource, ids }) => ids.map((id) => holdKey(resource, id))),
+    ),
   };
 }
 

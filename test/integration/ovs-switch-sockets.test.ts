@@ -3,9 +3,9 @@ import { lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } fro
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ensureSocketDirectories } from "../../src/allocation/socket-directories.ts";
+import { ensureServedPort } from "../../src/attachment/ensure-attachment.ts";
 import type { NodeContext } from "../../src/attachment/node-context.ts";
 import { withdrawSocket } from "../../src/attachment/publish-socket.ts";
-import { ensureServedPort } from "../../src/attachment/serve-socket.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest, PortState } from "../../src/dataplane/port.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ipamType, networkConfigKeys, parseNetworkConfig } from "../../src/cni/network-config.ts";
+import { networkConfigKeys, parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { portKeys } from "../../src/cni/port-keys.ts";
 import { portSettingsOf, withAddresses } from "../../src/cni/port-settings-of.ts";
 import { parseConfig } from "../../src/config/load.ts";
@@ -88,8 +88,8 @@ describe("the networks in deploy/examples", () => {
   });
 
   it("show three IPAM plugins, and have distinct names", () => {
-    const types = networks.map((network) =>
-      ipamType(parseNetworkConfig(Buffer.from(network["spec"].config))),
+    const types = networks.map(
+      (network) => parseNetworkConfig(Buffer.from(network["spec"].config)).ipam?.type,
     );
     expect(new Set(types.filter((type) => type !== undefined))).toEqual(
       new Set(["host-local", "static", "whereabouts"]),

@@ -9,9 +9,9 @@ import type { PortRequest, PortState } from "../dataplane/port.ts";
 import { Failure } from "../failure/failure.ts";
 import type { Pool } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
+import { ensureServedPort } from "./ensure-attachment.ts";
 import type { NodeContext } from "./node-context.ts";
 import { publishSocket } from "./publish-socket.ts";
-import { ensureServedPort } from "./serve-socket.ts";
 
 const id = "0123456789abcdef";
 const name = "vhu1";
