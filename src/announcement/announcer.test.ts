@@ -67,7 +67,7 @@ async function rig(isEnabled = true) {
 describe("announcing guests", () => {
   const rarp = rarpRequest(MAC).toString("hex");
 
-  it("begins when the port comes up and goes on with growing pauses", async () => {
+  it("begins when the port comes up and repeats with growing pauses", async () => {
     const { dataplane, clock, outcomes, announcer, broadcasts } = await rig();
     expect(broadcasts()).toEqual([]);
     dataplane.setLink(PORT, "up");
@@ -83,7 +83,7 @@ describe("announcing guests", () => {
     await announcer.close();
   });
 
-  it("goes to a new group each time too, whose flow no switch has cached", async () => {
+  it("goes to a new group each time as well, whose flow no switch has cached", async () => {
     const { dataplane, clock, announcer, sent } = await rig();
     dataplane.setLink(PORT, "up");
     await clock.advance(50);
@@ -147,7 +147,7 @@ describe("announcing guests", () => {
     expect(outcomes).toEqual([]);
   });
 
-  it("tries again where the switch is away for a moment", async () => {
+  it("retries where the switch is unreachable for a moment", async () => {
     const { dataplane, clock, announcer, broadcasts, outcomes } = await rig();
     dataplane.dead = true;
     dataplane.setLink(PORT, "up");

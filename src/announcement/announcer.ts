@@ -87,7 +87,7 @@ export class Announcer {
     const record = this.#recordOf(port);
     if (record === undefined) return;
     if (link === "down") {
-      // The node where it turns up announces it; this node's own guests are to learn its place at once as well.
+      // The node where it appears announces it; this node's own guests are to learn its place at once as well.
       dataplane.refreshMacTable?.(record.bridge);
       return;
     }

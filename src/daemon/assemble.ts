@@ -44,7 +44,7 @@ export interface DaemonOptions {
   readonly ownPod: PodName | undefined;
   /** Where the cluster says that its API server is, where it does. */
   readonly apiServer?: ApiServerPlace | undefined;
-  /** Release, as metrics tell it. */
+  /** Release, as metrics report it. */
   readonly version: string;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -210,7 +210,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   undo.defer(() => dataplane.close());
   plugins.push(dataplane);
 
-  // 9. The reconciler, last: it may have to wait for a switch that is away.
+  // 9. The reconciler, last: it may have to wait for a switch that is unreachable.
   reconciler = new Reconciler({
     ...{
       context: node,

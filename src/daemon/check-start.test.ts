@@ -24,7 +24,7 @@ const status = async (effective: bigint) => {
 const bits = Object.values(NEEDED_CAPABILITIES).reduce((sum, { bit }) => sum | (1n << BigInt(bit)), 0n);
 
 describe("capabilities", () => {
-  it("are enough when they are exactly those that are needed", async () => {
+  it("suffice when they are exactly the required ones", async () => {
     await checkCapabilities(await status(bits));
   });
 
@@ -33,7 +33,7 @@ describe("capabilities", () => {
     await expect(checkCapabilities(file)).rejects.toThrow(new RegExp(`the daemon lacks ${name} `));
   });
 
-  it("lack all of them without the kernel's word", async () => {
+  it("are all missing where the kernel does not report them", async () => {
     await writeFile(join(root, "status"), "");
     await expect(checkCapabilities(join(root, "status"))).rejects.toMatchObject({
       code: "capability-missing",

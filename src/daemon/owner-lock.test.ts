@@ -19,7 +19,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Waits no time at all, but goes on for ten seconds by its own count; `onSleep` is called at each wait. */
+/** Does not really wait, but counts ten seconds; `onSleep` is called at each wait. */
 function quickClock(onSleep: () => Promise<void> = async () => undefined): Clock {
   let now = 0;
   return {
@@ -49,12 +49,12 @@ async function startOwner(): Promise<ChildProcess> {
 }
 
 describe("the records' owner", () => {
-  it("is one at a time", async () => {
+  it("is one process at a time", async () => {
     owner = await startOwner();
     await expect(takeOwnership(directory, quickClock())).rejects.toThrow(/another daemon owns the records/);
   });
 
-  it("may be the next one as soon as the one before is killed", async () => {
+  it("may be another process as soon as the previous one is killed", async () => {
     const first = await startOwner();
     let waits = 0;
     const clock = quickClock(async () => {
@@ -68,7 +68,7 @@ describe("the records' owner", () => {
     lock.release();
   });
 
-  it("may be taken again after a release", async () => {
+  it("can change after a release", async () => {
     (await takeOwnership(directory, quickClock())).release();
     (await takeOwnership(directory, quickClock())).release();
   });

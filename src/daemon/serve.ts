@@ -38,6 +38,6 @@ export async function serve(options: ServeOptions): Promise<void> {
     logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
     if (!signal.aborted) await once(signal, "abort");
   }
-  logger.info({ signal: signal.reason }, "stopping; pods and ports stay as they are");
+  logger.info({ signal: signal.reason }, "stopping; pods and ports are not changed");
   await daemon?.close();
 }

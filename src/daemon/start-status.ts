@@ -1,4 +1,4 @@
-// Serves the node's status. A node serves its pods also while nobody can look at it, so a failure is logged, no more.
+// Serves the node's status. A node serves its pods also without this page, so a failure is only logged.
 import type { DaemonConfig } from "../config/schema.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";

@@ -42,7 +42,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe("a daemon that gets a signal while it starts", () => {
-  it("ends in order at once, though another one owns the records", async () => {
+  it("ends cleanly at once, though another daemon owns the records", async () => {
     const owner = await takeOwnership(recordsDirectory, systemClock);
     const daemon = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "--config", configFile], {
       stdio: ["ignore", "pipe", "pipe"],
@@ -67,7 +67,7 @@ describe("a daemon that gets a signal while it starts", () => {
     }
   });
 
-  it("ends in order also while its modules are still being loaded", async () => {
+  it("ends cleanly also while its modules are still being loaded", async () => {
     // As process 1 it would not get the signal; here it would die of the signal.
     const hook = `import { registerHooks } from "node:module";
       registerHooks({ load: (url, context, next) => {
@@ -81,7 +81,7 @@ describe("a daemon that gets a signal while it starts", () => {
     expect(await once(daemon, "close")).toEqual([0, null]);
   });
 
-  it("stops what had started, and nothing else begins", async () => {
+  it("stops what had started, and starts nothing else", async () => {
     const stop = new AbortController();
     let url = "";
     const logger = {

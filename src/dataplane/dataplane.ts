@@ -47,7 +47,7 @@ export interface Dataplane {
   checkPort(request: PortRequest, signal: AbortSignal): Promise<readonly string[]>;
 
   /**
-   * The NUMA node of the network hardware behind `bridge`; undefined where there is none, or more than one node.
+   * The NUMA node of the network hardware behind `bridge`; undefined where it has none, or more than one node.
    * @throws Failure when the switch does not know yet or cannot be asked: dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
   numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined>;
@@ -78,7 +78,7 @@ export interface Dataplane {
 
   /**
    * Calls `onLink` for guests that come and go until the signal fires or the switch is closed; resolves then and
-   * never rejects. Ports that are up when it begins are not reported; what changed while the switch was away is, when
+   * never rejects. Ports that are up when it begins are not reported; what changed while the switch was down is, when
    * it is back. A kind of switch without such events resolves at once.
    */
   watchLinks(onLink: (change: LinkChange) => void, signal: AbortSignal): Promise<void>;

@@ -36,7 +36,7 @@ export function switchProgram(config: DataplaneConfig): SwitchProgram {
 
 /**
  * Where a path leads, as far as it exists: two paths to one socket (`/run` and `/var/run`, a link) give the same. A
- * switch that is away may have no socket, so what is missing stays as it is written.
+ * switch that is down may have no socket, so a missing path is returned as written.
  */
 function whereLeads(path: string): string {
   try {

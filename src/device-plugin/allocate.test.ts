@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTick } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ensureDeviceInfo, removeAllocation } from "../allocation/allocation.ts";
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
@@ -76,12 +76,12 @@ describe("an Allocate that fails", () => {
 describe("an answered Allocate", () => {
   it("has its device-info file whenever the older allocation of the device is reclaimed", async () => {
     const allocate = allocator(configured({}));
-    for (let turns = 0; turns < 60; turns++) {
+    for (let ticks = 0; ticks < 60; ticks++) {
       await allocate(["sockets-00001"]);
       const [older] = records.allocations.list();
       if (older === undefined) throw new Error("no record");
       const newer = allocate(["sockets-00001"]);
-      for (let turn = 0; turn < turns; turn++) await nextTurn();
+      for (let tick = 0; tick < ticks; tick++) await nextTick();
       await Promise.all([newer, removeAllocation(older, records.allocations, places)]);
       expect(await deviceInfo("sockets-00001")).toMatchObject({ type: "vhost-user" });
       const [left] = records.allocations.list();
@@ -89,7 +89,7 @@ describe("an answered Allocate", () => {
     }
   });
 
-  it("notes the pool's switch as it is then, and who makes the sockets", async () => {
+  it("records the pool's switch at that time, and which side makes the sockets", async () => {
     const switchSockets = "/var/run/vhostuser/switch";
     await allocator(configured({ socketServer: "switch", switchSockets }))(["sockets-00001"]);
     await allocator(configured({ dataplane: { type: "vpp", bridge: "7" } }))(["sockets-00002"]);
@@ -113,7 +113,7 @@ describe("an answered Allocate", () => {
     ["guest", "server"],
     ["switch", "client"],
   ])(
-    "with %j as the server of the pool's sockets tells the container that it is the %s, also when rebuilt",
+    "with %j as the server of the pool's sockets makes the container the %s, also when rebuilt",
     async (socketServer, mode) => {
       await allocator(configured(socketServer === undefined ? {} : { socketServer }))(["sockets-00001"]);
       const path = "/var/run/vhostuser/sockets/sockets-00001/vhost.sock";

@@ -32,7 +32,7 @@ export interface AllocationAnswer {
 
 /**
  * Answers Allocate for one container, with all its devices of the resource at once.
- * @param signal fires when nobody waits for the answer any more; what was made is to be removed then
+ * @param signal fires when the caller no longer waits for the answer; what was made must then be removed
  */
 export type Allocate = (deviceIds: readonly string[], signal: AbortSignal) => Promise<AllocationAnswer>;
 

@@ -30,7 +30,7 @@ export class DeviceStreams {
     return this.#updates.size;
   }
 
-  /** Serves one stream until its caller goes away. */
+  /** Serves one stream until its caller disconnects. */
   serve(stream: DeviceStream): void {
     let sent: readonly PluginDevice[] | undefined;
     let congested = false;

@@ -7,7 +7,7 @@ describe("a plugin's socket name", () => {
     expect(pluginSocketName("vhostuser/sockets")).toBe(pluginSocketName("vhostuser/sockets"));
   });
 
-  it("is another one for every resource, also where only the slash lies elsewhere", () => {
+  it("differs for every resource, also where only the position of the slash differs", () => {
     const names = ["a-b/c", "a/b-c", "a/b.c", "a/b_c", "a/b-C", "b/b-c"].map(pluginSocketName);
     expect(new Set(names).size).toBe(names.length);
   });

@@ -139,7 +139,7 @@ describe("a device plugin", () => {
     expect(kubelet.registrations).toHaveLength(1);
   });
 
-  it("is back after a restart of kubelet, which deleted its socket, and gives the next pod a free device", async () => {
+  it("registers again after a restart of kubelet, which deleted its socket, and gives the next pod a free device", async () => {
     start(new ListedDevices("a-00000", "a-00001"));
     await kubelet.waitForAllocatable(RESOURCE, 2);
     await kubelet.admitPod(pod("before", 1));
@@ -150,14 +150,14 @@ describe("a device plugin", () => {
     expect(kubelet.allocateCalls).toHaveLength(2);
   });
 
-  it("is back after each of many restarts, whether kubelet was away for a moment or for longer", async () => {
+  it("registers again after each of many restarts, whether kubelet was down for a moment or for longer", async () => {
     start(new ListedDevices("a-00000"));
     await kubelet.waitForAllocatable(RESOURCE, 1);
     for (const downMs of [0, 300, 0, 20, 0]) {
       await kubelet.restart({ downMs });
       await kubelet.waitForAllocatable(RESOURCE, 1);
     }
-    // Kubelet may delete the socket between a look at it and the call; who never looks is refused each time.
+    // Kubelet may delete the socket between the check and the call; without a check each call would be refused.
     const refusals = kubelet.registrations.flatMap(({ error }) => error ?? []);
     for (const reason of refusals) expect(reason).toMatch(/^failed to dial device plugin: no .*\.sock$/);
     expect(refusals.length).toBeLessThan(5);
@@ -242,7 +242,7 @@ describe("a device plugin", () => {
   });
 
   it.each([
-    { what: "lets a running Allocate end before it closes", graceMs: 10_000, isAnswered: true },
+    { what: "lets a running Allocate finish before it closes", graceMs: 10_000, isAnswered: true },
     { what: "closes though an Allocate hangs", graceMs: 0, isAnswered: false },
   ])("$what", async ({ graceMs, isAnswered }) => {
     const asked = Promise.withResolvers<void>();
@@ -277,7 +277,7 @@ describe("a device plugin", () => {
   it("signals an Allocate that it cuts off, and is closed when that has removed what it made", async () => {
     const ends: string[] = [];
     const asked = Promise.withResolvers<void>();
-    let patiences = 0;
+    let waits = 0;
     const plugin = start(new ListedDevices("a-00000"), {
       allocate: async (_ids, signal) => {
         asked.resolve();
@@ -288,7 +288,7 @@ describe("a device plugin", () => {
       },
       clock: {
         ...systemClock,
-        sleep: (ms, signal) => systemClock.sleep(ms === 2_000 && patiences++ === 0 ? 0 : ms, signal),
+        sleep: (ms, signal) => systemClock.sleep(ms === 2_000 && waits++ === 0 ? 0 : ms, signal),
       },
     });
     await kubelet.waitForAllocatable(RESOURCE, 1);
@@ -299,7 +299,7 @@ describe("a device plugin", () => {
     expect(ends).toEqual(["removed", "closed"]);
   });
 
-  it("closes while kubelet is away", async () => {
+  it("closes while kubelet is down", async () => {
     await kubelet.stop();
     const plugin = start(new ListedDevices("a-00000"));
     await plugin.close();

@@ -242,7 +242,7 @@ describe("the pools' plugins", () => {
     expect(registrations(A)).toBe(1);
   });
 
-  it("tell kubelet the NUMA node of the bridge's uplinks, or the configured one, or none", async () => {
+  it("report to kubelet the NUMA node of the bridge's uplinks, or the configured one, or none", async () => {
     switchAt("/db.sock").numaNodes.set("br0", 1);
     await start([{ name: "a" }, { name: "b", numaNode: 3 }, { name: "c", numaNode: "none" }], {
       topologyPolicy: "single-numa-node",

@@ -35,7 +35,7 @@ export interface PoolPlugin {
 const FIRST_PROBE_MS = 150;
 
 /**
- * Probes a pool's switch and tells kubelet of its devices.
+ * Probes a pool's switch and reports its devices to kubelet.
  * @throws Failure path-too-long or directory-unsafe, when the plugin's socket cannot be used
  */
 export async function startPoolPlugin(options: PoolPluginOptions): Promise<PoolPlugin> {

@@ -1,4 +1,4 @@
-// Keeps one plugin registered with kubelet, through restarts of either and however long kubelet is away.
+// Keeps one plugin registered with kubelet, through restarts of either and however long kubelet is down.
 import { describeThrown } from "../failure/failure.ts";
 import { lookAtSockets, type SocketsSeen, socketIdentity } from "../kubelet/socket-identity.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -17,7 +17,7 @@ export interface RegistrationKeeperOptions {
   readonly openStreams: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds between looks at the sockets that no event caused. */
+  /** Milliseconds between checks of the sockets that no event caused. */
   readonly pollMs: number;
 }
 
@@ -152,7 +152,7 @@ export class RegistrationKeeper {
 
   #report(error: unknown): void {
     const reason = describeThrown(error);
-    // The same words every few seconds while kubelet is away would bury everything else.
+    // Repeated every few seconds while kubelet is down, this would bury everything else in the log.
     const level = reason === this.#lastProblem ? "debug" : "warn";
     this.#lastProblem = reason;
     const { resource, logger } = this.#options;

@@ -24,7 +24,7 @@ export const FAILURE_CODES = {
   "port-conflict": "A port of this name exists in the switch and is not ours.",
   "bridge-missing": "The bridge does not exist in the switch.",
   "vrf-missing": "The routing table does not exist in the switch.",
-  "dataplane-misconfigured": "The switch or the bridge, as it is configured, cannot hold vhost-user ports.",
+  "dataplane-misconfigured": "The switch or the bridge, as configured, cannot hold vhost-user ports.",
   "port-failed": "The switch accepted the port and reported an error for it.",
   "setting-unsupported": "The network requests something that this kind of switch does not support.",
   "dataplane-unavailable": "The switch cannot be reached.",

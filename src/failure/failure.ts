@@ -40,7 +40,7 @@ export function timeoutFailure(
   return new Failure({ ...options, code: "dataplane-timeout", cause: signal.reason });
 }
 
-/** Anything thrown, as a {@link Failure}: ours as it is, everything else as `internal` with its cause. */
+/** Anything thrown, as a {@link Failure}: a Failure unchanged, everything else as `internal` with its cause. */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
   return new Failure({ code: "internal", what: describeThrown(thrown), cause: thrown });

@@ -27,7 +27,7 @@ function ask(): Promise<string> {
   });
 }
 
-/** What lies where a server is bound, at the moment at which it is, and the directory that it lies in. */
+/** What is at a server's path when it has just been bound, and the directory it is in. */
 function whenBound(): Promise<readonly [socket: Stats, directory: Stats]> {
   return new Promise((resolve) => {
     server.once("listening", () => {
@@ -37,8 +37,8 @@ function whenBound(): Promise<readonly [socket: Stats, directory: Stats]> {
   });
 }
 
-describe("a socket of its owner alone", () => {
-  it("is out of reach for others from its first moment, whatever the umask", async () => {
+describe("a private socket", () => {
+  it("cannot be reached by others from the start, whatever the umask", async () => {
     await mkdir(dirname(path), { mode: 0o755 });
     const before = process.umask(0);
     try {
@@ -54,7 +54,7 @@ describe("a socket of its owner alone", () => {
     expect(await ask()).toBe("here");
   });
 
-  it("takes the place of a dead one, also where one was killed while it was made", async () => {
+  it("replaces a dead one, also one whose process was killed while making it", async () => {
     await mkdir(`${path}.d`, { recursive: true });
     await writeFile(join(`${path}.d`, "s"), "");
     await writeFile(path, "");
@@ -62,7 +62,7 @@ describe("a socket of its owner alone", () => {
     expect(await ask()).toBe("here");
   });
 
-  it("leaves nothing where it cannot be", async () => {
+  it("leaves nothing behind where it cannot be made", async () => {
     await mkdir(path, { recursive: true });
     await writeFile(join(path, "in the way"), "");
     await expect(listenPrivately(server, path)).rejects.toThrow();

@@ -25,7 +25,7 @@ export async function listenPrivately(server: Server, path: string): Promise<voi
     await chmod(bound, 0o600);
     await rename(bound, path);
   } catch (error) {
-    // A server that goes on listening at the temporary path would keep its program from ending.
+    // A server that keeps listening at the temporary path would keep its program from ending.
     server.close();
     throw error;
   } finally {

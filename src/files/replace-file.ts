@@ -15,12 +15,12 @@ export interface ReplaceOptions {
   readonly mode: number;
   /** Whether it must survive a power cut and not only a crash of the process. */
   readonly durable?: boolean;
-  /** Looks at the new file, which is whole and on disk, before it takes the old one's place; throws to keep the old one. */
+  /** Checks the new file, complete and on disk, before it replaces the old one; throws to keep the old one. */
   readonly inspect?: ((temporary: string) => Promise<void>) | undefined;
 }
 
 /**
- * Replaces a file whole: readers see the old content or the new one, never a part. The temporary file lies beside
+ * Replaces a file whole: readers see the old content or the new one, never a part. The temporary file is made beside
  * it, because rename is atomic within one file system only, and starts with a dot so that listings skip it.
  */
 export async function replaceFile(

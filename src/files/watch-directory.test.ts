@@ -33,7 +33,7 @@ async function start(): Promise<() => Promise<void>> {
 }
 
 describe("a directory watch", () => {
-  it("reports a file that appears, changes, is replaced at once, and goes", async () => {
+  it("reports a file that appears, changes, is replaced atomically, and disappears", async () => {
     const next = await start();
     const path = join(directory, "file");
     const acts: (() => Promise<void>)[] = [
@@ -49,7 +49,7 @@ describe("a directory watch", () => {
     }
   });
 
-  it("says nothing of what was there before", async () => {
+  it("does not report what was there before", async () => {
     await writeFile(join(directory, "old"), "");
     let changes = 0;
     watch = watchDirectory({ path: directory, onChange: () => changes++, onError: () => changes++ });
@@ -57,7 +57,7 @@ describe("a directory watch", () => {
     expect(changes).toBe(0);
   });
 
-  it("says nothing after it was closed", async () => {
+  it("reports nothing after it was closed", async () => {
     let changes = 0;
     watch = watchDirectory({ path: directory, onChange: () => changes++, onError: () => changes++ });
     await watch.ready;
@@ -71,7 +71,7 @@ describe("a directory watch", () => {
     expect(changes).toBe(0);
   });
 
-  it("sees entries of a directory that comes later, and of one that is removed and made again", async () => {
+  it("sees entries of a directory that is made later, and of one that is removed and made again", async () => {
     const clock = new ManualClock();
     const path = join(directory, "sub");
     let changes = 0;

@@ -106,7 +106,7 @@ function watchOnce(
 }
 
 /**
- * Distinguishes a file from another one in its place; undefined where there is none. With the device, because the
+ * Distinguishes a file from one that replaced it; undefined where no file exists. With the device, because the
  * topmost directory of every tmpfs has the same inode number.
  */
 function fileIdentity(path: string): string | undefined {

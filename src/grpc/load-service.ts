@@ -12,7 +12,7 @@ export interface LoadedService {
 const PROTO_ROOT = join(import.meta.dirname, "../../proto");
 
 /**
- * Loads one service out of one file under proto/, in a root of its own, because `v1` and `v1beta1` are bare
+ * Loads one service out of one file under proto/, in a root of its own, because `v1` and `v1beta1` are unqualified
  * package names that several of kubelet's files share. Field names stay as written (`devices_ids`, `domainXML`).
  * @param file for example `kubelet/device-plugin-v1beta1.proto`
  * @param fullName package and service, for example `v1beta1.DevicePlugin`

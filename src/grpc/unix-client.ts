@@ -42,7 +42,7 @@ export function dialUnix(
 
 /**
  * Insecure credentials whose connections end with their client. grpc-js leaves a timer behind when a client is closed
- * while its server is away, and it would connect when the server is back; that goes through `waitForReady`.
+ * while its server is down, and it would connect when the server is back; that goes through `waitForReady`.
  */
 function insecureCredentials(): ChannelCredentials {
   const plain = credentials.createInsecure();

@@ -100,7 +100,7 @@ describe("a journal", () => {
 });
 
 describe("a journal that was cut off", () => {
-  it("at any byte has all entries before it, and takes new ones", async () => {
+  it("at any byte has all entries before it, and accepts new ones", async () => {
     const { journal } = await start();
     await journal.append("a", "1");
     const { size } = await stat(file);
@@ -146,7 +146,7 @@ describe("a damaged entry", () => {
     expect(await readFile(join(directory, "damaged"), "utf8")).toContain('"value":"3"');
   });
 
-  it("costs no other entry, whichever bit of a line is flipped", async () => {
+  it("loses no other entry, whichever bit of a line is flipped", async () => {
     const { journal } = await start();
     for (const key of ["a", "b", "c"]) await journal.append(key, "1");
     const whole = await readFile(file);
@@ -162,7 +162,7 @@ describe("a damaged entry", () => {
     }
   });
 
-  it("is one that has another shape, though its checksum is right", async () => {
+  it("includes one of another shape whose checksum is right", async () => {
     await writeJournal(directory, 2, { a: "1", b: 7 });
     const { content } = await start();
     expect([...content.values]).toEqual([["a", "1"]]);
@@ -171,7 +171,7 @@ describe("a damaged entry", () => {
     expect(await readFile(aside, "utf8")).toContain('"key":"b"');
   });
 
-  it("in the header costs no entry", async () => {
+  it("in the header loses no entry", async () => {
     await writeJournal(directory, 2, { a: "1" });
     await writeFile(file, (await readFile(file, "utf8")).replace('{"journal"', '{"jour"nal'));
     const { content } = await start();
@@ -181,7 +181,7 @@ describe("a damaged entry", () => {
 });
 
 describe("a journal of another release", () => {
-  it("that is newer is refused with both versions, and stays as it is", async () => {
+  it("that is newer is refused naming both versions, and is not changed", async () => {
     await writeJournal(directory, 3, { a: { of: "another shape" } });
     const before = await readFile(file, "utf8");
     const refusal = {
@@ -198,7 +198,7 @@ describe("a journal of another release", () => {
 
 describe("a disk that refuses", () => {
   it.each(["ENOSPC", "EDQUOT", "EIO"])(
-    "in the middle of a write (%s): the append fails, nothing of it stays, later ones work",
+    "in the middle of a write (%s): the append fails without a trace, later ones work",
     async (code) => {
       const { journal } = await start();
       await journal.append("a", "1");
@@ -220,14 +220,14 @@ describe("a disk that refuses", () => {
     },
   );
 
-  it("to sync: what was written does not count", async () => {
+  it("to sync: what was written is not counted as saved", async () => {
     const { journal } = await start();
     vi.spyOn(await fileMethods(), "datasync").mockRejectedValueOnce(systemError("EIO"));
     await expect(journal.append("a", "1")).rejects.toMatchObject({ code: "record-unwritable" });
     expect(await found()).toEqual({});
   });
 
-  it("also to cut off what it wrote: the next append does that", async () => {
+  it("also to truncate a failed write: the next append does that", async () => {
     const { journal } = await start();
     await journal.append("a", "1");
     const methods = await fileMethods();
@@ -238,7 +238,7 @@ describe("a disk that refuses", () => {
     expect(await found()).toEqual({ a: "1", c: "3" });
   });
 
-  it("to be compacted goes on taking entries", async () => {
+  it("to be compacted still accepts entries", async () => {
     const { journal } = await start({ compactAbove: 200 });
     vi.spyOn(await fileMethods(), "sync").mockRejectedValue(systemError("ENOSPC"));
     for (let value = 0; value < 40; value++) await journal.append("a", String(value));
@@ -246,7 +246,7 @@ describe("a disk that refuses", () => {
     expect(await found()).toEqual({ a: "39" });
   });
 
-  it("at the start is no error until something is appended, and comes back", async () => {
+  it("at the start is no error until something is appended, and may recover", async () => {
     vi.spyOn(await methodsOfAnyFile(), "sync").mockRejectedValueOnce(systemError("ENOSPC"));
     const { journal } = await start();
     expect(await readdir(directory)).toEqual([]);
@@ -254,7 +254,7 @@ describe("a disk that refuses", () => {
     expect(await found()).toEqual({ a: "1" });
   });
 
-  it("has lost the file: nothing pretends to be saved", async () => {
+  it("has lost the file: nothing is reported as saved", async () => {
     const { journal } = await start();
     await journal.append("a", "1");
     await rename(file, `${file}.away`);
@@ -271,7 +271,7 @@ async function methodsOfAnyFile(): Promise<FileHandle> {
 }
 
 describe("compaction", () => {
-  it("keeps the file small and loses no entry that arrives meanwhile", async () => {
+  it("keeps the file small and loses no entry appended meanwhile", async () => {
     const { journal } = await start({ compactAbove: 1_000 });
     const appends: Promise<void>[] = [];
     for (let value = 0; value < 2_000; value++) {
@@ -296,7 +296,7 @@ describe("compaction", () => {
     expect(await readdir(directory)).toEqual(["journal"]);
   });
 
-  it("does not take up again what a failed append left behind", async () => {
+  it("does not bring back what a failed append left behind", async () => {
     const { journal } = await start({ compactAbove: 200 });
     for (let value = 0; value < 3; value++) await journal.append("a", String(value));
     const methods = await fileMethods();

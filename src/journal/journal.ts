@@ -88,7 +88,7 @@ export class Journal<Value> {
   }
 
   /**
-   * Sets the value of a key, or removes the key where there is none. On disk when it resolves.
+   * Sets the value of a key, or removes the key where no value is given. On disk when it resolves.
    * @throws Failure `record-unwritable` where the disk refuses; the journal is as before then
    */
   append(key: string, value: Value | undefined): Promise<void> {

@@ -73,7 +73,7 @@ describe("the list of held devices", () => {
     expect(await ask()).toEqual([]);
   });
 
-  it("is a failure, not empty, when nobody listens", async () => {
+  it("is a failure, not empty, when nothing listens", async () => {
     await expect(ask()).rejects.toMatchObject({ name: "Failure", code: "kubelet-unavailable" });
   });
 
@@ -85,7 +85,7 @@ describe("the list of held devices", () => {
     });
   });
 
-  it("may have more than the 4 MiB that gRPC takes by default", async () => {
+  it("may exceed the 4 MiB that gRPC accepts by default", async () => {
     const ids = Array.from(
       { length: 100_000 },
       (_, index) => `a-device-with-a-long-name-to-fill-the-list-${index}`,
@@ -108,7 +108,7 @@ describe("the list of held devices", () => {
     });
   });
 
-  it("is not asked for when the signal fired before", async () => {
+  it("is not requested when the signal fired before", async () => {
     await answering({});
     await expect(ask(AbortSignal.abort(new Error("too late")))).rejects.toThrow("too late");
   });

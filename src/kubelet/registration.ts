@@ -11,7 +11,7 @@ const REGISTRATION = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1
 /** kubelet waits 10 s for the plugin's socket inside Register; this is longer, so that its own error arrives. */
 const REGISTER_DEADLINE_MS = 15_000;
 
-/** What a plugin tells kubelet about itself, in Register and in GetDevicePluginOptions. */
+/** What a plugin says about itself to kubelet, in Register and in GetDevicePluginOptions. */
 export interface DevicePluginOptions {
   readonly pre_start_required: boolean;
   readonly get_preferred_allocation_available: boolean;

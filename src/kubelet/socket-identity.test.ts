@@ -25,7 +25,7 @@ async function listen(name: string): Promise<string> {
 }
 
 describe("a socket's identity", () => {
-  it("is another one for every socket that takes the place, though inode numbers are used again", async () => {
+  it("differs for every socket that replaces another, though inode numbers are reused", async () => {
     const seen = new Set<string | undefined>();
     for (let round = 0; round < 20; round++) {
       const path = await listen("kubelet.sock");
@@ -38,13 +38,13 @@ describe("a socket's identity", () => {
     expect(seen.size).toBe(20);
   });
 
-  it("is none where no socket lies, also below a plain file", async () => {
+  it("is undefined where no socket exists, also below a plain file", async () => {
     await writeFile(join(directory, "file"), "");
     expect(await socketIdentity(join(directory, "none.sock"))).toBeUndefined();
     expect(await socketIdentity(join(directory, "file/none.sock"))).toBeUndefined();
   });
 
-  it("tells own socket and kubelet's apart", async () => {
+  it("distinguishes the plugin's own socket and kubelet's", async () => {
     const ownSocket = await listen("own.sock");
     const sight = await lookAtSockets({ ownSocket, kubeletSocket: join(directory, "kubelet.sock") });
     expect(sight).toEqual({ own: await socketIdentity(ownSocket), kubelet: undefined });

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { systemCode } from "../failure/failure.ts";
 
 /**
- * Tells one socket file from another that took its place; undefined where there is none. The inode number alone does
+ * Distinguishes a socket file from one that replaced it; undefined where no socket exists. The inode number alone does
  * not: file systems give a freed number to the next file at once.
  */
 export async function socketIdentity(path: string): Promise<string | undefined> {

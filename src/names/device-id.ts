@@ -14,7 +14,7 @@ export function deviceId(pool: string, index: number): string {
   return `${pool}-${String(index).padStart(5, "0")}`;
 }
 
-/** Pool and index of a device id, or undefined where it is none of ours. */
+/** Pool and index of a device id, or undefined where it is not one of ours. */
 export function parseDeviceId(id: string): { pool: string; index: number } | undefined {
   const match = /^(.+)-(\d{5})$/.exec(id);
   if (match?.[1] === undefined || match[2] === undefined || !isPoolName(match[1])) return undefined;

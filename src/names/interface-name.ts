@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 /**
  * Whether a text can be an interface's name: what the kernel takes (CNI spec, CNI_IFNAME), without control characters
- * and marks that turn the direction of writing, which would mislead readers of logs.
+ * and marks that change the direction of writing, which would mislead readers of logs.
  */
 export function isInterfaceName(name: string): boolean {
   if (name === "." || name === "..") return false;

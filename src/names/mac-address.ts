@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** A MAC address in lower case with colons, or undefined where the text is none. */
+/** A MAC address in lower case with colons, or undefined where the text is not a MAC address. */
 export function parseMacAddress(text: string): string | undefined {
   const lower = text.toLowerCase().replaceAll("-", ":");
   return /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/.test(lower) ? lower : undefined;

@@ -1,11 +1,11 @@
 /**
- * What a terminal would obey or a reader be misled by: control characters, C0 and C1, and marks that turn the direction
- * of writing. Line breaks and tabs become blanks beforehand: here a text is one line until it is wrapped.
+ * What a terminal would obey or a reader be misled by: control characters, C0 and C1, and marks that change the
+ * direction of writing. Line breaks and tabs become blanks beforehand: here a text is one line until it is wrapped.
  */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** A text from outside (names, labels, errors) as it may go to a terminal: what is not for eyes is told by its number. */
+/** A text from outside (names, labels, errors) for a terminal: each unprintable character becomes its number. */
 export function printableText(text: string): string {
   return text
     .replace(/[\t\n\r]+/g, " ")

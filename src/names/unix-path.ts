@@ -30,7 +30,7 @@ export function checkUnixPath(path: string, where: string): string {
   return path;
 }
 
-/** Whether `path` lies below `root` (both absolute and normal); the root itself does not. */
+/** Whether `path` is below `root` (both absolute and normal); the root itself does not. */
 export function isBelow(path: string, root: string): boolean {
   return path.startsWith(root.endsWith("/") ? root : `${root}/`);
 }

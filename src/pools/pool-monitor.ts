@@ -91,7 +91,7 @@ function numaReader({ pool, clock, logger }: Omit<PoolMonitorOptions, "onProbed"
   let readAt: number | undefined;
   return async ({ ready }: Readiness, signal: AbortSignal): Promise<readonly number[]> => {
     if (numaNode !== "auto") return known;
-    // A switch that was away may come back with other uplinks.
+    // A switch that was unreachable may come back with other uplinks.
     if (!ready) readAt = undefined;
     const now = clock.monotonic();
     if (!ready || (readAt !== undefined && now - readAt < NUMA_INTERVAL_MS)) return known;

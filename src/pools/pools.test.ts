@@ -144,7 +144,7 @@ describe("the pools of a daemon that starts while pods hold devices", () => {
     expect(logged).toMatchObject([{ pool: "b", reason: ONE.database, level: 50 }]);
   });
 
-  it("take another bridge or directory of the same switch as it is configured", () => {
+  it("use a newly configured bridge or directory of the same switch", () => {
     const record = hold("a-00001", { dataplane: ONE });
     start([pool("a", { ...ONE, bridge: "br9", runDirectory: "/run/other" })]);
     expect(switchOf(record)).toEqual({ ...ONE, bridge: "br9", runDirectory: "/run/other" });

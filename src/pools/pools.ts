@@ -144,7 +144,7 @@ export class Pools {
   }
 }
 
-/** Tells apart what allocations recorded of their pools. */
+/** Distinguishes what allocations recorded about their pools. */
 function recordKey({ pool, dataplane, switchSockets }: AllocationRecord): string {
   return JSON.stringify([pool, dataplane, switchSockets]);
 }

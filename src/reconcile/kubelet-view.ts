@@ -19,7 +19,7 @@ export function holdKey(resource: string, device: string): string {
   return `${resource} ${device}`;
 }
 
-/** Turns an answer of PodResources into what it says. */
+/** Parses an answer of PodResources. */
 export function kubeletView(pods: readonly PodDevices[]): KubeletView {
   return {
     pods: new Set(pods.map(({ podNamespace, podName }) => `${podNamespace}/${podName}`)),
@@ -30,8 +30,8 @@ export function kubeletView(pods: readonly PodDevices[]): KubeletView {
 }
 
 /**
- * Why an answer must not be acted upon, or undefined. Kubelet answers before it knows its pods (after a restart,
- * with the API server away), and then the list is short or empty without being an error. Our own pod runs as long
+ * Why an answer must not be used, or undefined. Kubelet answers before it knows its pods (after a restart, or while
+ * the API server is unreachable), and then the list is short or empty without being an error. Our own pod runs as long
  * as we ask, so a complete list has it.
  */
 export function whyIncomplete(view: KubeletView, ownPod: PodName | undefined): string | undefined {

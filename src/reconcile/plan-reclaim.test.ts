@@ -78,13 +78,13 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1", "d2")], held: ["d2"] })).toEqual([]);
   });
 
-  it("removes one that no pod holds at the second look, not at the first", () => {
+  it("removes one that no pod holds at the second check, not at the first", () => {
     const allocations = [allocation("a", 1, 0, "d1")];
     expect(reclaimed({ allocations, firstLook: true })).toEqual([]);
     expect(reclaimed({ allocations })).toEqual(["a"]);
   });
 
-  it("keeps one that is young, because its pod may not have shown up yet", () => {
+  it("keeps a recent one, because its pod may not be listed yet", () => {
     expect(reclaimed({ allocations: [allocation("a", 1, NOW - 50, "d1")] })).toEqual([]);
   });
 
@@ -92,12 +92,12 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1")], connected: ["a"] })).toEqual([]);
   });
 
-  it("keeps one that a claim holds, for whether the claim is still there is not known", () => {
+  it("keeps one that a claim holds, because it is not known whether the claim still exists", () => {
     const holder = { kind: "claim" as const, uid: "u", request: "net", device: "d1" };
     expect(reclaimed({ allocations: [{ ...allocation("a", 1, 0), holder }] })).toEqual([]);
   });
 
-  it("keeps one whose pool has another resource in the configuration by now", () => {
+  it("keeps one whose pool now has another resource in the configuration", () => {
     const holder = { kind: "device-plugin" as const, resource: "old/name", devices: ["d1"] };
     const renamed = { ...allocation("a", 1, 0, "d1"), holder };
     const input = {
@@ -130,22 +130,22 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations, ports, pods: [] })).toEqual(["a"]);
   });
 
-  it("is not misled by a pod that was made anew under the same name", () => {
+  it("is not misled by a pod that was recreated under the same name", () => {
     const allocations = [allocation("old", 1, 0, "d1"), allocation("new", 2, 500, "d2")];
     const ports = [port("old", "p", "c1", 10), port("new", "p", "c2", 510)];
     expect(reclaimed({ allocations, ports, pods: ["p"], held: ["d2"] })).toEqual(["old"]);
   });
 
-  it("removes one whose pod is known to be gone, however soon its device was given to the next", () => {
+  it("removes one whose pod is known to be gone, however soon its device was given to the next pod", () => {
     const of = (name: string, uid: string) => ({ pod: { namespace: "ns", name, uid } });
     const allocations = [{ ...allocation("a", 1, 0, "d1"), ...of("gone", "1") }, allocation("b", 2, 1, "d1")];
     expect(reclaimed({ allocations, held: ["d1"], pods: ["next"] })).toEqual(["a"]);
     expect(reclaimed({ allocations, held: ["d1"], pods: ["next", "gone"] })).toEqual([]);
-    const anew = [
+    const recreated = [
       { ...allocation("a", 1, 0, "d1"), ...of("db-0", "1") },
       { ...allocation("b", 2, 1, "d1"), ...of("db-0", "2") },
     ];
-    expect(reclaimed({ allocations: anew, held: ["d1"], pods: ["db-0"] })).toEqual(["a"]);
+    expect(reclaimed({ allocations: recreated, held: ["d1"], pods: ["db-0"] })).toEqual(["a"]);
   });
 
   it("keeps an allocation of several devices when only some went to another pod", () => {
@@ -158,7 +158,7 @@ describe("reclaiming allocations", () => {
 describe("collecting attachments whose DEL was lost", () => {
   const allocations = [allocation("a", 1, 0, "d1"), allocation("b", 2, 10, "d1")];
 
-  it("removes one whose pod is gone though the next pod holds the device, at the second look", () => {
+  it("removes one whose pod is gone though the next pod holds the device, at the second check", () => {
     const world = {
       allocations,
       ports: [port("a", "gone", "c1"), port("b", "next", "c2")],
@@ -169,7 +169,7 @@ describe("collecting attachments whose DEL was lost", () => {
     expect(plan(world).ports).toEqual(["vhu-c1"]);
   });
 
-  it("keeps one that a guest is connected to, one that is young, and one whose pod is not known", () => {
+  it("keeps one that a guest is connected to, a recent one, and one whose pod is not known", () => {
     expect(plan({ allocations, ports: [port("a", "gone", "c1")], connected: ["a"] }).ports).toEqual([]);
     expect(plan({ allocations, ports: [port("a", "gone", "c1", NOW - 1)] }).ports).toEqual([]);
     expect(plan({ allocations, ports: [port("a", "", "c1")] }).ports).toEqual([]);

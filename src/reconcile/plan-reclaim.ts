@@ -120,7 +120,7 @@ function hasNewerSandbox(port: PortRecord, input: ReclaimInput): boolean {
 
 const podKey = (port: PortRecord): string => `${port.podNamespace}/${port.podName}`;
 
-/** An attachment whose DEL was lost, seen by its pod. Without a pod's name only its allocation can tell. */
+/** Whether an attachment lost its DEL, judged by its pod. Without a pod's name only its allocation shows it. */
 function isOfGonePod(port: PortRecord, input: ReclaimInput): boolean {
   return (
     port.state === "attached" &&

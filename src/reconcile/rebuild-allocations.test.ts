@@ -42,7 +42,7 @@ describe("rebuilding allocations", () => {
   it("makes every directory again, and the device-info of a device from its newest allocation only", async () => {
     const old = await allocated("v/old", 0, 1);
     const now = await allocated("v/new", 1);
-    // More than are made before the event loop goes on.
+    // More than are made before the event loop continues.
     const others = await Promise.all(Array.from({ length: 50 }, (_, index) => allocated("v/s", 2 + index)));
     await rebuildAllocations(records, places, silentLogger);
     expect((await readdir(places.root)).sort()).toEqual([old, now, ...others].map(({ id }) => id).sort());
@@ -54,7 +54,7 @@ describe("rebuilding allocations", () => {
     expect(files).not.toContain("v-old-sockets-00001-device.json");
   });
 
-  it("leaves out one that cannot be made", async () => {
+  it("skips one that cannot be made", async () => {
     const bad = await allocated("v/s", 0);
     const good = await allocated("v/s", 1);
     await mkdir(join(top, "info/dp/v-s-sockets-00000-device.json/in-the-way"), { recursive: true });
@@ -63,7 +63,7 @@ describe("rebuilding allocations", () => {
     expect(await readdir(join(places.deviceInfoDirectory, "dp"))).toContain("v-s-sockets-00001-device.json");
   });
 
-  it("ends when its signal fires, and the next time makes the rest", async () => {
+  it("ends when its signal fires, and makes the rest the next time", async () => {
     await allocated("v/s", 0);
     await expect(
       rebuildAllocations(records, places, silentLogger, AbortSignal.abort("stopped")),

@@ -133,7 +133,7 @@ interface ReclaimCheck {
 
 /**
  * Removes the attachments and allocations that no pod holds any more; of an allocation ports first, because a switch
- * would go on trying to connect to a directory that is gone. One that cannot be removed does not keep the others.
+ * would keep trying to connect to a directory that is gone. One that cannot be removed does not keep the others.
  * @returns what to compare with at the next check
  */
 async function reclaim(check: ReclaimCheck, scope: ReconcileScope): Promise<ReadonlySet<string>> {

@@ -83,7 +83,7 @@ describe("a reconciler between two passes", () => {
     expect(lists).toBe(1);
   });
 
-  it("retries a port that cannot be repaired, it alone, warns of the pass and of the last retry, and leaves it to the next pass", async () => {
+  it("retries only the port that cannot be repaired, warns at the pass and at the last retry, and leaves it to the next pass", async () => {
     const [broken = "", ...others] = await rig.attach(3);
     rig.switches.one.foreign.add(broken);
     const logged: string[] = [];
@@ -106,7 +106,7 @@ describe("a reconciler between two passes", () => {
     expect(asked.filter((name) => others.includes(name)).sort()).toEqual(others);
   });
 
-  it("retries a port that something else changed until it is as it was", async () => {
+  it("retries a port that something else changed until it is restored", async () => {
     const [one = "", two = ""] = await rig.attach(2);
     const { foreign, ports } = rig.switches.one;
     const reconciler = await started();
@@ -120,7 +120,7 @@ describe("a reconciler between two passes", () => {
     expect(new Set(asked)).toEqual(new Set([two]));
   });
 
-  it("checks all ports at most once in 0.8 seconds, however often any of them may have changed", async () => {
+  it("checks all ports at most every 0.8 seconds, however often they may have changed", async () => {
     await rig.attach(2);
     const reconciler = await started();
     for (let times = 0; times < 3; times++) reconciler.disturbed("all");
@@ -135,7 +135,7 @@ describe("a reconciler between two passes", () => {
     await expect.poll(() => asked.length).toBe(5);
   });
 
-  it("repairs ports that something else changed, no others, and without a pass", async () => {
+  it("repairs only the ports that something else changed, without a pass", async () => {
     const [one = "", two = ""] = await rig.attach(2);
     const repaired: string[] = [];
     const reconciler = await started({ observer: { repaired: (kind) => repaired.push(kind) } });
@@ -169,7 +169,7 @@ describe("a reconciler between two passes", () => {
     expect(lists).toBe(1);
   });
 
-  it("restores ports whose socket a restarted switch has made and no ADD moves", async () => {
+  it("restores ports whose socket a restarted switch made and no ADD moves", async () => {
     const sockets = join(rig.config.root, "..", "switch");
     await mkdir(sockets);
     for (const pool of rig.config.pools) Object.assign(pool, { switchSockets: sockets });
@@ -186,7 +186,7 @@ describe("a reconciler between two passes", () => {
     expect(asked).toEqual([port]);
   });
 
-  it("passes at its interval, whatever wakes it in between", async () => {
+  it("runs a pass at its interval, whatever else triggers it in between", async () => {
     const [port = ""] = await rig.attach(1);
     const startMs = clock.now();
     const passes: number[] = [];

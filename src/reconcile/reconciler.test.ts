@@ -23,7 +23,7 @@ describe("a pass of the reconciler", () => {
     expect(await listAllocationDirectories(rig.config.root)).toEqual([]);
   });
 
-  it("reclaims what was allocated while the clock was ahead, once it is as old as the others must be", async () => {
+  it("reclaims what was allocated while the clock was ahead, once it has the age that others need", async () => {
     rig.now += 3_600_000;
     await rig.allocate("one");
     rig.now -= 3_600_000;
@@ -39,7 +39,7 @@ describe("a pass of the reconciler", () => {
     expect(rig.records.allocations.list()).toEqual([]);
   });
 
-  it("removes a directory without a record at the second check, for the clock may just have stepped forward", async () => {
+  it("removes a directory without a record at the second check, because the clock may just have stepped forward", async () => {
     const id = "a".repeat(16);
     await mkdir(join(rig.config.root, id, "one-00000"), { recursive: true });
     rig.now = Date.now() + 3_600_000;
@@ -67,7 +67,7 @@ describe("a pass of the reconciler", () => {
     }
   });
 
-  it("reports which ports it could not repair, and what of a gone pod it could not remove, for as long as that is so", async () => {
+  it("reports which ports it could not repair, and what of a deleted pod it could not remove, for as long as that lasts", async () => {
     await rig.attach(2);
     rig.now += 60_000;
     const unsettled = new Set<string>();
@@ -94,7 +94,7 @@ describe("a pass of the reconciler", () => {
     expect(Object.fromEntries(left)).toEqual({ allocation: 0, port: 0, directory: 0 });
   });
 
-  it("removes what ports left behind from every switch that answers, and counts it", async () => {
+  it("removes and counts what ports left behind in every switch that answers", async () => {
     const repaired: string[] = [];
     const failed: unknown[] = [];
     const observer = {
@@ -113,7 +113,7 @@ describe("a pass of the reconciler", () => {
     expect(repaired).toHaveLength(3);
   });
 
-  it("goes on for one switch while the other does not answer, whose allocations it leaves", async () => {
+  it("continues for one switch while the other does not answer, and leaves the other's allocations", async () => {
     await rig.allocate("one");
     await rig.allocate("two");
     rig.now += 60_000;

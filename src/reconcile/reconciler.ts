@@ -102,7 +102,7 @@ export class Reconciler {
   }
 
   /**
-   * One pass. A stage that fails is reported and the others go on; nothing is removed for good unless kubelet's
+   * One pass. A stage that fails is reported and the others continue; nothing is removed for good unless kubelet's
    * list and the ports of its switch could both be read whole.
    */
   async pass(): Promise<void> {
@@ -153,7 +153,7 @@ export class Reconciler {
 
   /**
    * Whether sockets of attached ports lie where the switch makes them. A program that connects finds no server until
-   * they are moved to their pods, and the next pass may be minutes away. An ADD that is under way moves its own.
+   * they are moved to their pods, and the next pass may be minutes away. An ADD in progress moves its own.
    */
   #hasUnmovedSockets(directory: string): boolean {
     const { logger, context } = this.#options;

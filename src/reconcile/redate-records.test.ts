@@ -26,7 +26,7 @@ function allocation(letter: string, createdAt: number): AllocationRecord {
 
 const dates = (of: Records) => of.allocations.list().map(({ createdAt }) => createdAt);
 
-it("dates records of the future back to now, as far apart as they were, and leaves the others", async () => {
+it("moves dates in the future back to now, keeping their distances, and leaves the others", async () => {
   for (const [letter, createdAt] of [
     ["a", 400],
     ["b", 5_000],
@@ -40,7 +40,7 @@ it("dates records of the future back to now, as far apart as they were, and leav
   expect(dates(records)).toEqual([400, 700, 1_000]);
 });
 
-it("leaves what the disk has, so that a clock that was right after all does no harm", async () => {
+it("leaves the records on disk, so that nothing is lost if the clock was right after all", async () => {
   await records.allocations.put(allocation("a", 5_000));
   redateRecords(records, 1_000);
   expect(dates(await openRecords(directory))).toEqual([5_000]);

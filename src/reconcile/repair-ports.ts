@@ -23,7 +23,7 @@ export interface RepairAllOptions {
   readonly onTried?: () => void;
 }
 
-/** Brings ports in line with their records, each by itself and retried when that fails. */
+/** Brings ports in line with their records, each independently and with retries. */
 export class PortRepair {
   readonly #scope: ReconcileScope;
   readonly #queue: WorkQueue;

@@ -83,14 +83,14 @@ const infoFile = (device: string) => join(places.deviceInfoDirectory, "dp", `v-s
 const directory = (record: AllocationRecord) => join(places.root, record.id, deviceNamesOf(record)[0] ?? "");
 
 describe("restoring what others removed or changed", () => {
-  it("finds nothing to do where all is as it was made", async () => {
+  it("finds nothing to do where nothing changed", async () => {
     for (let index = 0; index < 120; index++) await allocated(index, `sockets-00${100 + index}`);
     await rebuildAllocations(records, places, silentLogger);
     await restore();
     expect([repaired, failed]).toEqual([[], []]);
   });
 
-  it("writes device-info that is gone or says something else, of a device's newest allocation", async () => {
+  it("rewrites missing or changed device-info, of a device's newest allocation", async () => {
     await allocated(1, "sockets-00001");
     await allocated(2, "sockets-00001");
     await allocated(3, "sockets-00002");
@@ -107,7 +107,7 @@ describe("restoring what others removed or changed", () => {
     expect(repaired).toHaveLength(2);
   });
 
-  it("makes directories that are gone, and repairs those that are not as they were made", async () => {
+  it("makes missing directories, and repairs changed ones", async () => {
     const [gone, opened] = [await allocated(1, "sockets-00001"), await allocated(2, "sockets-00002")];
     await rebuildAllocations(records, places, silentLogger);
     await rm(join(places.root, gone.id), { recursive: true });
@@ -117,14 +117,14 @@ describe("restoring what others removed or changed", () => {
     for (const one of [gone, opened]) expect((await stat(directory(one))).mode & 0o7777).toBe(0o2770);
   });
 
-  it("leaves an Allocate alone that may be under way", async () => {
+  it("leaves an Allocate alone that may be in progress", async () => {
     await allocated(1, "sockets-00001", NOW - 1000);
     await restore();
     expect(repaired).toEqual([]);
     expect(await readdir(places.root)).toEqual([]);
   });
 
-  it("tells of one that cannot be restored, and goes on with the others", async () => {
+  it("reports one that cannot be restored, and continues with the others", async () => {
     await allocated(1, "sockets-00001");
     await allocated(2, "sockets-00002");
     await rebuildAllocations(records, places, silentLogger);

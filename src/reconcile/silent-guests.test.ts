@@ -80,7 +80,7 @@ async function checks(guests: SilentGuests, ...timesMs: readonly number[]): Prom
 }
 
 describe("a VM whose guest is never seen", () => {
-  it("is reconnected, each time after twice the time, seven times in all", async () => {
+  it("is reconnected seven times in all, after twice the time each", async () => {
     await attached();
     await bound();
     const repaired: string[] = [];
@@ -165,7 +165,7 @@ describe("a VM whose guest is never seen", () => {
   });
 
   it.each([
-    ["no VM", async () => attached("dpdk-app").then(bound)],
+    ["a pod without a VM", async () => attached("dpdk-app").then(bound)],
     [
       "a VM that has no socket but something else in its place",
       async () => {

@@ -90,7 +90,7 @@ export class SilentGuests {
     return known.tries < MAX_TRIES && nowMs - known.since >= this.#options.afterMs * 2 ** known.tries;
   }
 
-  /** Inode of the socket; undefined where there is none, or something else, which a pod may have put there. */
+  /** Inode of the socket; undefined where it is missing or is something else, which a pod may have put there. */
   #socketOf({ allocationId, interfaceName, podName }: PortRecord): bigint | undefined {
     const { root } = this.#options.scope.context.config;
     try {
@@ -103,7 +103,7 @@ export class SilentGuests {
     }
   }
 
-  /** Asks the switches. One that does not answer is left out: it reconnects by itself when it is back. */
+  /** Asks the switches. One that does not answer is left out: it reconnects on its own when it is back. */
   async #stillSilent(due: readonly PortRecord[]): Promise<ReadonlySet<string>> {
     const { scope } = this.#options;
     const silent = new Set<string>();

@@ -64,7 +64,7 @@ export const portRecordSchema = z.object({
   lease: addressLeaseSchema.optional(),
   /** Addresses still to be released: of sandboxes that had the port before, and of this one once it is detached. */
   releases: z.array(addressLeaseSchema),
-  /** File where Multus reads what we tell of the attachment; absent where it asks for none. */
+  /** File from which Multus reads our device-info of the attachment; absent where it asks for none. */
   deviceInfoFile: z.string().optional(),
   network: z.string(),
   netns: z.string(),

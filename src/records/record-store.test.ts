@@ -43,7 +43,7 @@ describe("record store", () => {
     expect(again.unreadable).toEqual([]);
   });
 
-  it("keeps what a record says of the pool's switch, of whatever kind", async () => {
+  it("keeps what a record says about the pool's switch, of any kind", async () => {
     const store = await open();
     const one: AllocationRecord = {
       ...allocation("a", 1, "sockets-00001"),
@@ -63,7 +63,7 @@ describe("record store", () => {
     expect([pluginDevicesOf(one), deviceNamesOf(one), resourceOf(one)]).toEqual([[], ["one"], "u/net"]);
   });
 
-  it("uses the other records where one is damaged, or is not what it should be", async () => {
+  it("uses the other records where one is damaged or invalid", async () => {
     const store = await open();
     await store.put(allocation("a", 1, "sockets-00001"));
     await store.put(allocation("b", 2, "sockets-00002"));
@@ -90,7 +90,7 @@ describe("record store", () => {
     expect((await open()).get(one.id)).toEqual({ ...one, sequence: 2 });
   });
 
-  it("makes changes of one record in the order in which they were asked for, each from what the one before made", async () => {
+  it("applies changes to one record in the order of the calls, each to the result of the one before", async () => {
     const store = await open();
     const one = allocation("a", 1, "sockets-00001");
     const removed = Promise.all([store.put(one), store.remove(one.id)]);
@@ -104,7 +104,7 @@ describe("record store", () => {
     expect((await open()).get(one.id)?.sequence).toBe(4);
   });
 
-  it("keeps a record that the disk does not let go of, and has one that it does not take in no list", async () => {
+  it("keeps a record that could not be deleted from disk, and does not list one that could not be saved", async () => {
     const store = await open();
     const [one, other] = [allocation("a", 1, "sockets-00001"), allocation("b", 2, "sockets-00002")];
     await store.put(one);
@@ -117,7 +117,7 @@ describe("record store", () => {
 });
 
 describe("allocations of a device", () => {
-  it("the newest is found by its sequence, whatever the clock said", () => {
+  it("are ordered by their sequence, whatever the clock said", () => {
     const older = { ...allocation("a", 1, "d"), createdAt: 100 };
     const newer = { ...allocation("b", 2, "d", "e"), createdAt: 50 };
     expect(newestAllocationOf("d", [newer, older])?.id).toBe(newer.id);
@@ -136,7 +136,7 @@ const ATTACHMENT: PortRecord = {
 };
 
 describe("records of a node", () => {
-  it("know after a restart of which pod an allocation is, by the records of its interfaces", async () => {
+  it("give the pod of an allocation after a restart, from the records of its interfaces", async () => {
     const before = await openRecords(directory);
     await before.allocations.put(allocation("a", 1, "sockets-00001"));
     await before.allocations.put(allocation("b", 2, "sockets-00002"));

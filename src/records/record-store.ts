@@ -80,7 +80,7 @@ export class RecordStore<Body extends object> {
   }
 
   /**
-   * Replaces a record by what `change` makes of it; undefined leaves it as it is.
+   * Replaces a record by what `change` makes of it; undefined leaves it unchanged.
    * @param change is given what all changes asked for before have made of it
    * @returns the record as it is then
    * @throws Failure `record-unwritable`

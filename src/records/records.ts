@@ -40,7 +40,7 @@ export async function openRecords(
   return records;
 }
 
-/** Records as they are on disk. */
+/** Records as read from disk. */
 export interface RecordsOnDisk {
   readonly allocations: readonly AllocationRecord[];
   readonly ports: readonly PortRecord[];

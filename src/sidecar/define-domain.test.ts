@@ -181,7 +181,7 @@ describe("the place of a new interface", () => {
     ],
     ["before placeholders where it is alone", ["placeholder-0"], ["ua-b", "ua-c", "placeholder-0"]],
     ["beside one of ours that is there", ["ua-a", "ua-c"], ["ua-a", "ua-b", "ua-c"]],
-    ["anywhere where there is none", [], ["ua-b", "ua-c"]],
+    ["anywhere in a domain that has no interface", [], ["ua-b", "ua-c"]],
   ])("is %s", (_name, before, after) => {
     const guest = vmi([nic("b"), nic("c")], { order: ["a", "b", "c", "d"] });
     for (const gap of ["", "\n\t\t"]) {
@@ -283,7 +283,7 @@ describe("the virtual IOMMU", () => {
     expect(answer.match(/iommu="on" ats="on"/g)).toHaveLength(1);
   });
 
-  it("makes <features> where there is none", () => {
+  it("makes a missing <features>", () => {
     const answer = define(`<domain>\n  ${BACKING}\n  <devices/>\n</domain>`, guest("intel"));
     expect(answer).toContain(`<features>\n    ${IOAPIC}\n  </features>\n  <memoryBacking>`);
   });
@@ -294,7 +294,7 @@ describe("the virtual IOMMU", () => {
     expect(answer).not.toContain("ioapic");
   });
 
-  it("stays as it is where the domain has one", () => {
+  it("is not changed where the domain has one", () => {
     const answer = define("<domain><devices><iommu model='virtio'/></devices></domain>", guest("intel"));
     expect(answer.match(/<iommu/g)).toHaveLength(1);
     expect(answer).not.toContain("ioapic");
@@ -317,7 +317,7 @@ describe("the guest's MTU", () => {
   const device = (mtu: number) =>
     `<qemu:device alias="ua-blue"><qemu:frontend>${property(mtu)}</qemu:frontend></qemu:device>`;
 
-  it("is told by QEMU, because libvirt's own <mtu> needs a network device on the host", () => {
+  it("is advertised by QEMU, because libvirt's own <mtu> needs a network device on the host", () => {
     const answer = define(withOverride(""), vmi([nic("blue")]), { mtu: 9000 });
     expect(ofQemu(answer)).toBe(`<qemu:override>${device(9000)}</qemu:override>`);
     expect(answer).not.toContain("<mtu");
@@ -331,7 +331,7 @@ describe("the guest's MTU", () => {
     expect(answer.match(/value="1450"/g)).toHaveLength(2);
   });
 
-  it("is not told where it is what every guest takes", () => {
+  it("is not advertised where it is every guest's default", () => {
     expect(ofQemu(define(withOverride(""), vmi([nic("blue")]), { mtu: 1500 }))).toBe("none");
   });
 

@@ -51,7 +51,7 @@ export async function answerDomain(
 
 function answerWithoutInterface(request: DomainRequest, vmi: Vmi, options: DomainHookOptions): Uint8Array {
   if (vmi.unplugging || options.binding !== undefined) {
-    options.logger.warn({ vmi: vmi.name }, "no interface of this binding; the domain stays as it is");
+    options.logger.warn({ vmi: vmi.name }, "no interface of this binding; the domain is not changed");
     return request.domainXML;
   }
   throw new Failure({

@@ -65,12 +65,12 @@ describe("readClaimMetadata", () => {
     expect(await read(metadata([device()]))).toEqual({ socketPath: PATH, mtu: undefined, mac: undefined });
   });
 
-  it("takes the first version that it knows of a stream of several", async () => {
+  it("uses the first version that it knows in a stream of several", async () => {
     const newer = JSON.stringify({ apiVersion: "metadata.resource.k8s.io/v2", shape: "unknown" }, null, 2);
     expect(await read(`${newer}\n${metadata([device()])}\n`)).toMatchObject({ socketPath: PATH });
   });
 
-  it("takes the subrequest that was chosen", async () => {
+  it("uses the chosen subrequest", async () => {
     const requests = [{ name: "port/fast", devices: [device()] }];
     expect(await read(metadata([], { requests }))).toMatchObject({ socketPath: PATH });
   });
@@ -89,7 +89,7 @@ describe("readClaimMetadata", () => {
       metadata([device({ attributes: { "vhost-user-path": { string: PATH }, mtu: { int: 3 } } })]),
       "mtu 3",
     ],
-    ["requests that are none", metadata([], { requests: 4 }), "requests"],
+    ["invalid requests", metadata([], { requests: 4 }), "requests"],
     ["a file too large", " ".repeat(1024 * 1024 + 1), "more than 1048576 bytes"],
   ])("refuses %s", async (_name, text, words) => {
     await expect(read(text)).rejects.toMatchObject({

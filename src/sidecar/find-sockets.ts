@@ -89,10 +89,10 @@ async function waitForAttached(
 ): Promise<Awaited<ReturnType<typeof waitForNetworks>> | undefined> {
   const names = vmi.interfaces.filter(({ claim }) => claim === undefined).map(({ name }) => name);
   const { clock = systemClock, budgetMs = BUDGET_MS, targetBudgetMs = TARGET_BUDGET_MS } = networkInfo;
-  const patience = isMigrationTarget ? targetBudgetMs : budgetMs;
+  const mostMs = isMigrationTarget ? targetBudgetMs : budgetMs;
   const left = Math.max(0, deadline - clock.now()) * WAITED_PART;
   try {
-    return await waitForNetworks(names, { ...networkInfo, budgetMs: Math.min(patience, left), signal });
+    return await waitForNetworks(names, { ...networkInfo, budgetMs: Math.min(mostMs, left), signal });
   } catch (error) {
     const isEmpty = error instanceof Failure && error.code === "network-info-timeout";
     if (!isMigrationTarget || !isEmpty) throw error;

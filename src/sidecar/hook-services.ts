@@ -30,7 +30,7 @@ export interface HookCallbacks {
 export interface DomainRequest {
   readonly domainXML: Uint8Array;
   readonly vmi: Uint8Array;
-  /** Where the caller says so; else the VMI's status tells. */
+  /** As the caller says; if it does not, read from the VMI's status. */
   readonly isMigrationTarget?: boolean;
 }
 

@@ -168,7 +168,7 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
   });
 
   it("fails in time when network-info is late, and succeeds at the next try", async () => {
-    // Where it is waited its time passes faster than the caller's, which a machine that stands still does not use up.
+    // The sidecar's time passes faster than the caller's, which a stalled machine does not use up.
     let waitedMs = 0;
     const clock: Clock = {
       now: () => systemClock.now() + waitedMs,
@@ -184,7 +184,7 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
     await expect(launcher.defineVm(vmi())).rejects.toMatchObject({
       details: expect.stringContaining("network-info-timeout"),
     });
-    // Less than the caller's, which is less than it would wait by itself.
+    // Less than the caller's limit, which is less than its own.
     expect(waitedMs).toBeLessThan(10_000);
     await publish(vmi());
     expect(pathsIn((await launcher.defineVm(vmi())).xml)).toHaveLength(1);
@@ -222,7 +222,7 @@ describe.each(["1.9", "main"] as const)("a structured plugin of KubeVirt %s", (v
   const plugins = (active: readonly object[] = [PLUGIN]) =>
     ({ plugins: { active: active as (typeof PLUGIN)[], root: join(root, "plugin") } }) as const;
 
-  it("defines the same interface through MutateDomain, as often as it is asked", async () => {
+  it("defines the same interface through MutateDomain, however often it is called", async () => {
     await startFor(version);
     const legacy = await startVm(version, 1);
     await startFor(version, "plugin");

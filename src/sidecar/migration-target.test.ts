@@ -42,7 +42,7 @@ function answer(
 }
 
 describe("a migration's target without network-info, as with KubeVirt before 1.6.3", () => {
-  it("does not stop the migration: the answer is thrown away, an error would not be", async () => {
+  it("does not stop the migration: the answer is discarded, an error would not be", async () => {
     expect(Buffer.from(await answer({ targetPod: "virt-launcher-x" })).toString()).toBe(DOMAIN);
     expect(await readdir(root)).toEqual([]);
   });
@@ -62,7 +62,7 @@ it("waits on any pod for most of what the caller's deadline leaves, so that its 
 it.each([
   ["a VM that starts", undefined],
   ["a migration's target", {}],
-])("waits on %s for less than the 20 s in which virt-handler takes an answer", async (_name, state) => {
+])("waits on %s for less than the 20 s that virt-handler waits for an answer", async (_name, state) => {
   let now = 0;
   const clock: Clock = {
     now: () => now,

@@ -10,7 +10,7 @@ const deviceInfo = (extra: object = {}) => ({
 const info = (...interfaces: object[]) => JSON.stringify({ interfaces });
 
 describe("parseNetworkInfo", () => {
-  it("gives socket, MAC and MTU, and doesn't look into other networks", () => {
+  it("gives socket, MAC and MTU, and doesn't read other networks", () => {
     const text = info(
       { network: "sriov", deviceInfo: { type: "pci", version: "1.1.0", pci: {} }, mtu: 12 },
       { network: "a", deviceInfo: deviceInfo(), mac: "02:00:00:00:00:AA", mtu: 9000 },
@@ -22,7 +22,7 @@ describe("parseNetworkInfo", () => {
     });
   });
 
-  it("takes a document without interfaces", () => {
+  it("accepts a document without interfaces", () => {
     expect(parseNetworkInfo("{}", "file", ["a"]).size).toBe(0);
   });
 

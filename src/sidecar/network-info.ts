@@ -42,7 +42,7 @@ export function parseNetworkInfo(
     schema: fileSchema,
     code: "invalid-network-info",
     where,
-    fix: "KubeVirt writes this file; look at the pod's annotation kubevirt.io/network-info",
+    fix: "KubeVirt writes this file; check the pod's annotation kubevirt.io/network-info",
   });
   const entries = new Map<string, NetworkEntry>();
   for (const { network, deviceInfo, mac, mtu } of interfaces ?? []) {

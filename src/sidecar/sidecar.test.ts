@@ -124,7 +124,7 @@ describe("on the wire", () => {
     );
   });
 
-  it("takes the domain as field 1 and the VMI as field 2, and answers with field 1", async () => {
+  it("reads the domain as field 1 and the VMI as field 2, and answers with field 1", async () => {
     const { socketPath } = await start("hook-sidecar-0", { binding: "vhostuser" });
     const json = '{"metadata":{"name":"a"},"spec":{"domain":{"devices":{}}}}';
     const request = Buffer.concat([field(1, "<domain/>"), field(2, json)]);
@@ -132,7 +132,7 @@ describe("on the wire", () => {
     expect(answer).toEqual(field(1, "<domain/>"));
   });
 
-  it("gives cloud-init data back as they are", async () => {
+  it("returns cloud-init data unchanged", async () => {
     const { socketPath } = await start();
     const request = Buffer.concat([field(1, "old"), field(2, "{}"), field(3, "new")]);
     const answer = await rawCall(socketPath, "/kubevirt.hooks.v1alpha3.Callbacks/PreCloudInitIso", request);
@@ -141,7 +141,7 @@ describe("on the wire", () => {
 });
 
 describe("the hooks directory", () => {
-  it("holds one entry that is no directory, named after the container", async () => {
+  it("holds one entry other than directories, named after the container", async () => {
     await start();
     const entries = await readdir(join(root, "hooks/hook-sidecar-0"), { withFileTypes: true });
     expect(entries.map((entry) => [entry.name, entry.isDirectory(), entry.isSocket()])).toEqual([
@@ -151,7 +151,7 @@ describe("the hooks directory", () => {
     expect(await readdir(join(root, "hooks/hook-sidecar-0/vhostuser"))).toEqual([]);
   });
 
-  it("is taken over from a predecessor that was killed", async () => {
+  it("is taken over from a killed predecessor", async () => {
     const hooks = join(root, "hooks/hook-sidecar-0");
     const path = join(hooks, "hook-sidecar-0-vhostuser.sock");
     const digest = createHash("sha256").update(path).digest("hex").slice(0, 12);
@@ -163,7 +163,7 @@ describe("the hooks directory", () => {
     expect(await readdir(join(hooks, "vhostuser"))).toEqual([]);
   });
 
-  it("takes the longest name that a pod can have, at the place where KubeVirt mounts it", async () => {
+  it("accepts the longest name that a pod can have, at the place where KubeVirt mounts it", async () => {
     const hooksDirectory = `${root}/`.padEnd("/var/run/kubevirt-hooks".length, "h");
     await mkdir(hooksDirectory, { recursive: true });
     const { socketPath } = await start("p".repeat(63), {
@@ -172,7 +172,7 @@ describe("the hooks directory", () => {
     expect(await rawCall(socketPath, "/kubevirt.hooks.info.Info/Info", Buffer.alloc(0))).not.toHaveLength(0);
   });
 
-  it("lets two of us in one pod both be counted", async () => {
+  it("counts both of two sidecars in one pod", async () => {
     await start("hook-sidecar-0");
     await start("hook-sidecar-1");
     expect((await collect(2)).hooks.map((hook) => hook.path)).toEqual([
@@ -183,7 +183,7 @@ describe("the hooks directory", () => {
 });
 
 describe("OnDefineDomain", () => {
-  it("writes the constant path of device-info as it is", async () => {
+  it("writes the constant path of device-info unchanged", async () => {
     await start();
     await project(status(CONSTANT_PATH));
     const answer = await (await collect()).onDefineDomain(DOMAIN, vmi());
@@ -301,7 +301,7 @@ describe("OnDefineDomain", () => {
 });
 
 describe("Shutdown", () => {
-  it("is answered, and then nothing of the sidecar is left", async () => {
+  it("is answered, and then the sidecar leaves nothing behind", async () => {
     const sidecar = await start();
     await (await collect()).shutdown();
     await sidecar.stopped;

@@ -31,7 +31,7 @@ describe("stableSocketPath", () => {
   it.each([
     ["hashed", POD_INTERFACE],
     ["ordinal", "net1"],
-  ])("uses a path as it is whose directory has the %s name of the pod interface", async (_name, name) => {
+  ])("uses a path unchanged whose directory has the %s name of the pod interface", async (_name, name) => {
     const path = `/var/run/vhostuser/sockets/${name}/vhost.sock`;
     expect(await stableSocketPath(nic(path, name), all)).toBe(path);
     await expect(stat(shared.here)).rejects.toMatchObject({ code: "ENOENT" });
@@ -56,7 +56,7 @@ describe("stableSocketPath", () => {
     await once(server, "close");
   });
 
-  it("replaces the link when the target changes, leaves nothing beside it, and survives many callers", async () => {
+  it("replaces the link when the target changes, leaves nothing beside it, and allows many callers", async () => {
     await stableSocketPath(nic("/old/x/vhost.sock"), all);
     await Promise.all([...Array(20)].map(() => stableSocketPath(nic("/new/x/vhost.sock"), all)));
     expect(await readlink(join(shared.here, POD_INTERFACE))).toBe("/new/x");
@@ -78,7 +78,7 @@ describe("stableSocketPath", () => {
     await expect(stat(dirname(join(shared.here, POD_INTERFACE)))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  it("uses a path as it is that the pod's names of claim and request make", async () => {
+  it("uses a path unchanged that the pod's names of claim and request make", async () => {
     const claim = { claim: "fast-net", request: "port" };
     const path = "/var/run/ovsdpdk/fast-net/port/vhost.sock";
     expect(await stableSocketPath({ ...nic(path), claim }, all)).toBe(path);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Far above what PCI has room for; one error is collected for each wrong element. */
+/** Far above what PCI can hold; one error is collected for each wrong element. */
 const MOST_INTERFACES = 256;
 
 /** An array whose length is checked before its elements are. */

@@ -35,7 +35,7 @@ const ours = (extra: object = {}) => ({ name: "blue", binding: { name: "vhostuse
 const first = (json: string) => parseVmi(json, "vhostuser").interfaces[0];
 
 describe("parseVmi", () => {
-  it("takes the interfaces of our binding in VMI order, and none that is being unplugged", () => {
+  it("reads the interfaces of our binding in VMI order, except those being unplugged", () => {
     const names = ["default", "c", "a", "gone", "b"];
     const parsed = parseVmi(
       vmi({
@@ -117,7 +117,7 @@ describe("parseVmi", () => {
     });
   });
 
-  it("asks for queues only where the VMI does, and tells amd64 and launch security", () => {
+  it("asks for queues only where the VMI does, and reads amd64 and launch security", () => {
     const cpu = { cpu: { cores: 4 } };
     expect(first(vmi({ domain: cpu }))?.queues).toBeUndefined();
     expect(parseVmi(vmi({ domain: cpu }), "vhostuser")).toMatchObject({
@@ -153,7 +153,7 @@ describe("parseVmi", () => {
     );
   });
 
-  it("takes fewer queues, ring sizes, packed rings and an IOMMU from the annotation", () => {
+  it("reads fewer queues, ring sizes, packed rings and an IOMMU from the annotation", () => {
     const settings = { blue: { queues: 2, rxQueueSize: 256, txQueueSize: 512, packed: true, iommu: true } };
     const json = vmi({
       settings,
@@ -228,7 +228,7 @@ describe("parseVmi", () => {
     );
   });
 
-  it("refuses more interfaces than any machine has, before it looks into one", () => {
+  it("refuses more interfaces than any machine has, before it reads any", () => {
     const interfaces = [...Array(20_000)].map(() => ({}));
     expect(() => parseVmi(vmi({ interfaces }), "vhostuser")).toThrow(
       expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining("256") }),

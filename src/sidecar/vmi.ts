@@ -21,7 +21,7 @@ export interface Vmi {
   readonly order: readonly string[];
   /** The interfaces of our binding that the VM has or shall have, in VMI order. */
   readonly interfaces: readonly VmiInterface[];
-  /** Whether the VM has interfaces of our binding that KubeVirt is taking away. */
+  /** Whether the VM has interfaces of our binding that KubeVirt is unplugging. */
   readonly unplugging: boolean;
   /** The IOMMU that the guest gets; undefined where no interface asks for one. */
   readonly iommu: IommuModel | undefined;

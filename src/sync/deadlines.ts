@@ -8,7 +8,7 @@ export function whenAborted(signal: AbortSignal, listener: () => void): void {
 
 /**
  * Waits for a promise, or rejects as soon as the signal fires, also when it had fired before; a promise that is
- * settled already wins. The work behind the promise goes on: its owner ends it.
+ * settled already wins. The work behind the promise continues: its owner ends it.
  * @param failure what to reject with; default the signal's reason
  */
 export async function orAborted<Value>(
@@ -48,7 +48,7 @@ export function within(signal: AbortSignal, ms: number): AbortSignal {
 }
 
 /**
- * Kills a program that has not ended after so many milliseconds. Not spawn's own timeout: that goes on running where
+ * Kills a program that has not ended after so many milliseconds. Not spawn's own timeout: that keeps running where
  * the program could not be started (Node 24), and keeps our own process from ending.
  */
 export function killAfter(child: ChildProcess, ms: number): void {

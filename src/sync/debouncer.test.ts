@@ -17,7 +17,7 @@ const debouncer = (act: () => unknown = () => acts.push(clock.now())) =>
   new Debouncer({ act, settleMs: 50, quietMs: 1_000, clock, signal: stop.signal });
 
 describe("a debouncer", () => {
-  it("acts once for calls that come together", async () => {
+  it("acts once for calls close together", async () => {
     const one = debouncer();
     one.call();
     await clock.advance(30);
@@ -26,7 +26,7 @@ describe("a debouncer", () => {
     expect(acts).toEqual([50]);
   });
 
-  it("keeps a quiet time between two acts, after which it settles again", async () => {
+  it("waits a minimum time between two actions, then debounces again", async () => {
     const one = debouncer();
     one.call();
     await clock.advance(100);
@@ -39,7 +39,7 @@ describe("a debouncer", () => {
     expect(acts).toEqual([50, 1_100, 5_150]);
   });
 
-  it("keeps no quiet time after an act that found nothing to do", async () => {
+  it("waits no minimum time after an action that found nothing to do", async () => {
     const one = debouncer(() => acts.push(clock.now()) > 1);
     one.call();
     await clock.advance(60);
@@ -48,7 +48,7 @@ describe("a debouncer", () => {
     expect(acts).toEqual([50, 110]);
   });
 
-  it("acts no more once its signal has fired", async () => {
+  it("does not act once its signal has fired", async () => {
     const one = debouncer();
     one.call();
     stop.abort();

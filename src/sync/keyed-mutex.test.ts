@@ -14,7 +14,7 @@ const request = (what: string, signal?: AbortSignal) => ({
 });
 
 describe("tasks of the same key", () => {
-  it("run one after the other, in order, also after a failed one", async () => {
+  it("run one after the other, in order, also after a failure", async () => {
     const locks = new KeyedMutex();
     const log: string[] = [];
     const task =
@@ -51,7 +51,7 @@ describe("tasks of the same key", () => {
     expect(locks.whenIdle("x")).toBeUndefined();
   });
 
-  it("do not hold up another key", async () => {
+  it("do not delay another key", async () => {
     const locks = new KeyedMutex();
     const { task, end } = held();
     const first = locks.run(request("first"), task);
@@ -81,7 +81,7 @@ describe("tasks of the same key", () => {
     expect(log).toEqual(["first", "third"]);
   });
 
-  it("learn at a timeout what holds the lock, not what waits before them", async () => {
+  it("learn at a timeout what holds the lock, not what waits ahead of them", async () => {
     const locks = new KeyedMutex();
     const { task, end } = held();
     const first = locks.run(request("first"), task);
@@ -96,7 +96,7 @@ describe("tasks of the same key", () => {
     await Promise.all([first, second]);
   });
 
-  it("wait for what one does at its timeout, and the holder does not", async () => {
+  it("wait for the timeout handler of one ahead, and the holder does not", async () => {
     const locks = new KeyedMutex();
     const [first, instead] = [held(), held()];
     const log: string[] = [];

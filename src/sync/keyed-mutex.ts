@@ -35,7 +35,7 @@ export class KeyedMutex {
 
   /**
    * Runs `task` while it holds the lock: at once where that is free, even with a signal that has fired.
-   * @param onTimeout runs instead where the signal fires first, while the holder goes on; those behind wait for it as
+   * @param onTimeout runs instead where the signal fires first, while the holder continues; those behind wait for it as
    *   for the task. It is given the Failure `busy`, with the signal's reason as its cause, and what holds the lock.
    * @throws Failure busy where the signal fires first and there is no `onTimeout`
    */

@@ -24,7 +24,7 @@ const shared = (maxAgeMs?: number) =>
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("a shared read", () => {
-  it("is one for callers of the same moment, and one more for all that come while it runs", async () => {
+  it("is one for callers of the same moment, and one more for all that arrive while it runs", async () => {
     const read = shared();
     const first = [read.get(), read.get()];
     await settled();
@@ -39,7 +39,7 @@ describe("a shared read", () => {
     expect(await Promise.all(second)).toEqual(["new", "new"]);
   });
 
-  it("fails for those that shared it, and is read again for those that come after", async () => {
+  it("fails for the callers that shared it, and is repeated for later ones", async () => {
     const read = shared();
     const first = read.get();
     await settled();
@@ -51,12 +51,12 @@ describe("a shared read", () => {
     expect(await second).toBe("yes");
   });
 
-  it("ends the wait of a caller whose signal fires, and goes on for the others", async () => {
+  it("ends the wait of a caller whose signal fires, and continues for the others", async () => {
     const read = shared();
-    const patient = read.get();
+    const other = read.get();
     await expect(read.get(AbortSignal.abort(new Error("too late")))).rejects.toThrow("too late");
     reads[0]?.resolve("answer");
-    expect(await patient).toBe("answer");
+    expect(await other).toBe("answer");
   });
 
   it("is shared while it runs, and no longer, with an age of 0", async () => {
@@ -92,7 +92,7 @@ describe("a shared read", () => {
     expect(reads.length).toBe(2);
   });
 
-  it("gives nothing that was read before it was invalidated, also by a read that runs then", async () => {
+  it("never returns what was read before it was invalidated, even by a read in progress", async () => {
     const read = shared(100);
     const first = read.get();
     await settled();

@@ -33,7 +33,7 @@ function held() {
 }
 
 describe("a work queue", () => {
-  it("works on keys in order, on one that was added several times once", async () => {
+  it("works on keys in order, and once on a key added several times", async () => {
     const queue = new WorkQueue({ work: async (key) => note(key), clock });
     for (const key of ["a", "b", "a"]) queue.add(key);
     const over = queue.run(stop.signal);
@@ -43,7 +43,7 @@ describe("a work queue", () => {
     await over;
   });
 
-  it("works once more on a key that is added while it is worked on, and never twice at once", async () => {
+  it("works once more on a key added while it is being worked on, never twice at once", async () => {
     const { work, end } = held();
     const { queue } = started({ work, workers: 2 });
     queue.add("a");
@@ -91,7 +91,7 @@ describe("a work queue", () => {
     expect(log.slice(5)).toEqual(["a at 1200", "a at 1200", "a at 1300"]);
   });
 
-  it("forgets the failures of a key, retries an added one at once, and gives up where no pause is left", async () => {
+  it("forgets the failures of a key, retries at once one that is added, and gives up when no pause is left", async () => {
     const retries: (number | undefined)[] = [];
     const { queue } = started({
       work: async () => Promise.reject(new Error("no")),
@@ -111,7 +111,7 @@ describe("a work queue", () => {
     expect(retries.length).toBe(5);
   });
 
-  it("adds a key later, at the earliest of the times asked for", async () => {
+  it("adds a key later, at the earliest of the requested times", async () => {
     const { queue } = started();
     queue.addAfter("a", 500);
     queue.addAfter("a", 100);
@@ -129,7 +129,7 @@ describe("a work queue", () => {
     expect(log.filter((line) => line.startsWith("all"))).toEqual(["all at 1000", "all at 2000"]);
   });
 
-  it("tells when one key is idle, whatever the others do", async () => {
+  it("reports when one key is idle, whatever the others do", async () => {
     const { work, end } = held();
     const { queue } = started({ work, workers: 2 });
     for (const key of ["a", "b"]) queue.add(key);
@@ -140,7 +140,7 @@ describe("a work queue", () => {
     expect(log).toEqual(["a at 0", "b at 0"]);
   });
 
-  it("ends when its signal fires and the running work is over, and takes no key after that", async () => {
+  it("ends when its signal fires and the running work is over, and starts no key after that", async () => {
     const { work, end } = held();
     const { queue, over } = started({ work, resync: { everyMs: 1_000, keys: () => ["all"] } });
     queue.add("a");

@@ -69,12 +69,12 @@ describe("a bridge's uplinks", () => {
     expect(names("br-other")).toEqual(["eth2"]);
   });
 
-  it("are also those that patch ports lead to, members of a bond each", () => {
+  it("are also those behind patch ports, and each member of a bond", () => {
     expect(names("br-int")).toEqual(["eth0", "eth1"]);
     expect(names("br-phy")).toEqual(["eth0", "eth1"]);
   });
 
-  it("are none for a bridge that is not there", () => {
+  it("are an empty list for a bridge that does not exist", () => {
     expect(names("br-none")).toEqual([]);
   });
 });

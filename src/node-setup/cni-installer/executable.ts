@@ -6,7 +6,7 @@ import { killAfter } from "../../sync/deadlines.ts";
 
 /** Name of the executable: what a network's `type` says. */
 export const EXECUTABLE = "kube-vhostuser";
-/** The name of a variable that every release of it reads, and nobody else's program. */
+/** The name of a variable that every release of it reads, and no other program. */
 const MARK = Buffer.from("KUBE_VHOSTUSER_CNI_SOCKET");
 /** Ours has less than a tenth of it; nothing bigger is read. */
 const MOST_BYTES = 16 * 1024 * 1024;
@@ -27,7 +27,7 @@ export interface FoundFile {
 export async function readPlainFile(path: string): Promise<FoundFile | "other" | undefined> {
   let file: Awaited<ReturnType<typeof open>>;
   try {
-    // Not blocking: a pipe in its place would have nobody at its other end.
+    // Not blocking: a pipe in its place would have no writer.
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (systemCode(error) === "ENOENT") return undefined;

@@ -50,7 +50,7 @@ async function putOtherRelease(path = target): Promise<void> {
 const install = () => installExecutable({ source, directory });
 
 describe("the CNI installer", () => {
-  it("puts the executable into the directory, for everybody to run, whatever the umask", async () => {
+  it("puts the executable into the directory, executable for all users, whatever the umask", async () => {
     const before = process.umask(0o077);
     try {
       expect(await install()).toMatch(/kube-vhostuser is installed \(sha256 [0-9a-f]{16}\)$/);
@@ -70,14 +70,14 @@ describe("the CNI installer", () => {
     expect(await lstat(target, { bigint: true })).toMatchObject({ ino, ctimeNs });
   });
 
-  it("mends a mode that somebody changed", async () => {
+  it("repairs a changed mode", async () => {
     await install();
     await chmod(target, 0o4777);
     await install();
     expect((await lstat(target)).mode & 0o7777).toBe(0o755);
   });
 
-  it("replaces another release's, newer or older, while that is running", async () => {
+  it("replaces another release's executable, newer or older, while that is running", async () => {
     await putOtherRelease();
     // Waits for its standard input.
     const running = spawn(target, { stdio: ["pipe", "pipe", "inherit"], env: { CNI_COMMAND: "VERSION" } });
@@ -89,13 +89,13 @@ describe("the CNI installer", () => {
     expect(code).toBe(0);
   });
 
-  it("puts itself in the place of a link and leaves the link's target alone", async () => {
+  it("replaces a link and leaves the link's target alone", async () => {
     const elsewhere = join(built, "elsewhere");
-    await writeFile(elsewhere, "somebody's");
+    await writeFile(elsewhere, "another's");
     await symlink(elsewhere, target);
     expect(await install()).toContain("instead of something that was no plain file");
     expect((await lstat(target)).isFile()).toBe(true);
-    expect(await readFile(elsewhere, "utf8")).toBe("somebody's");
+    expect(await readFile(elsewhere, "utf8")).toBe("another's");
   });
 
   it("does not write into a file that has another name too", async () => {
@@ -108,11 +108,11 @@ describe("the CNI installer", () => {
 
   it("follows no link that has a leftover's name", async () => {
     const elsewhere = join(built, "elsewhere");
-    await writeFile(elsewhere, "somebody's");
+    await writeFile(elsewhere, "another's");
     await symlink(elsewhere, join(directory, ".kube-vhostuser-aaaaaaaaaaaa"));
     await install();
     expect(await readdir(directory)).toEqual([NAME]);
-    expect(await readFile(elsewhere, "utf8")).toBe("somebody's");
+    expect(await readFile(elsewhere, "utf8")).toBe("another's");
   });
 
   it("may run several times at once", async () => {
@@ -121,7 +121,7 @@ describe("the CNI installer", () => {
     expect(await readFile(target)).toEqual(await readFile(source));
   });
 
-  it("takes away what is ours, of whichever release, and nothing else", async () => {
+  it("removes its executable, of whichever release, and nothing else", async () => {
     const plugin = join(directory, "bridge");
     await writeFile(plugin, "another plugin");
     await putOtherRelease();
@@ -171,7 +171,7 @@ function runMounted(options: string, prepare = "true") {
 describe("the CNI installer refuses", () => {
   it.each([
     ["a directory on a read-only file system", "ro", "mount it writable"],
-    ["a directory without room", "size=8k", "make room"],
+    ["a full file system", "size=8k", "make room"],
     ["a directory on a file system with noexec", "noexec", "without noexec"],
   ])("%s, and says what to do", (_what, options, fix) => {
     const { status, stderr } = runMounted(options);
@@ -181,7 +181,7 @@ describe("the CNI installer refuses", () => {
     expect(status).toBe(1);
   });
 
-  it("a directory without room, and keeps the executable that is there", () => {
+  it("a full file system, and keeps the executable that is there", () => {
     const { stdout, status } = runMounted(
       "size=64k",
       // It runs a second time after this.
@@ -200,14 +200,14 @@ describe("the CNI installer refuses", () => {
     expect(await readdir(directory)).toEqual([NAME]);
   });
 
-  it("a directory that is not there, or is none", async () => {
+  it("a path that is missing or not a directory", async () => {
     const missing = { source, directory: join(directory, "bin") };
     await expect(installExecutable(missing)).rejects.toMatchObject({ code: "cni-directory-unfit" });
     await writeFile(missing.directory, "");
-    await expect(installExecutable(missing)).rejects.toThrow("this is no directory");
+    await expect(installExecutable(missing)).rejects.toThrow("this is not a directory");
   });
 
-  it("to be anybody but who may write there, and says who that is", async () => {
+  it("to run as a user who may not write there, and names the one who may", async () => {
     await chmod(directory, 0o755);
     // Who may read everything, for Node and these sources may lie where only root comes in.
     const user = ["--reuid=107", "--regid=107", "--clear-groups"];
@@ -218,7 +218,7 @@ describe("the CNI installer refuses", () => {
     expect(status).toBe(1);
   });
 
-  it("an executable for another processor, and what is no executable of ours", async () => {
+  it("an executable for another processor, and a file that is not our executable", async () => {
     await expect(installExecutable({ source, directory, processor: "arm64" })).rejects.toThrow(
       "the CNI executable is for x64, this processor is arm64",
     );

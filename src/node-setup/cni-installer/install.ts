@@ -29,9 +29,9 @@ export interface Installation {
 }
 
 /**
- * Puts the CNI executable into the node's directory: whoever runs it meanwhile gets the file of before or the new one,
- * whole. What is there under its name goes, a link too, whose target stays as it is: a network's `type` means ours, and
- * the daemon beside it is of this release, upwards or downwards. What an installer left that was killed is removed.
+ * Puts the CNI executable into the node's directory: a call that runs it meanwhile gets the old file or the new one,
+ * whole. What has its name is replaced, a link too, whose target is not changed: a network's `type` means ours, and
+ * the daemon beside it is of this release, newer or older. What a killed installer left is removed.
  * @returns a sentence about what was done
  * @throws Failure cni-directory-unfit, part-missing
  */
@@ -59,7 +59,7 @@ export async function installExecutable(installation: Installation): Promise<str
 }
 
 /**
- * Takes the executable away, of whichever release it is; what is not ours stays.
+ * Removes the executable, of whichever release it is; what is not ours stays.
  * @returns a sentence about what was done
  * @throws Failure cni-directory-unfit where the directory cannot be changed
  */
@@ -126,17 +126,17 @@ async function refuseOtherThanDirectory(directory: string): Promise<void> {
   }
   throw new Failure({
     code: "cni-directory-unfit",
-    what: "this is no directory",
+    what: "this is not a directory",
     where: directory,
     fix: "mount the node's directory of CNI executables there",
   });
 }
 
-/** What the system refused, with its cure; a Failure as it is. */
+/** What the system refused, with its fix; a Failure unchanged. */
 function directoryFailure(error: unknown, where: string): unknown {
   const code = systemCode(error);
   const fix = code === undefined ? undefined : CURES[code];
   if (error instanceof Failure || code === undefined || fix === undefined) return error;
-  const what = `the CNI executable cannot be put there or taken away: ${code}`;
+  const what = `the CNI executable cannot be installed or removed: ${code}`;
   return new Failure({ code: "cni-directory-unfit", what, where, fix, cause: error });
 }

@@ -27,7 +27,7 @@ export type Mounted = "mounted" | "remounted" | "as it was";
 
 /**
  * Makes the root a tmpfs of its own with the flags that keep pods apart, bounded in bytes, with inodes not counted.
- * Whatever lies in a root that is ours already stays, only flags and bounds are set. Run as root, in the mount
+ * What is in a root that is ours already stays, only flags and bounds are set. Run as root, in the mount
  * namespace of the node or in one that propagates to it: Node has no mount(2), so mount(8) does it.
  * @throws Failure `invalid-config` where the root is a link, `root-busy` where something is there that is not ours,
  *   `part-missing`, `root-insecure`

@@ -7,7 +7,7 @@ const textOf = (text: string, element: XmlElement | undefined) =>
 const attributes = (count: number) => [...Array(count).keys()].map((index) => `a${index}=''`).join(" ");
 
 describe("parseDomain", () => {
-  it("knows the place of every element, whatever quotes, white space and line ends it has", () => {
+  it("gives the position of every element, whatever quotes, white space and line ends it has", () => {
     const text =
       "\ufeff<?xml version='1.0'?>\r\n<domain type = 'kvm'\r\n>\r\n <devices>\r\n" +
       "  <interface type='a>b' ><alias\tname\n=\n'ua-x'/></interface >\r\n  <disk/></devices>\r\n</domain>\n";
@@ -45,7 +45,7 @@ describe("parseDomain", () => {
     expect(alias?.attributes.get("name")).toBe('ua-a&bc"');
   });
 
-  it("looks into interfaces, memory backing, CPU and overrides, and not into other elements", () => {
+  it("reads interfaces, memory backing, CPU and overrides, and no other elements", () => {
     const text =
       "<domain xmlns:qemu='q'><os><type/></os><memoryBacking><a><b/></a></memoryBacking><cpu><numa><cell/></numa></cpu>" +
       "<devices><interface><a><b/></a></interface><disk><source><deep/></source></disk></devices>" +

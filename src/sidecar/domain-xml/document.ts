@@ -11,7 +11,7 @@ export interface XmlElement {
   readonly end: number;
   /** Attribute values with entities resolved. */
   readonly attributes: ReadonlyMap<string, string>;
-  /** Child elements in document order, as far as they are read; text, comments and CDATA are not listed. */
+  /** Child elements in document order, if they are read; text, comments and CDATA are not listed. */
   readonly children: readonly XmlElement[];
 }
 

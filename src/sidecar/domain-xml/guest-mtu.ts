@@ -12,7 +12,7 @@ const DEFAULT_MTU = 1500;
 const QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0";
 
 /**
- * The edits that make QEMU tell the guest each NIC's MTU. libvirt's own `<mtu>` cannot be used: for a vhostuser
+ * The edits that make QEMU advertise each NIC's MTU to the guest. libvirt's own `<mtu>` cannot be used: for a vhostuser
  * interface libvirt (11.3) also sets it on a network device of the pod, which doesn't exist, and refuses to start
  * the domain. So the property of QEMU's device is set by `<qemu:override>`, and not at all where it is
  * what a guest has anyway.

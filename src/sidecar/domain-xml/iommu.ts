@@ -8,7 +8,7 @@ export type IommuModel = "intel" | "smmuv3";
 const IOAPIC = '<ioapic driver="qemu"></ioapic>';
 
 /**
- * The edits that give the guest a virtual IOMMU; one that is there already stays as it is. vfio-pci in the guest
+ * The edits that give the guest a virtual IOMMU; an existing one is not changed. vfio-pci in the guest
  * wants interrupt remapping, which Intel's has only with the I/O APIC in QEMU. Vhost-user backends learn
  * of invalidated addresses through the device IOTLB.
  * @throws Failure `invalid-domain` where the I/O APIC is asked to be in the kernel

@@ -29,7 +29,7 @@ function having(...rows: RowChange[]): PortLinks {
   return states;
 }
 
-describe("links of our ports by the database's changes", () => {
+describe("links of our ports, from the database's changes", () => {
   it("come up and go down", () => {
     const states = having(row("one", "up"), row("two", "down"));
     expect(states.apply([row("two", "up")])).toEqual([up("two")]);
@@ -58,7 +58,7 @@ describe("links of our ports by the database's changes", () => {
     ]);
   });
 
-  it("do not include ports that are not ours, or not any more", () => {
+  it("do not include ports that are not ours, or no longer", () => {
     const states = having(row("one", "up"));
     expect(states.apply([row("foreign", "up", { owner: "another" })])).toEqual([]);
     expect(states.apply([row("neighbour", "up", { node: "node-b" })])).toEqual([]);
@@ -73,7 +73,7 @@ describe("links of our ports by the database's changes", () => {
     ).toEqual([down("leaves"), down("ends"), up("comes"), up("new")]);
   });
 
-  it("stay as they were while a restarted database does not know them yet", () => {
+  it("do not change while a restarted database does not know them yet", () => {
     const states = having(row("one", "up"));
     states.disconnected();
     expect(states.apply([row("one", undefined)])).toEqual([]);

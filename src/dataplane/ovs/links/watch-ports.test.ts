@@ -106,7 +106,7 @@ describe("a watch over ports", () => {
     );
   }
 
-  it("reports what changed while a call of ours was at the port once that is over, once", async () => {
+  it("reports once what changed during our own call for the port, when that is over", async () => {
     const watch = watching(systemClock);
     await expect.poll(() => watchers.length).toBe(1);
     const call = Promise.withResolvers<void>();

@@ -24,7 +24,7 @@ export type DisturbedPorts = readonly string[] | "all";
 
 /** What {@link watchPorts} asks and calls. */
 export interface PortWatch {
-  /** Resolves when our own calls for this port are over; undefined where there is none. Does not reject. */
+  /** Resolves when our own calls for this port are over; undefined where none is running. Does not reject. */
   readonly whenIdle: (port: string) => Promise<void> | undefined;
   readonly onDisturbed: (ports: DisturbedPorts) => void;
 }

@@ -79,11 +79,11 @@ const empty: PortView = {
 const made: PortView = { ...empty, port, bridge: holder, interface: row };
 
 describe("the next step towards a port", () => {
-  it("is to insert it where there is none", () => {
+  it("is to insert a missing port", () => {
     expect(planStep(empty, request).kind).toBe("insert");
   });
 
-  it("is nothing where all is as asked, whatever other programs wrote into external_ids", () => {
+  it("is none where all is as requested, whatever other programs wrote into external_ids", () => {
     const external_ids = new Map([...row.external_ids, ["iface-id", "ovn-1"]]);
     expect(planStep({ ...made, interface: { ...row, external_ids } }, request).kind).toBe("none");
     expect(portDifferences({ ...made, interface: { ...row, external_ids } }, request)).toEqual([]);
@@ -98,7 +98,7 @@ describe("the next step towards a port", () => {
     expect(portDifferences(view, request)).toHaveLength(1);
   });
 
-  it("is to delete a port with a second interface, or with none that is readable", () => {
+  it("is to delete a port with a second interface, or without a readable one", () => {
     expect(planStep({ ...made, port: { ...port, interfaces: ["uuid-interface", "x"] } }, request).kind).toBe(
       "delete",
     );
@@ -149,13 +149,13 @@ describe("the problem of a bridge", () => {
     expect(bridgeProblem(view, "br-a")?.message).toContain(words);
   });
 
-  it("is not that it is missing where it is to be made, but anything else", () => {
+  it("is not that a bridge to be created is missing, but anything else", () => {
     expect(bridgeProblem(empty, "br-z", true)).toBeUndefined();
     const withoutDpdk = { ...empty, switch: { ...empty.switch, dpdk_initialized: false } };
     expect(bridgeProblem(withoutDpdk, "br-z", true)?.message).toContain("dpdk-init=true");
   });
 
-  it("is none for a good one", () => {
+  it("is undefined for a usable bridge", () => {
     expect(bridgeProblem(empty, "br-a")).toBeUndefined();
   });
 });

@@ -127,7 +127,7 @@ function describeChanges(view: PortView, request: PortRequest): readonly string[
 }
 
 /**
- * A guest whose port was lost connects as soon as it is there again, so its flows must be possible before that. The
+ * A guest whose port was lost connects as soon as the port is back, so its flows must be possible before that. The
  * switch may not have made a bridge of its database yet.
  */
 async function checkSecurable(

@@ -33,7 +33,7 @@ describe("what an Interface row says beyond the state", () => {
     });
   });
 
-  it("no queues where the switch writes something else than a number", () => {
+  it("no queues where the switch writes something other than a number", () => {
     const row = { status: status({ status: "connected", num_of_vrings: "-1" }), statistics: statistics({}) };
     expect(inspect(row)).toEqual({});
   });

@@ -26,7 +26,7 @@ export const SOCKET_KEY = "socket";
 /** Key in `external_ids` of the Port row that names the settings which we have set, and may reset. */
 const SETTINGS_KEY = "port-settings";
 
-/** Our keys in `external_ids`; other keys belong to others and stay as they are. */
+/** Our keys in `external_ids`; other keys belong to others and are not changed. */
 export const MARK_KEYS: readonly string[] = ["owner", ...Object.values(OWNER_KEYS), SOCKET_KEY, SETTINGS_KEY];
 
 /** `external_ids` of the Port row: enough to know whose it is, and what we have set of it. */

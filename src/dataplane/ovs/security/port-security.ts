@@ -31,7 +31,7 @@ interface SecuredBridge extends BridgeSecurity {
   /** Secured ports of which no more than the name is known: they send nothing until {@link PortSecurity.ensure}. */
   readonly closed: Set<string>;
   forwarding: boolean;
-  /** Ends the watch; there is none with nothing to secure. */
+  /** Ends the watch; undefined while nothing is secured. */
   watch: AbortController | undefined;
   /** Whether a restore waits for the lock, and will see every change until then. */
   isRestoreQueued: boolean;
@@ -262,7 +262,7 @@ function unwatchIdle(bridge: SecuredBridge): void {
   bridge.watch = undefined;
 }
 
-/** Flows live in the switch's memory: where there is no process behind the socket there are none. */
+/** Flows live in the switch's memory: without a process behind the socket none exist. */
 async function unlessGone<Value>(task: () => Promise<Value>): Promise<Value | undefined> {
   try {
     return await task();

@@ -23,7 +23,7 @@ describe("the flows of port security", () => {
     expect(new Set(flows.map(flowKey)).size).toBe(flows.length);
   });
 
-  it("hold the one that closes a port, so that opening it only adds", () => {
+  it("include the one that closes a port, so that opening it only adds flows", () => {
     const closed = planFlows([closedFlow(7, guest.name)], securityFlows(7, guest));
     expect([closed.remove, closed.add.length]).toEqual([[], securityFlows(7, guest).length - 1]);
   });
@@ -54,7 +54,7 @@ describe("the flows of port security", () => {
     expect(addressesIn(securityFlows(7, { ...guest, addresses: [] }))).toEqual(new Set());
   });
 
-  it("carry a cookie that says ours, then whose", () => {
+  it("carry a cookie with our mark, then the port's", () => {
     expect(portCookie("vhu1") & OURS_FILTER.cookieMask).toBe(OURS_FILTER.cookie);
     expect(portCookie("vhu1")).not.toBe(portCookie("vhu2"));
     expect(portCookie("vhu1").toString(16)).toMatch(/^766875[0-9a-f]{10}$/);

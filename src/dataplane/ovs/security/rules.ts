@@ -70,7 +70,7 @@ type Rule = {
   readonly stage: Stage;
   readonly priority: number;
   readonly match: readonly MatchField[];
-  /** Where it goes on; nowhere where it is dropped. */
+  /** The stage that it is passed to; undefined drops it. */
   readonly next?: Stage;
 };
 

@@ -98,7 +98,7 @@ export async function enableForwarding(context: OvsContext, signal: AbortSignal)
   });
 }
 
-/** Runs for each in turn, and throws the first failure after the last. */
+/** Runs for one after the other, and throws the first failure after the last. */
 async function forEach<Each>(all: Iterable<Each>, run: (each: Each) => Promise<void>): Promise<void> {
   const failures: unknown[] = [];
   for (const each of all) await run(each).catch((thrown: unknown) => failures.push(thrown));

@@ -24,7 +24,7 @@ function bridge() {
 }
 
 describe("the watch of a bridge", () => {
-  it("reports each connection, once each loss, and slows down when the switch stays away", async () => {
+  it("reports each connection, once each loss, and slows down when the switch stays unreachable", async () => {
     const { client, attempts, connect, refuse } = bridge();
     const calls: unknown[] = [];
     const naps: number[] = [];
@@ -57,7 +57,7 @@ describe("the watch of a bridge", () => {
     expect(attempts).toHaveLength(1004);
   });
 
-  it("serves a connection again, unhurried, until it could", async () => {
+  it("retries a connection that it could not serve, with pauses, until it can", async () => {
     const { client, connect } = bridge();
     const naps: number[] = [];
     const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async (ms) => void naps.push(ms) };

@@ -4,10 +4,10 @@ import { whenAborted } from "../../../sync/deadlines.ts";
 
 /** Pause between attempts to reach a switch that starts, in milliseconds: until its flows are back, guests are unrestricted. */
 const EAGER_MS = 10;
-/** Pause for one that stays away. */
-const PATIENT_MS = 500;
+/** Pause for one that stays unreachable. */
+const UNREACHABLE_MS = 500;
 const EAGER_ATTEMPTS = 1000;
-/** Pause before flows that could not be put right are tried again. */
+/** Pause before flows that could not be restored are retried. */
 const RETRY_MS = 2000;
 
 /** What {@link watchBridge} works with. */
@@ -52,7 +52,7 @@ export async function watchBridge({
       failures += 1;
       lose(thrown);
     }
-    const pauseMs = failures > EAGER_ATTEMPTS ? PATIENT_MS : EAGER_MS;
+    const pauseMs = failures > EAGER_ATTEMPTS ? UNREACHABLE_MS : EAGER_MS;
     await clock.sleep(pauseMs, signal).catch(() => undefined);
   }
 }

@@ -136,7 +136,7 @@ export function writeCells(
         table,
         where,
         mutations: [
-          [column, "delete", setValue([key])], // an insert leaves a key that is there as it is
+          [column, "delete", setValue([key])], // an insert does not change an existing key
           [column, "insert", mapValue(asked === undefined ? {} : { [key]: String(asked) })],
         ],
       });
