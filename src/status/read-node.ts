@@ -3,9 +3,14 @@ import type { Readiness } from "../dataplane/dataplane.ts";
 import type { Pool } from "../pools/pools.ts";
 import { deviceNamesOf, resourceOf } from "../records/allocation-record.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";
-import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
+import {
+  describeDevice,
+  describeInterface,
+  readSwitches,
+  type SwitchReading,
+  unattachedDevices,
+} from "./describe-interface.ts";
 import { inspectAllocation } from "./inspect-places.ts";
-import { probePools, readSwitches, type SwitchReading } from "./read-switches.ts";
 import type { InterfaceStatus, NodeStatus, PoolStatus } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
 
@@ -39,9 +44,9 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     const { id, pool, pod, createdAt } = record;
     const [resource, devices] = [resourceOf(record), [...deviceNamesOf(record)]];
     const directory = inspectAllocation(config.root, id);
-    return { id, pool, resource, devices, ...(pod === undefined ? {} : { pod }), createdAt, directory };
+    return { id, pool, resource, devices, pod, createdAt, directory };
   });
-  // Before and after the switches: what was made meanwhile has its record by now, what went had it then.
+  // Before and after the switches: what was made meanwhile has its record now, what was removed had it before.
   const after = namesOf(source);
   const isNamed = (name: string) => before.has(name) || after.has(name);
   const ports = [...switches.values()].flatMap((one) => [...(one.ports?.values() ?? [])]);
@@ -74,8 +79,19 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
         .map(({ labels: { source: from = "", code = "" }, value }) => ({ source: from, code, count: value })),
       socketsMended: view.socketsMended(),
     },
-    ...(counts.lastPassAt === undefined ? {} : { lastPassAt: counts.lastPassAt }),
+    lastPassAt: counts.lastPassAt,
   };
+}
+
+/** Whether the switches can take ports on the pools' bridges, by pool. */
+async function probePools(
+  pools: readonly Pool[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<Pool, Readiness>> {
+  const probes = pools.map(
+    async (pool) => [pool, await pool.dataplane.probe(pool.config.dataplane.bridge, signal)] as const,
+  );
+  return new Map(await Promise.all(probes));
 }
 
 /** Ports and directories that records ask for now. */
@@ -110,18 +126,10 @@ function poolsOf(
     const devices = (configured ? running.get(name) : undefined) ?? [];
     const { type: kind, bridge } = dataplane;
     const state = ready.get(pool);
-    const version = readingOf(pool)?.version;
+    const reason = state?.ready === false ? state.reason : undefined;
     return {
-      name,
-      resource,
-      bridge,
-      switch: {
-        kind,
-        ready: state?.ready === true,
-        ...(state?.ready === false ? { reason: state.reason } : {}),
-        ...(version === undefined ? {} : { version }),
-      },
-      configured,
+      ...{ name, resource, bridge, configured },
+      switch: { kind, ready: state?.ready === true, reason, version: readingOf(pool)?.version },
       devices: devices.length,
       healthy: devices.filter(({ healthy }) => healthy).length,
       inUse: new Set((held.get(pool) ?? []).flatMap((allocation) => deviceNamesOf(allocation))).size,
@@ -142,7 +150,5 @@ export async function readUnattached(
   if (allocations.every(({ id }) => attached.has(id))) return [];
   const { records, config } = source.context;
   const pods = await source.listPods().catch(() => []);
-  return unattachedDevices(records, pods).map(({ device, allocation, pod }) =>
-    describeDevice(config.root, device, allocation, pod),
-  );
+  return unattachedDevices(records, pods).map((one) => describeDevice(config.root, one));
 }

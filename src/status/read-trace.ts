@@ -6,8 +6,7 @@ import { describeThrown, systemCode } from "../failure/failure.ts";
 import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import { describeDevice, describeInterface, unattachedDevices } from "./describe-interface.ts";
-import { readSwitches } from "./read-switches.ts";
+import { describeDevice, describeInterface, readSwitches, unattachedDevices } from "./describe-interface.ts";
 import type { DeviceInfoStatus, InterfaceStatus, TraceAnswer, TracedInterface } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
 
@@ -50,12 +49,11 @@ export async function readTrace(
         ...(await ofSwitch(source, record, signal)),
       };
     }),
-    ...unattached
-      .slice(0, MAX_INTERFACES)
-      .map(async ({ device, allocation, pod }): Promise<TracedInterface> => {
-        const seen = describeDevice(config.root, device, allocation, pod);
-        return { ...seen, ...holding(kubelet, seen), ...(await ofDeviceInfo(source, allocation, device)) };
-      }),
+    ...unattached.slice(0, MAX_INTERFACES).map(async (one): Promise<TracedInterface> => {
+      const seen = describeDevice(config.root, one);
+      const deviceInfo = await ofDeviceInfo(source, one.allocation, one.device);
+      return { ...seen, ...holding(kubelet, seen), ...deviceInfo };
+    }),
   ]);
   return { node: config.node, at: clock.now(), interfaces };
 }
@@ -124,8 +122,5 @@ async function ofSwitch(
   if (!state.ready) return { switch: { ready: false, reason: state.reason } };
   const check = dataplane.checkPort(portRequest(context, record), signal);
   const differences = await check.catch(() => undefined);
-  return {
-    switch: { ready: true },
-    ...(differences === undefined ? {} : { differences: [...differences] }),
-  };
+  return { switch: { ready: true }, differences: differences && [...differences] };
 }

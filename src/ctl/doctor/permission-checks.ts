@@ -6,7 +6,7 @@ import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
-import { checkOwnership } from "../../status/diagnosis/check-directory.ts";
+import { checkOwnership } from "../../status/diagnosis/chain.ts";
 import { inspectPlaces } from "../../status/inspect-places.ts";
 import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
 
