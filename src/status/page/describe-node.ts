@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { printable } from "../../names/printable.ts";
+import { mapInChunks } from "../../sync/map-in-chunks.ts";
 import { brokenLink } from "../diagnosis/chain.ts";
 import type { Link } from "../diagnosis/link.ts";
-import { findProblems } from "../diagnosis/problems.ts";
+import { findProblems, type Problem } from "../diagnosis/problems.ts";
 import type { InterfaceStatus, NodeStatus } from "../shape.ts";
 import {
   HEALTHS,
@@ -18,7 +18,9 @@ import {
 const MAX_INTERFACES = 1_000;
 const MAX_PROBLEMS = 100;
 /** Interfaces before other work may run. */
-const AT_ONCE = 100;
+const CHUNK = 100;
+/** Time for CNI ADD to come after Allocate; the pod's other networks may be attached before. */
+const STARTING_MS = 30_000;
 
 /** A pod as the status names it. */
 export type PodName = Pick<InterfaceStatus["pod"], "namespace" | "name">;
@@ -40,64 +42,48 @@ export interface DescribedNode {
   readonly pods: ReadonlyMap<string, PodName>;
 }
 
-/** Time for CNI ADD to come after Allocate; a pod's other networks may take theirs before. */
-const STARTING_MS = 30_000;
+/** The first broken link of each interface; undefined where no link is broken. */
+type BrokenLinks = ReadonlyMap<InterfaceStatus, Link | undefined>;
+
+/** Describes a node for the page, in chunks between which other work may run. */
+export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
+  const { node, version, startedAt, at, lastPassAt, allocations } = status;
+  const links = await mapInChunks(status.interfaces, CHUNK, (one) => [one, linkOf(one, at)] as const);
+  const broken: BrokenLinks = new Map(links);
+  const interfaces = { healthy: 0, degraded: 0, broken: 0 };
+  for (const [, link] of links) interfaces[healthOf(link)] += 1;
+  const problems = findProblems(status, (one) => broken.get(one));
+  const { shown, leftOut } = bounded(podsOf(status, broken));
+  const kinds = new Map(status.pools.map((pool) => [pool.name, pool.switch.kind]));
+  const pods = await mapInChunks(shown, CHUNK, ({ pod: { namespace, name }, health, own }) => {
+    const views = own.map((one) => describe(one, broken.get(one), kinds.get(one.pool)));
+    return printable<PagePod>({ id: podId({ namespace, name }), namespace, name, health, interfaces: views });
+  });
+  const attached = new Set(status.interfaces.map(({ allocation }) => allocation));
+  const view = printable<Omit<PageNode, "pods">>({
+    ...{ node, version, startedAt, at, lastPassAt, interfaces, leftOut },
+    health: problems.length > 0 ? "broken" : interfaces.degraded > 0 ? "degraded" : "healthy",
+    problems: boundedProblems(problems),
+    bridges: bridgesOf(status, kinds),
+    pools: status.pools.map(({ name, resource, registered, configured, devices, healthy, inUse }) => ({
+      ...{ name, resource, registered, configured, devices, healthy, inUse },
+    })),
+    unattached: allocations.filter(({ id }) => !attached.has(id)).length,
+  });
+  return { view: { ...view, pods }, pods: new Map(shown.map(({ pod }) => [podId(pod), pod])) };
+}
 
 /** A pod that is just being made waits; nothing of it is broken yet. */
-function graceNewPods(one: InterfaceStatus, link: Link | undefined, at: number): Link | undefined {
+function linkOf(one: InterfaceStatus, at: number): Link | undefined {
+  const link = brokenLink(one);
   const isStarting = one.state === "allocated" && at - one.createdAt < STARTING_MS;
   return link?.name === "record" && isStarting ? { ...link, verdict: "waiting" } : link;
 }
 
-/** Describes a node for the page; other work may run in between. */
-export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
-  const broken = new Map<InterfaceStatus, Link | undefined>();
-  for (const [index, one] of status.interfaces.entries()) {
-    if (index > 0 && index % AT_ONCE === 0) await nextTurn();
-    broken.set(one, graceNewPods(one, brokenLink(one), status.at));
-  }
-  const count = (health: Health) => [...broken.values()].filter((link) => healthOf(link) === health).length;
-  const interfaces = { healthy: count("healthy"), degraded: count("degraded"), broken: count("broken") };
-  const problems = findProblems(status, (one) => broken.get(one));
-  const worst = problems.length > 0 ? "broken" : interfaces.degraded > 0 ? "degraded" : "healthy";
-  await nextTurn();
-  const { shown, leftOut } = bounded(podsOf(status, broken));
-  await nextTurn();
-  const kinds = new Map(status.pools.map((pool) => [pool.name, pool.switch.kind]));
-  const pods: PagePod[] = [];
-  for (const [index, { pod, health, own }] of shown.entries()) {
-    if (index > 0 && index % AT_ONCE === 0) await nextTurn();
-    const views = own.map((one) => describe(one, broken.get(one), kinds.get(one.pool)));
-    const { namespace, name } = pod;
-    pods.push(printable<PagePod>({ id: podId(pod), namespace, name, health, interfaces: views }));
-  }
-  const attached = new Set(status.interfaces.flatMap(({ allocation }) => allocation ?? []));
-  const view = printable<Omit<PageNode, "pods">>({
-    node: status.node,
-    version: status.version,
-    startedAt: status.startedAt,
-    at: status.at,
-    ...(status.lastPassAt === undefined ? {} : { lastPassAt: status.lastPassAt }),
-    health: worst,
-    problems:
-      problems.length <= MAX_PROBLEMS
-        ? problems
-        : [
-            ...problems.slice(0, MAX_PROBLEMS),
-            { what: `${problems.length - MAX_PROBLEMS} more`, look: "vhostuserctl status" },
-          ],
-    bridges: bridgesOf(status),
-    pools: status.pools.map(({ name, resource, registered, configured, devices, healthy, inUse }) => ({
-      ...{ name, resource, registered, configured, devices, healthy, inUse },
-    })),
-    interfaces,
-    leftOut,
-    unattached: status.allocations.filter(({ id }) => !attached.has(id)).length,
-  });
-  return {
-    view: { ...view, pods },
-    pods: new Map(shown.map(({ pod }) => [podId(pod), pod])),
-  };
+function boundedProblems(problems: readonly Problem[]): readonly Problem[] {
+  const more = problems.length - MAX_PROBLEMS;
+  if (more <= 0) return problems;
+  return [...problems.slice(0, MAX_PROBLEMS), { what: `${more} more`, look: "vhostuserctl status" }];
 }
 
 /** A pod of the node before it is known whether it is shown. */
@@ -109,47 +95,30 @@ interface PodStatus {
   readonly own: readonly InterfaceStatus[];
 }
 
-function podsOf(
-  { interfaces }: NodeStatus,
-  broken: ReadonlyMap<InterfaceStatus, Link | undefined>,
-): PodStatus[] {
+function podsOf({ interfaces }: NodeStatus, broken: BrokenLinks): PodStatus[] {
   const byPod = Map.groupBy(interfaces, ({ pod: { namespace, name } }) => `${namespace}/${name}`);
   return [...byPod].flatMap(([key, own]) => {
-    const [first] = own;
     const healths = new Set(own.map((one) => healthOf(broken.get(one))));
     const health = HEALTHS.findLast((each) => healths.has(each)) ?? "healthy";
-    return first === undefined ? [] : [{ key, pod: first.pod, health, own }];
+    return own.slice(0, 1).map(({ pod }) => ({ key, pod, health, own }));
   });
 }
 
-function describe(one: InterfaceStatus, broken: Link | undefined, kind: string | undefined): PageInterface {
-  const { port, places, name, device, network, portName, bridge } = one;
-  const traffic = port?.traffic;
+function describe(one: InterfaceStatus, link: Link | undefined, kind: string | undefined): PageInterface {
+  const { port, places, device, name = device, network, portName, bridge } = one;
+  const { fromGuest, toGuest } = port?.traffic ?? {};
   return {
-    name: name ?? device,
-    device,
-    health: healthOf(broken),
-    ...(broken === undefined ? {} : { broken: { name: broken.name, what: broken.what } }),
-    ...(network === undefined ? {} : { network }),
-    ...(bridge === undefined ? {} : { bridge: bridgeId(kind, bridge) }),
-    ...(portName === undefined ? {} : { portName }),
+    ...{ name, device, network, portName },
+    health: healthOf(link),
+    broken: link && { name: link.name, what: link.what },
+    bridge: bridge && bridgeId(kind, bridge),
     socket: socketOf(places?.socket.kind),
-    ...(port === undefined
-      ? {}
-      : {
-          port: {
-            link: port.link,
-            connected: port.connected,
-            failed: port.error !== undefined,
-            ...(port.queuePairs === undefined ? {} : { queuePairs: port.queuePairs }),
-            ...(traffic === undefined
-              ? {}
-              : {
-                  packets: traffic.fromGuest.packets + traffic.toGuest.packets,
-                  dropped: traffic.fromGuest.dropped + traffic.toGuest.dropped,
-                }),
-          },
-        }),
+    port: port && {
+      ...{ link: port.link, connected: port.connected, queuePairs: port.queuePairs },
+      failed: port.error !== undefined,
+      packets: fromGuest && toGuest && fromGuest.packets + toGuest.packets,
+      dropped: fromGuest && toGuest && fromGuest.dropped + toGuest.dropped,
+    },
     portKnown: one.portUnknown === undefined,
   };
 }
@@ -173,13 +142,12 @@ function bounded(pods: readonly PodStatus[]): { readonly shown: PodStatus[]; rea
   const rank = ({ health }: PodStatus) => HEALTHS.indexOf(health);
   const worstFirst = pods.toSorted((one, other) => rank(other) - rank(one) || inOrder(one, other));
   const shown: PodStatus[] = [];
-  let drawn = 0;
-  let leftOut = 0;
+  let [count, leftOut] = [0, 0];
   for (const pod of worstFirst) {
     const { length } = pod.own;
-    if (drawn + length > MAX_INTERFACES) leftOut += length;
+    if (count + length > MAX_INTERFACES) leftOut += length;
     else {
-      drawn += length;
+      count += length;
       shown.push(pod);
     }
   }
@@ -192,29 +160,23 @@ function inOrder({ key: one }: PodStatus, { key: other }: PodStatus): number {
 }
 
 /** The bridges of the pools, and others that interfaces are on. */
-function bridgesOf({ pools, interfaces }: NodeStatus): PageBridge[] {
-  const kinds = new Map(pools.map((pool) => [pool.name, pool.switch.kind]));
-  const bridges = new Map<string, Omit<PageBridge, "ports">>();
+function bridgesOf({ pools, interfaces }: NodeStatus, kinds: ReadonlyMap<string, string>): PageBridge[] {
+  const bridges = new Map<string, PageBridge>();
   for (const { bridge: name, switch: of } of pools) {
     const { kind, ready, version, reason } = of;
     const id = bridgeId(kind, name);
     // Of two pools the one that is not ready has more to say.
-    if (bridges.get(id)?.ready === false) continue;
-    bridges.set(id, {
-      ...{ id, name, kind, ready },
-      ...(version === undefined ? {} : { version }),
-      ...(reason === undefined ? {} : { reason }),
-    });
+    if (bridges.get(id)?.ready !== false)
+      bridges.set(id, { id, name, kind, ready, version, reason, ports: 0 });
   }
-  const ports = new Map<string, number>();
   for (const { bridge: name, pool, port } of interfaces) {
     if (name === undefined) continue;
     const kind = kinds.get(pool);
     const id = bridgeId(kind, name);
-    if (!bridges.has(id)) bridges.set(id, { id, name, ...(kind === undefined ? {} : { kind }) });
-    if (port !== undefined) ports.set(id, (ports.get(id) ?? 0) + 1);
+    const known = bridges.get(id) ?? { id, name, kind, ports: 0 };
+    bridges.set(id, { ...known, ports: known.ports + (port === undefined ? 0 : 1) });
   }
-  return [...bridges.values()].map((bridge) => ({ ...bridge, ports: ports.get(bridge.id) ?? 0 }));
+  return [...bridges.values()];
 }
 
 function bridgeId(kind: string | undefined, name: string): string {

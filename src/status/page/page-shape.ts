@@ -1,63 +1,58 @@
 import type { Link, LinkName } from "../diagnosis/link.ts";
+import type { Problem } from "../diagnosis/problems.ts";
+import type { InterfaceStatus, NodeStatus, PoolStatus } from "../shape.ts";
 
-// The JSON that the server sends to the page. Only types: the page's own code is bundled for browsers. Both are of one release, so
-// the shape may change freely; scripts use the status socket. Control characters are
-// escaped already (names/printable.ts); the page still treats every text as untrusted and never as markup.
+// The JSON that the server sends to the page. Server and page are of one release, so it may change freely; scripts use the
+// status socket. Control characters are escaped already (names/printable.ts); the page treats every text as untrusted.
 
 /** `degraded`: a pod's program has something to do yet. Worst last. */
 export const HEALTHS = ["healthy", "degraded", "broken"] as const;
 
 export type Health = (typeof HEALTHS)[number];
 
-/** A bridge of a switch. */
+/** A bridge of a switch. What comes from its pool is undefined where no pool uses it. */
 export interface PageBridge {
   /** Which switch and which bridge; {@link PageInterface.bridge} refers to it. */
   readonly id: string;
   readonly name: string;
-  /** Name of the kind of switch; undefined where no pool uses it. */
-  readonly kind?: string;
-  readonly version?: string;
-  /** Whether it can take ports; undefined where no pool uses it. */
-  readonly ready?: boolean;
-  readonly reason?: string;
+  /** Name of the kind of switch. */
+  readonly kind?: string | undefined;
+  readonly version?: string | undefined;
+  /** Whether it can take ports. */
+  readonly ready?: boolean | undefined;
+  /** Why not. */
+  readonly reason?: string | undefined;
   /** Interfaces that have a port on it. */
   readonly ports: number;
 }
 
-export interface PagePool {
-  readonly name: string;
-  readonly resource: string;
-  /** Whether kubelet knows the resource. */
-  readonly registered: boolean;
-  readonly configured: boolean;
-  readonly devices: number;
-  readonly healthy: number;
-  readonly inUse: number;
-}
+export type PagePool = Pick<
+  PoolStatus,
+  "name" | "resource" | "registered" | "configured" | "devices" | "healthy" | "inUse"
+>;
 
 /** An interface of a pod with what the picture shows of it. */
-export interface PageInterface {
+export interface PageInterface extends Pick<InterfaceStatus, "device" | "network" | "portName"> {
+  /** The device's where no interface is attached. */
   readonly name: string;
-  readonly device: string;
   readonly health: Health;
   /** The first link of its chain that is not as it should be, and what was found there. */
-  readonly broken?: Pick<Link, "name" | "what">;
-  readonly network?: string;
-  readonly bridge?: string;
+  readonly broken?: Pick<Link, "name" | "what"> | undefined;
+  /** Id of its bridge. */
+  readonly bridge?: string | undefined;
   readonly socket: "there" | "missing" | "wrong" | "unknown";
-  readonly portName?: string;
   /** Absent where the switch has none, or cannot be read. */
-  readonly port?: {
-    readonly link: "up" | "down";
-    readonly connected: boolean;
-    readonly failed: boolean;
-    readonly queuePairs?: number;
-    /** Both directions together; absent where the switch does not count. */
-    readonly packets?: number;
-    readonly dropped?: number;
-  };
+  readonly port?: PagePort | undefined;
   /** Whether the switch's ports could be read. */
   readonly portKnown: boolean;
+}
+
+export interface PagePort
+  extends Pick<NonNullable<InterfaceStatus["port"]>, "link" | "connected" | "queuePairs"> {
+  readonly failed: boolean;
+  /** Both directions together; absent where the switch does not count. */
+  readonly packets?: number | undefined;
+  readonly dropped?: number | undefined;
 }
 
 export interface PagePod {
@@ -71,14 +66,9 @@ export interface PagePod {
 }
 
 /** A node at one moment. Times are milliseconds since the epoch. */
-export interface PageNode {
-  readonly node: string;
-  readonly version: string;
-  readonly startedAt: number;
-  readonly at: number;
-  readonly lastPassAt?: number;
+export interface PageNode extends Pick<NodeStatus, "node" | "version" | "startedAt" | "at" | "lastPassAt"> {
   readonly health: Health;
-  readonly problems: readonly { readonly what: string; readonly look: string }[];
+  readonly problems: readonly Problem[];
   readonly bridges: readonly PageBridge[];
   readonly pools: readonly PagePool[];
   readonly pods: readonly PagePod[];
@@ -91,10 +81,7 @@ export interface PageNode {
 }
 
 /** One interface with its chain. */
-export interface PageChain {
-  readonly name: string;
-  readonly device: string;
-  readonly health: Health;
+export interface PageChain extends Pick<PageInterface, "name" | "device" | "health"> {
   /** Up to the first link that is broken; the links that depend on it are left out. */
   readonly chain: readonly Link[];
   /** Links that were not checked, in their order. */
@@ -104,10 +91,7 @@ export interface PageChain {
 }
 
 /** A pod with the chains of its interfaces. */
-export interface PodChains {
-  readonly id: string;
-  readonly namespace: string;
-  readonly name: string;
+export interface PodChains extends Pick<PagePod, "id" | "namespace" | "name"> {
   readonly at: number;
   readonly interfaces: readonly PageChain[];
 }
