@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { vhostUserDeviceInfo, writeDeviceInfo } from "../allocation/device-info.ts";
+import { removeDeviceInfo, vhostUserDeviceInfo, writeDeviceInfo } from "../allocation/device-info.ts";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
@@ -56,10 +56,16 @@ async function attach(
     ? repeatedRecord(wanted, earlier)
     : { ...wanted, releases: await releaseEarlier(earlier, request, context) };
   if (!isRepeated) {
-    // From the record on a DEL changes its state instead.
-    if (context.stale.isStale(attachmentKey(request), wanted.startedAtMs)) throw detachedMeanwhile(wanted);
+    const refuseStale = () => {
+      if (context.stale.isStale(attachmentKey(request), wanted.startedAtMs)) throw detachedMeanwhile(wanted);
+    };
+    refuseStale();
+    // The older sandbox is gone, and its DEL does not find the port any more.
+    if (earlier?.deviceInfoFile !== undefined) removeDeviceInfo(earlier.deviceInfoFile);
     await records.ports.put(planned);
     undo.defer(() => rollBack(planned, request, context));
+    // A DEL that came while the record was written did not see it; a later one changes its state.
+    refuseStale();
     refuseSharedDevice(planned, request, context);
   }
   const record = await withAddressing(planned, request, context);

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { parseConfig } from "../config/load.ts";
@@ -189,6 +189,16 @@ describe("ADD", () => {
       version: "1.1.0",
       "vhost-user": { mode: "server", path: "/var/run/vhostuser/sockets/net1/vhost.sock" },
     });
+  });
+
+  it("of a new sandbox removes the device-info of the old one, whose DEL may never come", async () => {
+    const file = (container: string) => join(top, "devinfo/cni", container);
+    const add = (container: string) =>
+      call("ADD", { container, config: { runtimeConfig: { CNIDeviceInfoFile: file(container) } } });
+    await allocate([DEVICE]);
+    await add("old");
+    expect((await add("new")).exitCode).toBe(0);
+    expect(await readdir(join(top, "devinfo/cni"))).toEqual(["new"]);
   });
 
   it.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0"])(
@@ -648,6 +658,22 @@ describe("a request whose interface is busy with one that hangs", () => {
     expect(states()).toEqual([]);
     expect(dataplane.ports.size).toBe(0);
     expect((await call("ADD")).exitCode).toBe(0);
+  });
+
+  it("DEL succeeds while the record of the ADD is being written, and that removes what it made", async () => {
+    await allocate([DEVICE]);
+    const put = records.ports.put.bind(records.ports);
+    vi.spyOn(records.ports, "put").mockImplementationOnce(async (record) => {
+      const written = put(record);
+      expect((await call("DEL")).exitCode).toBe(0);
+      await written;
+    });
+    expect((await call("ADD")).json).toMatchObject({
+      code: 11,
+      msg: expect.stringContaining("was detached while"),
+    });
+    expect(states()).toEqual([]);
+    expect(dataplane.ports.size).toBe(0);
   });
 
   it("DEL succeeds, and the ADD that it could not wait for removes what it made", async () => {
