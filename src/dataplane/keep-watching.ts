@@ -13,6 +13,8 @@ export interface WatchOptions {
   readonly warning: string;
   /** Does not warn of a switch that cannot be reached, because another watch does; default false. */
   readonly isSilentAway?: boolean;
+  /** Milliseconds before the next try after so many failures in a row; default 250, more for one that refuses. */
+  readonly pauseMs?: (failures: number) => number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -25,13 +27,15 @@ export interface WatchOptions {
  */
 export async function keepWatching(
   watch: (onSeen: () => void) => Promise<void>,
-  { warning, isSilentAway = false, clock, logger, signal }: WatchOptions,
+  { warning, isSilentAway = false, pauseMs, clock, logger, signal }: WatchOptions,
 ): Promise<void> {
   let isWarned = false;
-  let retryMs = RETRY_MS;
+  let failures = 0;
+  let refusals = 0;
   const onSeen = () => {
     isWarned = false;
-    retryMs = RETRY_MS;
+    failures = 0;
+    refusals = 0;
   };
   while (!signal.aborted) {
     try {
@@ -39,12 +43,14 @@ export async function keepWatching(
     } catch (thrown) {
       const { code } = toFailure(thrown);
       const isAway = code === "dataplane-unavailable" || code === "dataplane-timeout";
-      if (!isAway) retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
+      failures += 1;
+      if (!isAway) refusals += 1;
       if (!isWarned && !signal.aborted && !(isAway && isSilentAway)) {
         logger.warn({ reason: describeThrown(thrown) }, warning);
         isWarned = true;
       }
     }
-    await clock.sleep(retryMs, signal).catch(() => undefined);
+    const ms = pauseMs?.(failures) ?? Math.min(RETRY_MS * 2 ** refusals, LONGEST_RETRY_MS);
+    await clock.sleep(ms, signal).catch(() => undefined);
   }
 }

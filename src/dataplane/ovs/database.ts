@@ -2,12 +2,7 @@ import { describeThrown, Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { isLockHeld } from "../../protocols/ovsdb/lock.ts";
-import {
-  lostRace,
-  type Operation,
-  type OperationResult,
-  requireCommitted,
-} from "../../protocols/ovsdb/transaction.ts";
+import { lostRace, type Operation, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
 import type { PortSecurity } from "./security/port-security.ts";
 import { type Query, switchTable } from "./tables.ts";
 
@@ -30,21 +25,20 @@ type RowsOf<Queries extends readonly Query<unknown>[]> = {
   readonly [Index in keyof Queries]: Queries[Index] extends Query<infer Row> ? readonly Row[] : never;
 };
 
-/** Reads rows of several tables in one transaction. @throws Failure dataplane-* */
+/**
+ * Reads rows of several tables in one transaction.
+ * @param first operations to go before
+ * @throws Failure dataplane-*
+ */
 export async function readRows<const Queries extends readonly Query<unknown>[]>(
   client: OvsdbClient,
   queries: Queries,
   signal: AbortSignal,
+  first: readonly Operation[] = [],
 ): Promise<RowsOf<Queries>> {
-  const operations = queries.map(({ operation }) => operation);
-  return parseRows(queries, requireCommitted(operations, await client.transact(operations, signal)));
-}
-
-function parseRows<const Queries extends readonly Query<unknown>[]>(
-  queries: Queries,
-  results: readonly OperationResult[],
-): RowsOf<Queries> {
-  return queries.map((query, index) => query.read(results[index])) as RowsOf<Queries>;
+  const operations = [...first, ...queries.map(({ operation }) => operation)];
+  const results = requireCommitted(operations, await client.transact(operations, signal));
+  return queries.map((query, index) => query.read(results[first.length + index])) as RowsOf<Queries>;
 }
 
 const switchQuery = switchTable.select();
@@ -66,12 +60,8 @@ export async function commitChange(
   attempt: number,
   signal: AbortSignal,
 ): Promise<{ readonly number: number } | { readonly number: undefined; readonly voidedAt: number }> {
-  const apply: Operation = {
-    op: "mutate",
-    table: "Open_vSwitch",
-    where: [],
-    mutations: [["next_cfg", "+=", 1]],
-  };
+  const { name: table } = switchTable;
+  const apply: Operation = { op: "mutate", table, where: [], mutations: [["next_cfg", "+=", 1]] };
   const operations = [...change, apply, switchQuery.operation];
   const outcome = await client.transact(operations, signal);
   if (outcome.committed || !lostRace(operations, outcome)) {
@@ -105,13 +95,10 @@ export async function readApplied<const Queries extends readonly Query<unknown>[
   signal: AbortSignal,
 ): Promise<RowsOf<Queries>> {
   const where = [["cur_cfg", "<", number]] as const;
-  const operations: Operation[] = [
-    { op: "wait", table: switchTable.name, where, columns: ["cur_cfg"], until: "==", rows: [] },
-    ...queries.map(({ operation }) => operation),
-  ];
+  const { name: table } = switchTable;
+  const wait: Operation = { op: "wait", table, where, columns: ["cur_cfg"], until: "==", rows: [] };
   try {
-    const results = requireCommitted(operations, await context.client.transact(operations, signal));
-    return parseRows(queries, results.slice(1));
+    return await readRows(context.client, queries, signal, [wait]);
   } catch (thrown) {
     if (!(thrown instanceof Failure) || thrown.code !== "dataplane-timeout") throw thrown;
     throw new Failure({

@@ -24,43 +24,31 @@ export interface Query<Row> {
 }
 
 /** The columns of one table that are read, and how. */
-class Table<Shape extends z.ZodRawShape> {
-  readonly name: string;
-  readonly #row: z.ZodObject<Shape>;
-
-  constructor(name: string, columns: Shape) {
-    this.name = name;
-    this.#row = z.object(columns);
-  }
-
-  get columns(): readonly string[] {
-    return Object.keys(this.#row.shape);
-  }
-
-  /** The rows that fulfil every condition. */
-  select(...where: readonly Condition[]): Query<z.output<z.ZodObject<Shape>>> {
-    return {
-      operation: { op: "select", table: this.name, where, columns: this.columns },
-      read: (result) => (result?.rows ?? []).map((row) => this.parse(row)),
-    };
-  }
-
+function table<Shape extends z.ZodRawShape>(name: string, shape: Shape) {
+  const schema = z.object(shape);
+  const columns: readonly string[] = Object.keys(shape);
   /** @throws Failure dataplane-protocol where a column is not what the schema says */
-  parse(row: unknown): z.output<z.ZodObject<Shape>> {
-    const parsed = this.#row.safeParse(row);
+  const parse = (row: unknown): z.output<typeof schema> => {
+    const parsed = schema.safeParse(row);
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
     throw new Failure({
       code: "dataplane-protocol",
-      what: `the switch's database holds an unreadable ${this.name} row: ${issue?.message}`,
-      where: `${this.name}.${issue?.path.join(".")}`,
+      what: `the switch's database holds an unreadable ${name} row: ${issue?.message}`,
+      where: `${name}.${issue?.path.join(".")}`,
       cause: parsed.error,
     });
-  }
+  };
+  /** The rows that fulfil every condition. */
+  const select = (...where: readonly Condition[]): Query<z.output<typeof schema>> => ({
+    operation: { op: "select", table: name, where, columns },
+    read: (result) => (result?.rows ?? []).map(parse),
+  });
+  return { name, columns, parse, select };
 }
 
 /** The one row that stands for the switch. */
-export const switchTable = new Table("Open_vSwitch", {
+export const switchTable = table("Open_vSwitch", {
   next_cfg: z.number(),
   cur_cfg: z.number(),
   dpdk_initialized: z.boolean(),
@@ -69,19 +57,19 @@ export const switchTable = new Table("Open_vSwitch", {
 });
 
 /** The same row's columns about the release. */
-export const releaseTable = new Table("Open_vSwitch", {
+export const releaseTable = table("Open_vSwitch", {
   ovs_version: optionalShape(z.string()),
   dpdk_version: optionalShape(z.string()),
 });
 
-export const bridgeTable = new Table("Bridge", {
+export const bridgeTable = table("Bridge", {
   _uuid: uuidShape,
   name: z.string(),
   datapath_type: z.string(),
   ports: setShape(uuidShape),
 });
 
-export const portTable = new Table("Port", {
+export const portTable = table("Port", {
   _uuid: uuidShape,
   name: z.string(),
   interfaces: setShape(uuidShape),
@@ -112,10 +100,10 @@ const interfaceColumns = {
   external_ids: stringMapShape,
 };
 
-export const interfaceTable = new Table("Interface", interfaceColumns);
+export const interfaceTable = table("Interface", interfaceColumns);
 
 /** What a watch over links needs. */
-export const linkTable = new Table("Interface", {
+export const linkTable = table("Interface", {
   name: z.string(),
   link_state: optionalShape(z.string()),
   ofport: optionalShape(z.number()),
@@ -123,24 +111,21 @@ export const linkTable = new Table("Interface", {
 });
 
 /** With the counters, which are long and change all the time. */
-export const countedInterfaceTable = new Table("Interface", {
+export const countedInterfaceTable = table("Interface", {
   ...interfaceColumns,
   statistics: numberMapShape,
 });
 
 /** A root table: a row that no port refers to stays until it is deleted. */
-export const qosTable = new Table("QoS", {
+export const qosTable = table("QoS", {
   _uuid: uuidShape,
   type: z.string(),
   other_config: stringMapShape,
 });
 
-type RowOf<Read extends { select(): Query<unknown> }> = ReturnType<
-  ReturnType<Read["select"]>["read"]
->[number];
-export type SwitchRow = RowOf<typeof switchTable>;
-export type BridgeRow = RowOf<typeof bridgeTable>;
-export type PortRow = RowOf<typeof portTable>;
-export type InterfaceRow = RowOf<typeof interfaceTable>;
-export type CountedInterfaceRow = RowOf<typeof countedInterfaceTable>;
-export type QosRow = RowOf<typeof qosTable>;
+export type SwitchRow = ReturnType<(typeof switchTable)["parse"]>;
+export type BridgeRow = ReturnType<(typeof bridgeTable)["parse"]>;
+export type PortRow = ReturnType<(typeof portTable)["parse"]>;
+export type InterfaceRow = ReturnType<(typeof interfaceTable)["parse"]>;
+export type CountedInterfaceRow = ReturnType<(typeof countedInterfaceTable)["parse"]>;
+export type QosRow = ReturnType<(typeof qosTable)["parse"]>;

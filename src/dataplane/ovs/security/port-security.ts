@@ -1,4 +1,4 @@
-import { describeThrown, Failure, systemCode, timeoutFailure } from "../../../failure/failure.ts";
+import { Failure, systemCode, timeoutFailure } from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
 import {
   bridgeSocket,
@@ -216,13 +216,9 @@ export class PortSecurity {
     void watchBridge({
       client: bridge.client,
       clock: systemClock,
+      logger: this.#logger.child({ bridge: bridge.name }),
       signal: AbortSignal.any([bridge.watch.signal, this.#closing.signal]),
       onConnected: async (connection) => connection === served || (await this.#restore(bridge)),
-      onLost: (why) =>
-        this.#logger.warn(
-          { bridge: bridge.name, reason: describeThrown(why) },
-          "lost the connection to a bridge with secured ports",
-        ),
     });
   }
 

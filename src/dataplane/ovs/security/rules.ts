@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { applyActions, loadRegister, output, PORT, resubmit } from "../../../protocols/openflow/action.ts";
 import type { Flow } from "../../../protocols/openflow/flow.ts";
-import { type FieldName, field, type MatchField } from "../../../protocols/openflow/match.ts";
+import { field, type MatchField } from "../../../protocols/openflow/match.ts";
 import { type Identity, linkLocalAddress, readIdentity } from "./identity.ts";
 
 /**
@@ -66,13 +66,16 @@ const ANY_IPV4 = Buffer.alloc(4);
 const ANY_IPV6 = Buffer.alloc(16);
 const NO_OPTION = Buffer.alloc(6);
 
-type Rule = {
+interface Rule {
   readonly stage: Stage;
   readonly priority: number;
   readonly match: readonly MatchField[];
   /** The stage that it is passed to; undefined drops it. */
   readonly next?: Stage;
-};
+}
+
+/** Drops what no other rule of a stage lets pass. */
+const dropRest = (stage: Stage): Rule => ({ stage, priority: PRIORITY.drop, match: [] });
 
 /**
  * The flows that hold a guest to its MAC and addresses; docs/port-security.md has them in words.
@@ -103,7 +106,7 @@ function flowOf(ofport: number, port: string, { stage, priority, match, next }: 
 
 /** Drops everything that comes from a port; it is the last of {@link securityFlows} too. */
 export function closedFlow(ofport: number, port: string): Flow {
-  return flowOf(ofport, port, { stage: STAGE.link, priority: PRIORITY.drop, match: [] });
+  return flowOf(ofport, port, dropRest(STAGE.link));
 }
 
 /** What a bridge does without a controller, as a flow: for bridges whose fail_mode leaves it out. */
@@ -119,22 +122,19 @@ export const forwardingFlow: Flow = {
 function linkRules(mac: Buffer, restricted: boolean): Rule[] {
   const next = restricted ? STAGE.source : STAGE.passed;
   const own = field("ethSrc", mac);
-  const rule = (priority: number, match: readonly MatchField[], allowed: boolean): Rule => ({
-    stage: STAGE.link,
-    priority,
-    match,
-    ...(allowed ? { next } : {}),
-  });
-  const allow = (...match: MatchField[]) => rule(PRIORITY.allow, [own, ...match], true);
-  const deny = (...match: MatchField[]) => rule(PRIORITY.deny, match, false);
+  const stage = STAGE.link;
+  const allow = (...match: MatchField[]): Rule => {
+    return { stage, priority: PRIORITY.allow, match: [own, ...match], next };
+  };
+  const deny = (...match: MatchField[]): Rule => ({ stage, priority: PRIORITY.deny, match });
   const solicitation = icmp(ICMP.neighbourSolicitation);
   const advertisement = icmp(ICMP.neighbourAdvertisement);
   const codeZero = field("icmpv6Code", 0);
   return [
     // The switch reads a message that it cannot parse, such as one with duplicate options, as one with target ::.
-    ...[solicitation, advertisement].map((message) =>
-      rule(PRIORITY.first, [...message, codeZero, field("ndTarget", ANY_IPV6)], false),
-    ),
+    ...[solicitation, advertisement].map((message) => {
+      return { stage, priority: PRIORITY.first, match: [...message, codeZero, field("ndTarget", ANY_IPV6)] };
+    }),
     allow(ethertype("arp"), field("arpSha", mac)),
     // The announcement of QEMU after a migration: reverse request for its own MAC.
     allow(ethertype("rarp"), field("arpOp", 3), field("arpSha", mac), field("arpTha", mac)),
@@ -154,8 +154,8 @@ function linkRules(mac: Buffer, restricted: boolean): Rule[] {
           deny(...udp("ipv6", 547, 546)),
         ]
       : TAGS.map((tag) => deny(field("ethType", tag)))),
-    rule(PRIORITY.other, [own], true),
-    rule(PRIORITY.drop, [], false),
+    { stage, priority: PRIORITY.other, match: [own], next },
+    dropRest(stage),
   ];
 }
 
@@ -184,7 +184,7 @@ function sourceRules({ mac, ipv4, ipv6 }: Identity): Rule[] {
     ]),
     allow(STAGE.target, PRIORITY.first, ...icmp(ICMP.neighbourSolicitation), unspecified),
     ...[ICMP.routerSolicitation, ...LISTENER_REPORTS].map((type) => pass(...icmp(type), unspecified)),
-    { stage: STAGE.source, priority: PRIORITY.drop, match: [] },
+    dropRest(STAGE.source),
   ];
 }
 
@@ -201,7 +201,7 @@ function targetRules({ mac, ipv6 }: Identity): Rule[] {
     ...[linkLocalAddress(mac), ...ipv6].flatMap((address) =>
       messages.map((message) => pass([...message, field("icmpv6Code", 0), field("ndTarget", address)])),
     ),
-    { stage: STAGE.target, priority: PRIORITY.drop, match: [] },
+    dropRest(STAGE.target),
   ];
 }
 
@@ -214,9 +214,5 @@ function icmp(type: number): MatchField[] {
 }
 
 function udp(version: "ipv4" | "ipv6", from: number, to: number): MatchField[] {
-  const ports: readonly [FieldName, number][] = [
-    ["udpSrc", from],
-    ["udpDst", to],
-  ];
-  return [ethertype(version), field("ipProto", UDP), ...ports.map(([name, port]) => field(name, port))];
+  return [ethertype(version), field("ipProto", UDP), field("udpSrc", from), field("udpDst", to)];
 }

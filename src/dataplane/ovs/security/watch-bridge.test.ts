@@ -1,4 +1,6 @@
+import { pino } from "pino";
 import { describe, expect, it } from "vitest";
+import { silentLogger } from "../../../logging/logger.ts";
 import type { OpenflowClient, OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import type { Clock } from "../../../sync/clock.ts";
 import { watchBridge } from "./watch-bridge.ts";
@@ -36,7 +38,7 @@ describe("the watch of a bridge", () => {
       clock,
       signal: end.signal,
       onConnected: async (connection) => calls.push(connection) > 0,
-      onLost: (why) => calls.push(String(why)),
+      logger: pino({}, { write: (line) => void calls.push(JSON.parse(line).reason) }),
     });
     const first = connect();
     await settle();
@@ -47,7 +49,7 @@ describe("the watch of a bridge", () => {
       refuse();
       await settle();
     }
-    expect(calls).toEqual([first.connection, "Error: gone"]);
+    expect(calls).toEqual([first.connection, "gone"]);
     expect([naps[0], naps.at(-1)]).toEqual([10, 500]);
     const second = connect();
     await settle();
@@ -73,7 +75,7 @@ describe("the watch of a bridge", () => {
         if (answers.length === 0) served.resolve();
         return answer;
       },
-      onLost: () => undefined,
+      logger: silentLogger,
     });
     connect();
     await served.promise;
@@ -87,13 +89,13 @@ describe("the watch of a bridge", () => {
     const end = new AbortController();
     const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => undefined };
     const calls: unknown[] = [];
-    const onLost = (why: unknown) => calls.push(why);
+    const logger = pino({}, { write: (line) => void calls.push(line) });
     const watching = watchBridge({
       client,
       clock,
       signal: end.signal,
       onConnected: async () => true,
-      onLost,
+      logger,
     });
     end.abort();
     refuse();
