@@ -20,33 +20,31 @@ interface JsonSchema {
 
 const INTRODUCTION = `# Configuration of the daemon
 
-One YAML file, \`/etc/kube-vhostuser/config.yaml\` unless \`--config\` says otherwise. A key that is not listed here is
-refused, and an error names the line and the key. \`deploy/config.yaml\` is a short example. This page is written
-from the schema in \`src/config/schema.ts\` by \`npm run docs\`.
+The daemon reads one YAML file, \`/etc/kube-vhostuser/config.yaml\` unless \`--config\` names another. Unknown keys are refused, and
+errors name the line and the key. \`deploy/config.yaml\` is a short example. This page is generated from the schema in
+\`src/config/schema.ts\` by \`npm run docs\`.
 
-The daemon reads the file once, when it starts. The chart has a checksum of it in the DaemonSet's pod template, and the
-overlays one in the ConfigMap's name, so a change replaces the pods, one node after the other; after an edit of the ConfigMap
-by hand do that with \`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network
-meanwhile ([upgrade.md](upgrade.md#the-daemon)). With a file that is wrong the daemon does not start, and the rollout stops at
-the first node.
+The daemon reads the file once, when it starts. A change replaces its pods node by node: the chart puts a checksum of the
+configuration into the DaemonSet's pod template, and the overlays put one into the ConfigMap's name. If you edit the ConfigMap
+by hand, run \`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network meanwhile
+([upgrade.md](upgrade.md#the-daemon)). With a wrong file the daemon does not start, and the rollout stops at the first node.
 
-Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\`, and the switch, because their
-ports are in it. Each allocation's record has all of it.
+Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\` and the switch. Each allocation's
+record contains all of these.
 
-- *A pool that is removed*: kubelet gets no more devices of it. Its pods are served in the switch that their allocations
-  recorded until the last of them is gone, and the daemon then closes its connection to that switch.
-- *A pool that gets another switch* (\`database\` or \`apiSocket\`): new pods get their ports in the new switch, older ones
-  keep theirs in the recorded one.
-- *A switch whose socket moved*: where the recorded socket is gone when the daemon starts and the configured one is there,
-  it counts as the same switch.
-- *A switch that is gone for good*: of a pool that is not configured either, its pods' ports are left alone, and the log
-  has an error with the pool's name.
-- *A lower capacity*: devices that pods hold stay until they are freed.
-- *Another resource name*: devices that pods hold under the former name are given to nobody else until they are freed.
+- *A pool is removed*: kubelet gets no more devices of it. The daemon serves its pods in the recorded switch until the last one
+  is gone, and then closes its connection to that switch.
+- *A pool gets another switch* (\`database\` or \`apiSocket\`): new pods get ports in the new switch, older pods keep theirs in the
+  recorded one.
+- *A switch's socket is moved*: if the recorded socket is missing when the daemon starts and the configured one exists, the daemon
+  treats it as the same switch.
+- *A removed pool's switch is gone too*: the ports of its pods are left alone, and the log has an error with the pool's name.
+- *The capacity is reduced*: devices that pods hold remain until they are freed.
+- *The resource is renamed*: devices that pods hold under the old name are not given to other pods until they are freed.
 
-The chart mounts the directories of the switches that its values name. For pods in a switch that they no longer name, keep
-that one's directory in the value \`formerSwitchDirectories\` until the pods are gone: a daemon that does not see the
-recorded socket takes the switch for gone.
+The chart mounts the directories of the switches that its values name. While pods still use a switch that the values no longer
+name, keep its directory in the value \`formerSwitchDirectories\`: if the daemon does not see the recorded socket, it considers the
+switch gone.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |
