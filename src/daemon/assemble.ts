@@ -199,7 +199,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     poolPlugins.push(started);
     plugins.push(started.plugin);
   };
-  await Promise.all([...pools.configured.values()].map(startPlugin));
+  // All of them, so that one that starts beside a failing one is stopped as well.
+  for (const result of await Promise.allSettled([...pools.configured.values()].map(startPlugin))) {
+    if (result.status === "rejected") throw result.reason;
+  }
   signal.throwIfAborted();
   const dataplane = startDevicePlugin({
     resource: config.dataplaneResource,

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -40,6 +41,42 @@ beforeEach(async () => {
   await writeFile(configFile, text);
 });
 afterEach(() => rm(directory, { recursive: true }));
+
+it("a daemon whose start fails at one pool stops also the pool that starts beside it", async () => {
+  // Connected to, and silent: the probe of this pool is waited for.
+  const silent = createServer();
+  await once(silent.listen(join(directory, "silent.sock")), "listening");
+  const pool = (name: string, database: string) => ({
+    ...{ name, resource: `vhostuser/${name}`, capacity: 1 },
+    dataplane: { type: "ovs-dpdk", database: join(directory, database), bridge: "br" },
+  });
+  // Of these the first has a plugin socket whose path is too long.
+  const pools = [pool("with-a-long-name", "none.sock"), pool("a", "silent.sock")];
+  const devicePlugins = join(directory, "p".repeat(79 - directory.length));
+  await mkdir(devicePlugins);
+  const kubelet = { devicePlugins, podResources: join(directory, "pods.sock") };
+  let sleeping = 0;
+  const sleep = (ms: number, signal?: AbortSignal) => {
+    sleeping += 1;
+    return systemClock.sleep(ms, signal).finally(() => {
+      sleeping -= 1;
+    });
+  };
+  const starting = startDaemon({
+    config: parseConfig(JSON.stringify({ ...JSON.parse(text), kubelet, pools }), configFile),
+    ownPod: undefined,
+    version: "0",
+    logger: silentLogger,
+    clock: { ...systemClock, sleep },
+    signal: new AbortController().signal,
+  });
+  try {
+    await expect(starting).rejects.toMatchObject({ code: "path-too-long" });
+    expect(sleeping).toBe(0);
+  } finally {
+    silent.close();
+  }
+});
 
 describe("a daemon that gets a signal while it starts", () => {
   it("ends cleanly at once, though another daemon owns the records", async () => {
