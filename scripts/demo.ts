@@ -27,15 +27,15 @@ async function main(): Promise<void> {
     return;
   }
   await requireMachine();
-  const tell = new Narrator((line) => console.log(line));
-  const run = await openLabRun({ progress: (line) => tell.say(line) });
+  const narrator = new Narrator((line) => console.log(line));
+  const run = await openLabRun({ progress: (line) => narrator.say(line) });
   const pagesBefore = hugepages();
   const forget = endOnSignals(run);
   let figures: Awaited<ReturnType<typeof runDemo>> | undefined;
   try {
-    figures = await runDemo(run, tell);
+    figures = await runDemo(run, narrator);
   } finally {
-    await tell.step("clean-up", async () => {
+    await narrator.step("clean-up", async () => {
       await run.close();
       return { say: "processes ended, mounts and namespaces gone, hugepages given back", result: undefined };
     });
@@ -48,7 +48,7 @@ async function main(): Promise<void> {
       processes: processesOfRun(run.name).length,
       hugepages: Math.max(0, hugepages() - pagesBefore),
     },
-    steps: tell.steps,
+    steps: narrator.steps,
   };
   console.log(`\n${figuresTable(all)}`);
   if (values.json) console.log(JSON.stringify(all));

@@ -48,7 +48,7 @@ async function main(): Promise<void> {
     lock: values["current-packages"] ? undefined : await readDebianLock(),
     name: `${values.name}:${state.version}`,
   });
-  // For the release workflow: what to sign, and for whoever compares.
+  // For the release workflow: what to sign, and what to compare.
   const images = Object.fromEntries(
     built.images.map(({ architecture, manifest }) => [architecture, manifest.digest]),
   );

@@ -21,7 +21,7 @@ interface Schema {
   readonly "x-kubernetes-group-version-kind"?: readonly { group: string; version: string; kind: string }[];
 }
 
-/** What validation does not look at. */
+/** What validation ignores. */
 const LEFT_OUT = new Set(["description", "default", "example", "x-kubernetes-group-version-kind"]);
 
 const get = (path: string): unknown =>

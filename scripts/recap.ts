@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 
-/** From here on vitest tells why it failed, and no longer what passed. */
+/** From here on vitest prints why it failed, and no longer what passed. */
 const REASONS = /^⎯+ (Failed|Unhandled) /mu;
 
 const FAILED = /^ FAIL .*$/gmu;

@@ -13,7 +13,7 @@ const USAGE = `npm run soak [-- --seed=N] [--minutes=N] [--rounds=N]
 Rounds of pods and guests that come, go and migrate while daemons, switch, kubelet, disks and clocks fail. After each
 round what there is is compared with what should be. Needs what npm test needs.
 
-  --seed=N      of the first round; the next has N + 1 (default: at random; each round tells its own)
+  --seed=N      of the first round; the next has N + 1 (default: at random; each round prints its own)
   --minutes=N   no round begins later (default 5)
   --rounds=N    at most so many (default: as many as the minutes hold)
 `;

@@ -70,7 +70,7 @@ const SCHEDULED =
 
 /**
  * Plans a run of all tests. Conditional parts run when a file that they test changed since the last release; all of
- * them run for a release itself, before the first one, and where git cannot tell.
+ * them run for a release itself, before the first one, and where git has no history.
  * @param all runs the conditional parts in any case
  */
 export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRelease()): TestPlan {

@@ -53,7 +53,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Its failure is the run's, its output goes on to ours, and it ends with us. */
+/** Its failure is the run's, its output is passed on, and it ends with us. */
 async function program(what: string, path: string, args: readonly string[], run?: LabRun): Promise<void> {
   const child = spawn(path, args, {
     stdio: ["inherit", "pipe", "pipe"],

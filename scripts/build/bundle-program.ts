@@ -3,7 +3,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { placeFile } from "./place-file.ts";
 
 /**
- * What the C library's allocator is told, for each program. glibc raises by itself the size from which on a block is
+ * Settings of the C library's allocator, for each program. By default glibc raises the size from which on a block is
  * mapped alone, and then keeps in its heap what large blocks of a call were, between small ones that stay: 7 MB of a
  * sidecar, 4 of a daemon.
  */
@@ -22,7 +22,7 @@ const ALLOCATOR = {
 } as const;
 
 /**
- * Node's flags for each program, in the bundle's first line so that nobody can start it without. KubeVirt gives
+ * Node's flags for each program, in the bundle's first line so that it cannot be started without them. KubeVirt gives
  * a hook sidecar 64 MB when its VM has dedicated CPUs; docs/sidecar.md has what was measured with which flags. A burst
  * of Allocate calls leaves the daemon 40 MB bigger without its own, and no faster: docs/performance.md.
  */
@@ -42,7 +42,7 @@ const NODE_FLAGS = {
 
 /**
  * Has `node:http` loaded by require instead of import. An import reads every export of a built-in module, and one of
- * http's is WebSocket, which loads undici for nobody: 14 MB of resident memory, 3.5 MB of it left with the daemon's flags.
+ * http's is WebSocket, which loads undici: 14 MB of resident memory, 3.5 MB of it left with the daemon's flags.
  */
 const HTTP_BY_REQUIRE: Plugin = {
   name: "http-by-require",
@@ -81,12 +81,12 @@ const SOURCES: Readonly<Record<BundledProgram, string>> = {
   "cni-installer": "src/node-setup/cni-installer/main.ts",
 };
 
-/** Where the list of npm packages lies whose code is in a bundle, each by its directory: `node_modules/zod`. */
+/** The path of the list of npm packages whose code is in a bundle, each by its directory: `node_modules/zod`. */
 export const packagesFile = (program: BundledProgram): string => `dist/${program}/packages.json`;
 
 /**
  * One executable file for one program: dist/<program>/main.mjs. It finds proto/ two folders up, as the sources do, so an
- * image keeps dist/ and proto/ side by side. Beside it lies the list of npm packages whose code went in.
+ * image keeps dist/ and proto/ side by side. Beside it is the list of npm packages whose code went in.
  */
 export async function bundleProgram(program: BundledProgram): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;

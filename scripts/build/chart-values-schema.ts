@@ -105,7 +105,7 @@ export const chartValuesSchema = z.strictObject({
   global: object.optional(),
 });
 
-/** The text of values.schema.json, by which Helm refuses a value that is wrong or that nobody knows. */
+/** The text of values.schema.json, by which Helm refuses a wrong or unknown value. */
 export function chartValuesJsonSchema(): string {
   const schema = z.toJSONSchema(chartValuesSchema, { io: "input", target: "draft-7" });
   return `${JSON.stringify(schema, null, 2)}\n`;

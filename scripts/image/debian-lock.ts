@@ -4,7 +4,7 @@ import { Failure } from "../../src/failure/failure.ts";
 /** Where the pinned packages are. */
 export const LOCK_FILE = "deploy/image/debian-packages.json";
 
-/** A Debian package as it is pinned. */
+/** A pinned Debian package. */
 export interface LockedPackage {
   readonly version: string;
   readonly sha256: string;

@@ -49,7 +49,7 @@ export function readImageConfig(layout: string, image: ImageOfProcessor): Promis
   return readBlob(layout, image.config);
 }
 
-/** Unpacks an image's layers on top of each other, as a runtime does. Ours never take anything away. */
+/** Unpacks an image's layers on top of each other, as a runtime does. Ours never remove anything. */
 export async function unpackImage(layout: string, image: ImageOfProcessor, directory: string): Promise<void> {
   for (const { digest } of image.layers) {
     await runProgram("tar", ["-xzpf", blob(layout, digest), "--same-owner", "-C", directory]);

@@ -52,7 +52,7 @@ export async function makeContext(processor: Processor, options: ContextOptions)
   return file;
 }
 
-/** Everybody reads, only root writes, whatever the umask here or of whoever packed a file. */
+/** All may read, only root may write, whatever the umask here or where a file was packed. */
 async function settleModes(tree: string): Promise<void> {
   await chmod(tree, 0o755);
   for (const entry of await readdir(tree, { recursive: true, withFileTypes: true })) {

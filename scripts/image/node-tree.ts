@@ -6,7 +6,7 @@ import { runProgram } from "../../test/machine/run-program.ts";
 import { lockedNpmPackage } from "./npm-lock.ts";
 import type { Processor } from "./processor.ts";
 
-/** Node as it is in the image. */
+/** Node's files in the image. */
 export interface NodeBinary {
   /** Of the npm package that has the binary. */
   readonly packageName: string;

@@ -78,7 +78,7 @@ describe("the bill of materials", () => {
 });
 
 describe("the pinned packages", () => {
-  it("are all that are taken, for every processor, by digest", async () => {
+  it("are all those used, for every processor, by digest", async () => {
     const lock = await readDebianLock();
     expect(Object.keys(lock).sort()).toEqual(PROCESSORS.map(({ oci }) => oci).sort());
     for (const { oci } of PROCESSORS) {
@@ -92,7 +92,7 @@ describe("the pinned packages", () => {
 });
 
 describe("the notices", () => {
-  it("tell how to link the executable for arm64 to another C library", async () => {
+  it("say how to link the executable for arm64 to another C library", async () => {
     const text = await thirdPartyNotices({ npm: [], library: glibc });
     expect(text).toContain("Lesser General Public License");
     expect(text).toContain("(Debian's libc6-dev-arm64-cross 2.36-8cross1), LGPL-2.1-or-later");

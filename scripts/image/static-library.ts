@@ -12,7 +12,7 @@ export interface StaticLibrary {
   readonly copyright: string;
 }
 
-/** What scripts/build/compile-shim.ts links, as it is installed here. */
+/** The library that scripts/build/compile-shim.ts links, as installed here. */
 export async function staticLibrary(processor: Processor): Promise<StaticLibrary> {
   const isMusl = processor.node === "x64" && process.arch === "x64";
   const packageName = isMusl ? "musl-dev" : `libc6-dev-${processor.oci}-cross`;

@@ -109,7 +109,7 @@ export class Announcer {
     else this.#queue.addAfter(port, pauseMs);
   }
 
-  /** @returns whether to go on: the guest may be there */
+  /** @returns whether to continue: the guest may be there */
   async #send(arrival: Arrival, record: PortRecord): Promise<boolean> {
     const { dataplane, left } = arrival;
     const frames = announcementFrames(guestIdentity(record), unusedGroup());

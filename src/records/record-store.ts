@@ -82,7 +82,7 @@ export class RecordStore<Body extends object> {
   /**
    * Replaces a record by what `change` makes of it; undefined leaves it unchanged.
    * @param change is given what all changes asked for before have made of it
-   * @returns the record as it is then
+   * @returns the record afterwards
    * @throws Failure `record-unwritable`
    */
   update(name: string, change: (record: Body | undefined) => Body | undefined): Promise<Body | undefined> {

@@ -50,7 +50,7 @@ export class BenchNode {
     this.#run = run;
     this.#options = options;
     this.directory = join(run.directory, options.name);
-    // What lies below /run and /var/run in production is on a tmpfs here, too; records are on disk.
+    // What is below /run and /var/run in production is on a tmpfs here, too; records are on disk.
     this.#tmpfs = join(this.directory, "run");
     this.cniSocket = join(this.#tmpfs, "cni.sock");
     this.deviceInfo = join(this.#tmpfs, "devinfo");

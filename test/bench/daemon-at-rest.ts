@@ -20,13 +20,13 @@ export async function settledMemory(node: BenchNode, { settleMs }: RestTimes): P
   return node.daemonMB();
 }
 
-/** Resident memory of a daemon of which nobody has asked anything for a while. */
+/** Resident memory of a daemon without requests for a while. */
 export async function calmMemory(node: BenchNode, { calmMs }: RestTimes): Promise<number> {
   await delay(calmMs);
   return node.daemonMB();
 }
 
-/** Share of one core, in percent, that the daemon takes while nobody asks anything of it. */
+/** Share of one core, in percent, that the daemon uses without requests. */
 export async function idlePercent(node: BenchNode, { calmMs, idleMs }: RestTimes): Promise<number> {
   await delay(calmMs);
   const before = await node.daemonCpuSeconds();

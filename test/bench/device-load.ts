@@ -14,7 +14,7 @@ const FREED_POLL_MS = 50;
 /** What a stream of ListAndWatch brought after its first list. */
 export interface StreamTraffic {
   readonly messages: number;
-  /** As they are on the wire, without gRPC's own five bytes each. */
+  /** Sizes on the wire, without gRPC's own five bytes each. */
   readonly bytes: number;
 }
 

@@ -5,7 +5,7 @@ export type Unit = "ms" | "KiB" | "MB" | "x" | "%" | "messages" | "bytes";
 export interface Aim {
   /** For people, for example `ratio <= 1`. */
   readonly text: string;
-  /** Null where the figure does not tell: no peer to compare with. */
+  /** Null where the figure has no peer to compare with. */
   readonly holds: (figure: Pick<Figure, "ours" | "ratio">) => boolean | null;
 }
 
@@ -15,7 +15,7 @@ export interface Figure {
   readonly name: string;
   readonly unit: Unit;
   readonly ours: number;
-  /** The same work done the other way; null where nobody else does it. */
+  /** The same work done the other way; null where no other program does it. */
   readonly peer: number | null;
   /** ours / peer. */
   readonly ratio: number | null;
@@ -53,7 +53,7 @@ export interface Growth {
 /** The measurements of one subject, which share a rig. */
 export interface SuiteDefinition<Rig> {
   readonly name: string;
-  /** What the peer is, in a line; null where there is none. */
+  /** What the peer is, in a line; null without a peer. */
   readonly peer: string | null;
   readonly measurements: readonly Measurement<Rig>[];
   readonly growths?: readonly Growth[];

@@ -33,7 +33,7 @@ async function take<Rig>(
   signal: AbortSignal,
 ): Promise<readonly Figure[]> {
   const { name, unit, aim } = measurement;
-  const samples = await sampleInTurn(measurement, rig, signal);
+  const samples = await sampleAlternately(measurement, rig, signal);
   const ours = spreadOf(samples.ours);
   const peer = samples.peer.length === 0 ? undefined : spreadOf(samples.peer);
   const figure = (suffix: string, which: "median" | "p95") =>
@@ -43,10 +43,10 @@ async function take<Rig>(
 }
 
 /**
- * Ours and the peer's by turns, and each of them first by turns, so that whatever else the machine does meets both
+ * Ours and the peer's alternately, each of them first every other round, so that other work on the machine affects both
  * alike.
  */
-async function sampleInTurn<Rig>(
+async function sampleAlternately<Rig>(
   measurement: Measurement<Rig>,
   rig: Rig,
   signal: AbortSignal,
@@ -63,9 +63,9 @@ async function sampleInTurn<Rig>(
       const value = await peer?.(rig);
       if (round >= 0 && value !== undefined) samples.peer.push(value);
     };
-    for (const turn of round % 2 === 0 ? [takeOurs, takePeer] : [takePeer, takeOurs]) {
+    for (const take of round % 2 === 0 ? [takeOurs, takePeer] : [takePeer, takeOurs]) {
       signal.throwIfAborted();
-      await turn();
+      await take();
     }
   }
   return samples;
@@ -96,7 +96,7 @@ function toFigure(figure: {
   return { suite, name, unit, ...values, aim: aim?.text ?? "none", holds: aim?.holds(values) ?? null };
 }
 
-/** Three digits behind the point: what lies below was not measured. */
+/** Three decimals: anything below was not measured. */
 function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }

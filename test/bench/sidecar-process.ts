@@ -24,7 +24,7 @@ const callbacks = loadService("kubevirt/hooks-v1alpha3.proto", "kubevirt.hooks.v
 
 /** What of the limits holds. */
 export interface SidecarLimits {
-  /** False lets it have a whole processor, where only memory is looked at. */
+  /** False gives it a whole processor, where only memory is measured. */
   readonly cpu: boolean;
 }
 

@@ -72,7 +72,7 @@ const ACTIONS: readonly [readonly [string, Action], ...(readonly [string, Action
   ["DEL of what never was", delUnknown],
 ];
 
-/** An ADD that may be killed, or stand still for a while; after a failure DEL comes, as Multus calls it, or it never does. */
+/** An ADD that may be killed or stopped for a while; after a failure DEL comes, as from Multus, or never. */
 async function tryAdd(lane: ChurnNode, pod: LivingPod, wanted: PodInterface, dice: Dice): Promise<void> {
   const { sandbox } = pod;
   const outcome = await lane.add(pod, sandbox, wanted, oddity(dice));
@@ -100,7 +100,7 @@ async function replaceSandbox(lane: ChurnNode, pod: LivingPod, dice: Dice): Prom
   }
 }
 
-/** A runtime must not, but some do. Both may succeed, or one may be told to come again. */
+/** A runtime must not, but some do. Both may succeed, or one may be told to retry. */
 async function addTwice(lane: ChurnNode, pod: LivingPod): Promise<void> {
   const [wanted] = pod.interfaces;
   if (wanted === undefined) return;

@@ -9,7 +9,7 @@ import { pluginEnvironment, pluginStdin } from "../stand-in/multus/plugin-input.
 import { type CniCall, type CniOutcome, callCni } from "./cni-process.ts";
 import type { LivingPod, PodInterface, PodSandbox } from "./living-pod.ts";
 import type { NetworkVariant } from "./network-variants.ts";
-import { Turns } from "./turns.ts";
+import { Serial } from "./serial.ts";
 
 const PLUGIN_TYPE = "kube-vhostuser";
 /** Where Debian's containernetworking-plugins has its executables. */
@@ -18,14 +18,14 @@ const IPAM_PLUGINS = "/usr/lib/cni";
 /** Between what the daemon and what this test take for the moment of an allocation. */
 const ADMISSION_MS = 500;
 
-/** How a verb is called, where that differs from what Multus does when all is well. */
+/** How a verb is called, where that differs from Multus without errors. */
 export interface CallOddities extends Pick<CniCall, "killAfterMs" | "freeze"> {
   /** What DEL is given for a configuration. */
   readonly stdin?: string;
   readonly withoutNetns?: boolean;
 }
 
-/** A node whose runtime does what a test tells it, and the pods that it believes to run. */
+/** A node whose runtime a test controls, and the pods that it believes to run. */
 export class ChurnNode {
   readonly node: ClusterNode;
   readonly pods: LivingPod[] = [];
@@ -33,7 +33,7 @@ export class ChurnNode {
   residents: readonly LivingPod[] = [];
   readonly #netns: string;
   readonly #graceMs: number;
-  readonly #kubelet = new Turns();
+  readonly #kubelet = new Serial();
   #named = 0;
 
   constructor(node: ClusterNode, netns: string, graceMs: number) {
@@ -53,7 +53,7 @@ export class ChurnNode {
       env: {
         ...this.#environment(),
         CNI_COMMAND: "DEL",
-        CNI_CONTAINERID: "nobody",
+        CNI_CONTAINERID: "unknown",
         CNI_IFNAME: "net1",
         CNI_PATH: IPAM_PLUGINS,
       },
@@ -63,12 +63,12 @@ export class ChurnNode {
 
   /** Has kubelet admit a pod with a device for each network; undefined where kubelet refuses it. */
   admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
-    return this.#kubelet.take("admit a pod", () => this.#admit(networks));
+    return this.#kubelet.run("admit a pod", () => this.#admit(networks));
   }
 
-  /** Kubelet goes and comes back; it admits nobody meanwhile. */
+  /** Kubelet restarts; it admits no pod meanwhile. */
   restartKubelet(downMs: number): Promise<void> {
-    return this.#kubelet.take("restart", () => this.node.kubelet.restart({ downMs }));
+    return this.#kubelet.run("restart", () => this.node.kubelet.restart({ downMs }));
   }
 
   async #admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
@@ -98,16 +98,16 @@ export class ChurnNode {
     return pod;
   }
 
-  /** The pod is over for kubelet; whether DEL comes is another matter. */
+  /** The pod has ended for kubelet; DEL may come or not. */
   forget(pod: LivingPod): void {
     this.node.kubelet.removePod({ namespace: "tests", name: pod.name });
     this.pods.splice(this.pods.indexOf(pod), 1);
   }
 
   /**
-   * Whether an allocation may stay though no living pod was given it: its device went to a living pod so soon that it
-   * may be of an init container of that pod. Kubelet's word on such a one was lost, or its pod never had an interface.
-   * By the daemon's own clock, which may have been off and which a slow admission does not count for, or by ours.
+   * Whether an allocation may stay though no living pod has it: its device went to a living pod so soon that it
+   * may be of an init container of that pod. Such an allocation was not listed in time, or its pod never had an
+   * interface. Judged by the daemon's own clock, which may have been off and ignores a slow admission, or by ours.
    * @param given allocations of living pods
    */
   isAmbiguous(allocation: AllocationRecord, given: readonly AllocationRecord[]): boolean {
@@ -125,7 +125,7 @@ export class ChurnNode {
     );
   }
 
-  /** ADD of one interface, with what Multus does before it. */
+  /** ADD of one interface, with Multus' steps before it. */
   async add(
     pod: LivingPod,
     sandbox: PodSandbox,
@@ -142,7 +142,7 @@ export class ChurnNode {
     return outcome;
   }
 
-  /** DEL of one interface; Multus removes the attachment's device-info whatever comes of it. */
+  /** DEL of one interface; Multus removes the attachment's device-info in any case. */
   async del(
     pod: LivingPod,
     sandbox: PodSandbox,

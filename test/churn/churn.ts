@@ -9,7 +9,7 @@ import { settledAll } from "./settled-all.ts";
 import type { SharedSwitch } from "./shared-switch.ts";
 
 /**
- * One run: verbs, kills and restarts in an order that the seed decides, then peace, in which kubelet brings every pod
+ * One run: verbs, kills and restarts in an order that the seed decides, then calm, in which kubelet brings every pod
  * up that is not; then what the node has must become exactly what its living pods should have.
  * @throws Error with seed, steps and all differences
  */
@@ -32,7 +32,7 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
     await agree(lane, shared);
     await checkAll(lane, shared);
     if (dice.percent(30) && (await addInVain(lane))) {
-      steps.push("ADD in vain");
+      steps.push("ADD that must fail");
       await agree(lane, shared);
     }
     await endAll(lane, dice);
@@ -74,8 +74,8 @@ async function disturb(lane: ChurnNode, shared: SharedSwitch, dice: Dice): Promi
     return "switch restarted";
   }
   if (fate < 45) {
-    await shared.meddle(lane.node.name, dice);
-    return "somebody meddled with a port";
+    await shared.changePorts(lane.node.name, dice);
+    return "another program changed ports";
   }
   if (fate < 57) {
     lane.node.kubelet.latenessMs = dice.below(600);
@@ -84,7 +84,7 @@ async function disturb(lane: ChurnNode, shared: SharedSwitch, dice: Dice): Promi
   return "peace";
 }
 
-/** An ADD that fails in peace, without the DEL that should follow: nobody but the daemon cleans up, and the pod lives on. */
+/** An ADD that fails in calm, without the DEL that should follow: only the daemon cleans up, and the pod stays. */
 async function addInVain(lane: ChurnNode): Promise<boolean> {
   const [pod] = lane.pods;
   const [first] = pod?.interfaces ?? [];

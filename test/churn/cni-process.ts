@@ -10,9 +10,9 @@ const EXECUTABLE = resolve(import.meta.dirname, "../../dist/cni/kube-vhostuser")
 export interface CniCall {
   /** The whole environment: nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
-  /** Given on standard input as it is. */
+  /** Standard input. */
   readonly stdin: string;
-  /** SIGKILL after so many milliseconds, as when the runtime's own patience ends. */
+  /** SIGKILL after so many milliseconds, as at the runtime's own timeout. */
   readonly killAfterMs?: number;
   /** SIGSTOP after so many milliseconds, and SIGCONT after so many more. */
   readonly freeze?: { readonly afterMs: number; readonly forMs: number };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 /**
  * Who holds addresses by host-local's own files, as `<container>@<interface>`. One without a holder is host-local's own
- * loss: killed with the executable between making the file and writing it. Nobody could ask for its release.
+ * loss: killed with the executable between making the file and writing it. Its release could not be requested.
  */
 export async function readLeases(directory: string): Promise<readonly string[]> {
   const holders: string[] = [];

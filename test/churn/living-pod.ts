@@ -14,7 +14,7 @@ export interface PodSandbox {
   readonly attached: Map<string, unknown>;
 }
 
-/** Interface that a pod asks for in vain; of it only an empty directory may stay. */
+/** Interface whose ADD must fail; only an empty directory may stay of it. */
 export const VAIN_INTERFACE = "net9";
 
 /** A pod that kubelet runs. */

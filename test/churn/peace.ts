@@ -10,7 +10,7 @@ import type { SharedSwitch } from "./shared-switch.ts";
 const AGREE_LIMIT_MS = 200_000;
 /** The product takes seconds; a machine on which guests are emulated, and others work, may take many times as long. */
 const CONVERGE_LIMIT_MS = 180_000;
-/** Times that kubelet makes a sandbox anew, at least and for as long, before the test calls it broken. */
+/** How often, and for how long, kubelet recreates a sandbox at least before the test fails. */
 const SANDBOXES = 40;
 
 /** As kubelet does: every pod whose sandbox lacks an interface gets a new sandbox, until it has all. */
@@ -26,8 +26,8 @@ export async function bringUp(lane: ChurnNode): Promise<void> {
         answers.push((await lane.add(pod, pod.sandbox, wanted)).stdout);
       }
       if (isWhole(pod)) break;
-      const isInVain = attempt >= SANDBOXES && performance.now() >= end;
-      if (isInVain) throw new Error(`pod ${pod.name} cannot be attached: ${answers.join()}`);
+      const isHopeless = attempt >= SANDBOXES && performance.now() >= end;
+      if (isHopeless) throw new Error(`pod ${pod.name} cannot be attached: ${answers.join()}`);
       await delay(100);
     }
   }

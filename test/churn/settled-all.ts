@@ -1,4 +1,4 @@
-/** All of them, even if one fails: nothing may go on in the background of the next step. @throws the first failure */
+/** All of them, even if one fails: nothing may continue in the background of the next step. @throws the first failure */
 export async function settledAll<Value>(works: readonly Promise<Value>[]): Promise<Value[]> {
   const results = await Promise.allSettled(works);
   return results.map((result) => {

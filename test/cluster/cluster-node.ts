@@ -15,7 +15,7 @@ export const SOCKETS = "vhostuser/sockets";
 /** The DaemonSet's pod on each node. */
 const DAEMON_POD = { namespace: "kube-vhostuser", name: "kube-vhostuser-x7k2p" };
 const PROJECT = resolve(import.meta.dirname, "../..");
-/** The daemon as it is built for images. */
+/** The daemon as built for images. */
 export const DAEMON_PROGRAM = join(PROJECT, "dist/daemon/main.mjs");
 
 /** Where a node is and which bridge its pool stands for. */
@@ -30,11 +30,11 @@ export interface ClusterNodeOptions {
   readonly otherPools?: readonly Readonly<Record<string, unknown>>[];
   /** Devices of the pool; default 8. */
   readonly capacity?: number;
-  /** Default: a look twice a second, abandoned after three. A cluster waits minutes; the lab does not. */
+  /** Default: a check twice a second, abandoned after three seconds. A cluster waits minutes; the lab does not. */
   readonly reclaim?: DaemonConfig["reclaim"];
   /** Whether guests that come up are announced to the network; default true, as in production. */
   readonly announce?: boolean;
-  /** When the switch connects anew to VMs that were never heard; default that of the product. */
+  /** When the switch reconnects to VMs whose guest was never seen; default that of the product. */
   readonly reconnectSilentAfterSeconds?: number;
   /** TCP port of its status page; none where it is left out. */
   readonly statusPagePort?: number;
@@ -47,7 +47,7 @@ export interface ClusterNodeOptions {
 }
 
 /**
- * One node of the cluster: kubelet and Multus stand-ins, and the product's daemon and CNI executable as they are
+ * One node of the cluster: kubelet and Multus stand-ins, and the product's daemon and CNI executable as
  * built for images, each in a directory of the node's own.
  */
 export class ClusterNode {

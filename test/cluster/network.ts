@@ -4,7 +4,7 @@ import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 
-/** The examples that users are told to start from; the lab runs these very files. */
+/** The examples that users start from; the lab runs these very files. */
 export const EXAMPLES = resolve(import.meta.dirname, "../../deploy/examples");
 
 const definitionSchema = z.object({

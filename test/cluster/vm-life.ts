@@ -18,7 +18,7 @@ export async function startTarget(vm: VmPod): Promise<void> {
   await vm.prepareAsTarget();
 }
 
-/** Ends a VM, or what it left behind where it has migrated away, and deletes its pod. */
+/** Ends a VM, or what it left behind where it has migrated, and deletes its pod. */
 export async function endVm(vm: VmPod): Promise<void> {
   await vm.stop();
   await vm.detach();

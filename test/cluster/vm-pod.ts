@@ -175,7 +175,7 @@ export class VmPod {
     return this.#require(this.#launcher, "launch").defineVm(this.#options.vmi);
   }
 
-  /** On a migration's target: one call of the hooks, whose answer is thrown away. */
+  /** On a migration's target: one call of the hooks, whose answer is discarded. */
   async prepareAsTarget(): Promise<void> {
     await this.#require(this.#launcher, "launch").prepareMigrationTarget(this.#options.vmi);
   }
@@ -242,7 +242,7 @@ export class VmPod {
     return this.#require(this.#sidecar, "launch");
   }
 
-  /** The VM ends, or has migrated away: QEMU, libvirtd and the sidecar go. */
+  /** The VM ends, or has migrated: QEMU, libvirtd and the sidecar end. */
   async stop(): Promise<void> {
     this.#guest?.console.close();
     await this.#libvirt?.close();
@@ -256,7 +256,7 @@ export class VmPod {
     await this.#pod?.close();
   }
 
-  /** The pod is deleted; nobody tells the device plugin. */
+  /** The pod is deleted; the device plugin is not notified. */
   remove(): void {
     this.node.kubelet.removePod({ namespace: this.#options.vmi.metadata.namespace, name: this.podName });
   }

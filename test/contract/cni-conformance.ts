@@ -107,7 +107,7 @@ class Attempt {
     return this.#checkAnswer(first);
   }
 
-  /** Killed in the middle of the verb where it changes something, else just killed; nobody has mended anything yet. */
+  /** Killed in the middle of the verb where it changes something, else just killed; nothing is repaired yet. */
   async afterCrash(): Promise<Outcome> {
     await this.#prepare();
     if (this.#verb === "ADD") {
@@ -203,7 +203,7 @@ class Attempt {
     return this.#verb === "GC" && !this.#isKnown ? [ATTACHED, "c1 net2 attached"] : [ATTACHED];
   }
 
-  /** Records, switch and IPAM plugin tell of the same attachments. */
+  /** Records, switch and IPAM plugin have the same attachments. */
   async #expectLeft(states: readonly string[]): Promise<void> {
     const { rig, ipam } = this.#node;
     const attachments = states.map((state) => state.split(" ").slice(0, 2).join(" ")).sort();
@@ -286,6 +286,6 @@ class Attempt {
 /** DEL and VERSION do without. */
 const readsStdin = (verb: Verb): boolean => verb !== "DEL" && verb !== "VERSION";
 
-/** Names nobody: a runtime lists attachments of all kinds of pods. */
+/** An attachment of no known pod: a runtime lists attachments of all kinds of pods. */
 const OTHER_CONTAINER = { containerID: "c2", ifname: "net9" };
 const ERROR_KEYS = ["cniVersion", "code", "msg", "details"];

@@ -8,7 +8,7 @@ import { failureOf, portRequest, type SwitchUnderTest, soon } from "./switch-und
 export function switchAwayContract(
   get: () => { readonly rig: SwitchUnderTest; readonly dataplane: Dataplane },
 ): void {
-  describe("a switch that is away", () => {
+  describe("a switch that is down", () => {
     const codesOfAllCalls = (request: PortRequest, signal: AbortSignal) => {
       const { dataplane } = get();
       const calls = [
@@ -31,7 +31,7 @@ export function switchAwayContract(
       });
     });
 
-    it("fails with the switch down, leaves nothing, and works when it is back", async () => {
+    it("fails with the switch down, leaves nothing behind, and works when it is back", async () => {
       const { rig, dataplane } = get();
       const request = portRequest(rig);
       await rig.killSwitch();
@@ -71,7 +71,7 @@ export function switchAwayContract(
       }
     });
 
-    it("fails at once without a switch, and works again when there is one", async () => {
+    it("fails at once without a switch, and works again when one is running", async () => {
       const { rig, dataplane } = get();
       const request = portRequest(rig);
       await dataplane.ensurePort(request, soon());

@@ -58,7 +58,7 @@ export function settingsContract(
 
   describe("settings", () => {
     it.each(SAMPLES)(
-      "hold %s, change and reset it in place, and the guest stays connected",
+      "apply %s, change and reset it in place, and keep the guest connected",
       async (...args) => {
         const [, one, other] = args;
         const { rig, dataplane } = get();
@@ -91,7 +91,7 @@ export function settingsContract(
       },
     );
 
-    it("hold all at once", async () => {
+    it("apply all at once", async () => {
       const { rig, dataplane } = get();
       const all = Object.assign({}, ...SAMPLES.map(([, , other]) => other)) as PortSettings;
       for (const name of rig.lacks) delete all[name];
@@ -122,7 +122,7 @@ export function settingsContract(
     const settings: PortSettings = { routed: { vrf: 9, createVrf: true, hosts } };
     const other: PortSettings = { routed: { vrf: 0, hosts: hosts.slice(0, 1) } };
 
-    it("is made, becomes a bridge's in place and back, and leaves nothing, where the switch has such", async () => {
+    it("is made, moved in place to a bridge and back, and leaves nothing behind, where the switch supports it", async () => {
       const { rig, dataplane } = get();
       const request = portRequest(rig, { settings });
       if (lacking(settings).length > 0) {
@@ -177,7 +177,7 @@ export function settingsContract(
     });
   });
 
-  describe("what a switch keeps beside its ports", () => {
+  describe("state that a switch keeps beside its ports", () => {
     const limited = (rig: SwitchUnderTest) =>
       portRequest(rig, {
         settings: rig.lacks.includes("toGuest") ? {} : { toGuest: { rate: MBIT, burst: 0 } },

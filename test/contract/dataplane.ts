@@ -25,7 +25,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
     });
 
     describe("making a port", () => {
-      it("gives a port that the switch dials, and tells all of it back", async () => {
+      it("makes a port that the switch dials, and lists it completely", async () => {
         const request = portRequest(rig, { mtu: 9000 });
         const listener = await listenOnSocket(request.socketPath);
         try {
@@ -41,7 +41,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         }
       });
 
-      it("may be repeated, and leaves one port that was never touched again", async () => {
+      it("may be repeated, which leaves the one port unchanged", async () => {
         const request = portRequest(rig);
         const listener = await listenOnSocket(request.socketPath);
         try {
@@ -183,7 +183,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
       });
     });
 
-    describe("looking at it", () => {
+    describe("inspecting it", () => {
       it("inspects the ports that it lists", async () => {
         const [one, other] = [portRequest(rig), portRequest(rig, { name: "vhu00000000000b" })];
         await dataplane.ensurePort(one, soon());
@@ -198,13 +198,13 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         expect(inspected.flatMap(({ traffic }) => traffic?.toGuest.packets ?? 0)).toEqual([0, 0]);
       });
 
-      it("tells its name and release", async () => {
+      it("has its name and release", async () => {
         expect(await dataplane.version(soon())).toMatch(/^(Open vSwitch.*DPDK|VPP \S)/);
       });
     });
 
     describe("refusing what cannot work", () => {
-      it("names the bridges there are when the one asked for is missing", async () => {
+      it("names the existing bridges when the requested one is missing", async () => {
         const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { bridge: "nope" }), soon()));
         expect(failure.code).toBe("bridge-missing");
         for (const bridge of ["nope", ...rig.bridges]) expect(failure.message).toContain(bridge);
@@ -219,7 +219,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
         expect(await rig.portNames()).toEqual([]);
       });
 
-      it("refuses an MTU that the switch would ignore without a word", async () => {
+      it("refuses an MTU that the switch would silently ignore", async () => {
         const failure = await failureOf(dataplane.ensurePort(portRequest(rig, { mtu: 65_000 }), soon()));
         expect(failure.code).toBe("port-failed");
         expect(failure.message).toContain("65000");
@@ -228,7 +228,7 @@ export function dataplaneContract(title: string, start: () => Promise<SwitchUnde
     });
 
     describe("removing a port", () => {
-      it("takes it away, makes the switch hang up, and may be repeated", async () => {
+      it("removes it, makes the switch hang up, and may be repeated", async () => {
         const request = portRequest(rig);
         const listener = await listenOnSocket(request.socketPath);
         try {

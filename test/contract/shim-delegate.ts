@@ -61,7 +61,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       expect(end?.stdout.toString()).toBe((await runProgram(path, [])).stdout);
     });
 
-    it("takes 1 MiB and gives 1 MiB", async () => {
+    it("may read 1 MiB and write 1 MiB", async () => {
       await under.rig().plugin("ipam", "cat");
       const { end } = await delegated({ type: "ipam", stdin: Buffer.alloc(MIB, 0x61) });
       expect(end?.stdout.equals(Buffer.alloc(MIB, 0x61))).toBe(true);
@@ -73,7 +73,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       expect(end).toEqual({ exitCode: 0, stdout: Buffer.from("done\n") });
     });
 
-    it("is complete when it ends, also when it leaves something behind", async () => {
+    it("is complete when it ends, also when it leaves a process behind", async () => {
       await under
         .rig()
         .plugin("ipam", `sleep 1000 2>&- & echo $! > "${under.rig().directory}/left"; echo done`);
@@ -129,7 +129,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       expect((await delegated({ type: "ipam" })).end?.exitCode).toBe(127);
     });
 
-    it("that a signal ended is told from one that exits", async () => {
+    it("that a signal ended is distinguished from one that exits", async () => {
       await under.rig().plugin("ipam", "echo word; kill -9 $$");
       expect((await delegated({ type: "ipam" })).end).toEqual({
         exitCode: 137,
@@ -142,7 +142,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       expect((await delegated({ type: "ipam" })).end).toEqual({ exitCode: 126, stdout: Buffer.alloc(0) });
     });
 
-    it("that writes one byte too many and ends has written too much all the same", async () => {
+    it("that writes one byte too many and ends is refused as well", async () => {
       await under.rig().plugin("ipam", "cat; echo");
       const { end } = await delegated({ type: "ipam", stdin: Buffer.alloc(MIB) });
       expect(end?.exitCode).toBe(126);
@@ -151,7 +151,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
     it.each([
       ["", ""],
       [" and does not listen to SIGTERM", "trap '' TERM; "],
-    ])("that takes too long%s is ended", async (_name, trap) => {
+    ])("that runs too long%s is ended", async (_name, trap) => {
       await under.rig().plugin("ipam", `${trap}sleep 1000; sleep 1000`);
       const { end } = await delegated({ type: "ipam" }, { hasty: true });
       expect(end).toEqual({ exitCode: 124, stdout: Buffer.alloc(0) });

@@ -34,7 +34,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       expect(request?.stdin.toString()).toBe(stdin);
     });
 
-    it("takes an answer that comes in single bytes", async () => {
+    it("accepts an answer that comes in single bytes", async () => {
       await rig.daemon(async ({ socket }) => {
         for (const byte of Buffer.from('0 10\n{"a":"é"}')) {
           await new Promise((resolve) => socket.write(Buffer.of(byte), resolve));
@@ -68,7 +68,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       },
     );
 
-    describe("what the caller gives", () => {
+    describe("the caller's input", () => {
       it.each([
         ["stdin of more than 1 MiB", { stdin: Buffer.alloc(MIB + 1, 0x20) }],
         ["an environment of more than 64 KiB", { env: { CNI_ARGS: "a".repeat(65_536) } }],
@@ -90,14 +90,14 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         expect(daemon.requests[0]?.stdin.length).toBe(0);
       });
 
-      it("is served without stdin, stdout and stderr, and the connection is none of them", async () => {
+      it("is served without stdin, stdout and stderr, and the connection does not take their descriptors", async () => {
         const daemon = await rig.daemon((side) => side.answer(0, ""));
         const ended = await rig.run({ verb: "DEL", shell: 'exec "$@" <&- >&- 2>&-' });
         expect(ended.code).toBe(0);
         expect(daemon.requests[0]?.header).toMatch(/ 0$/);
       });
 
-      it("hears of a lost answer by the exit code, not by a signal", async () => {
+      it("learns of a lost answer from the exit code, not from a signal", async () => {
         await rig.daemon((side) => side.answer(0, "{}\n"));
         expect(await rig.run({ verb: "ADD", shell: 'exec "$@" >&-' })).toMatchObject({
           code: 1,
@@ -107,7 +107,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
     });
 
     describe("without an answer", () => {
-      it("ADD may be tried again, DEL succeeds, STATUS says not available", async () => {
+      it("ADD may be retried, DEL succeeds, STATUS says not available", async () => {
         const [add, del, status] = await Promise.all([
           rig.run({ verb: "ADD", stdin: '{"cniVersion":"0.3.1"}' }),
           rig.run({ verb: "DEL" }),
@@ -125,7 +125,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         expect(await ended).toMatchObject({ code: 0, stdout: "{}\n" });
       });
 
-      it("gives up a daemon that says nothing", async () => {
+      it("gives up on a silent daemon", async () => {
         await rig.daemon(() => undefined);
         const [add, del] = await Promise.all([
           rig.run({ verb: "ADD", command: shim.hasty }),
@@ -149,7 +149,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         ["a variable that is not CNI's", "delegate 1 4 0\nxA=b\0"],
         ["an environment that is not closed", "delegate 1 6 0\nxCNI_A="],
         ["a variable without a value", "delegate 1 6 0\nxCNI_A\0"],
-      ])("does not repeat what is answered with %s", async (_name, bytes) => {
+      ])("does not retry what is answered with %s", async (_name, bytes) => {
         const daemon = await rig.daemon(({ socket }) => socket.write(bytes));
         const add = await rig.run({ verb: "ADD" });
         expect(add.code).toBe(1);
@@ -176,7 +176,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         ["in a delegation", "delegate 5 0 7\nipam"],
       ] as const;
 
-      it.each(breaks)("%s is followed by the same request once more", async (_name, bytes) => {
+      it.each(breaks)("%s is followed by a retry of the same request", async (_name, bytes) => {
         const daemon = await rig.daemon((side, connection) =>
           connection === 1 ? side.socket.end(bytes) : side.answer(0, '{"whole":1}\n'),
         );
@@ -187,7 +187,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         expect(daemon.requests.length).toBe(2);
       });
 
-      it("is survived by a call while another daemon takes the socket over", async () => {
+      it("does not fail a call while another daemon takes over the socket", async () => {
         const broken = Promise.withResolvers<void>();
         const old = await rig.daemon(() => broken.resolve());
         const ended = rig.run({ verb: "ADD", command: shim.patient });
@@ -197,7 +197,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         expect((await ended).stdout).toBe('{"new":1}\n');
       });
 
-      it.each(breaks)("%s each time gives it up at the third", async (_name, bytes) => {
+      it.each(breaks)("%s fails the call at the third time", async (_name, bytes) => {
         const daemon = await rig.daemon(({ socket }) => socket.end(bytes));
         const [add, del] = await Promise.all([rig.run({ verb: "ADD" }), rig.run({ verb: "DEL" })]);
         expect(JSON.parse(add.stdout)).toMatchObject({ code: TRY_AGAIN });
@@ -205,7 +205,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
         expect(daemon.requests.length).toBe(6);
       });
 
-      it("while the request is sent is repeated too", async () => {
+      it("while the request is sent is retried as well", async () => {
         let connections = 0;
         const server = createServer((socket) => {
           socket.on("error", () => undefined);

@@ -68,7 +68,7 @@ export function portRequest(
   };
 }
 
-/** Rejects with the Failure itself, so that a test can look at its code. */
+/** Resolves with the Failure itself, so that a test can check its code. */
 export async function failureOf(promise: Promise<unknown>): Promise<Failure> {
   const outcome = await promise.then(
     (value) => ({ value }),

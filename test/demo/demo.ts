@@ -22,7 +22,7 @@ const PINGS = 100;
 const BURSTS_AT_ONCE = 4;
 const SETTLED_MS = 2_500;
 const ROUNDS = 8;
-/** Pings go on for so long after the migration, so that a late loss is seen. */
+/** Pings continue for so long after the migration, so that a late loss is seen. */
 const AFTER_MIGRATION_MS = 2_000;
 
 /** What the demo measured while it ran; what is left after the clean-up is counted by the caller. */
@@ -31,8 +31,8 @@ export type MeasuredFigures = Omit<DemoFigures, "left" | "steps"> & {
 };
 
 /** The whole flow: two VMs and a DPDK pod on two nodes, traffic, a live migration, the end. */
-export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigures> {
-  const { switches, nodes, image } = await prepare(run, tell);
+export async function runDemo(run: LabRun, narrator: Narrator): Promise<MeasuredFigures> {
+  const { switches, nodes, image } = await prepare(run, narrator);
   const network = await exampleNetwork();
   const pod = (node: ClusterNode, vm: "vm1" | "vm2") =>
     new VmPod({
@@ -46,8 +46,8 @@ export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigu
   const source = pod(nodes.a, "vm1");
   const peer = pod(nodes.b, "vm2");
 
-  for (const vm of [source, peer]) await attach(vm, tell);
-  await tell.step("define", async () => {
+  for (const vm of [source, peer]) await attach(vm, narrator);
+  await narrator.step("define", async () => {
     const [defined] = await Promise.all([source, peer].map(launchAndDefine));
     const calls = defined?.calls.length ?? 0;
     return {
@@ -55,50 +55,51 @@ export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigu
       result: undefined,
     };
   });
-  for (const line of interfaceLines(await source.libvirt.dumpInactiveXml(source.domainName))) tell.say(line);
-  await tell.step("boot", async () => {
+  for (const line of interfaceLines(await source.libvirt.dumpInactiveXml(source.domainName)))
+    narrator.say(line);
+  await narrator.step("boot", async () => {
     await Promise.all([source.boot(), peer.boot()]);
     await source.guest.setAddress(MAC.vm1, `${ADDRESS.vm1}/24`);
     await peer.guest.setAddress(MAC.vm2, `${ADDRESS.vm2}/24`);
     return { say: "both guests are up, their ports in Open vSwitch too", result: undefined };
   });
-  const pings = await tell.step("ping", async () => {
+  const pings = await narrator.step("ping", async () => {
     await peer.guest.waitForPeer(ADDRESS.vm1);
     const figures = await peer.guest.ping(ADDRESS.vm1, PINGS);
     const say = `VM 2 to VM 1 through OVS-DPDK: ${figures.sent} sent, ${figures.lost} lost, ${figures.rttAvgUs} us each`;
     return { say, result: figures };
   });
   const dpdkPod = new DpdkPod({ run, node: nodes.a, name: "testpmd", network, mac: MAC.testpmd });
-  const testpmd = await tell.step("dpdk-pod", async () => {
+  const testpmd = await narrator.step("dpdk-pod", async () => {
     const figures = await sendFromDpdkPod(dpdkPod, source);
     return {
       say: `testpmd in a pod on node a sent ${figures.tx} frames, VM 1 counted ${figures.rx}`,
       result: figures,
     };
   });
-  await tell.step("dpdk-end", async () => {
+  await narrator.step("dpdk-end", async () => {
     await dpdkPod.remove();
     return { say: "the DPDK pod is deleted", result: undefined };
   });
 
   const target = pod(nodes.b, "vm1");
-  await attach(target, tell);
-  await tell.step("target", async () => {
+  await attach(target, narrator);
+  await narrator.step("target", async () => {
     await target.launch();
     await target.prepareAsTarget();
     return {
-      say: "the target pod on node b is ready; what its sidecar answers is thrown away",
+      say: "the target pod on node b is ready; its sidecar's answer is discarded",
       result: undefined,
     };
   });
-  const migration = await tell.step("migrate", async () => {
+  const migration = await narrator.step("migrate", async () => {
     const figures = await migrateUnderPing(source, target, peer);
     const { downtimeMs, outageMs, lost } = figures;
     const say = `VM 1 went live from node a to b: downtime ${downtimeMs} ms, outage ${outageMs} ms, ${lost} pings lost`;
     return { say, result: figures };
   });
 
-  await tell.step("detach", async () => {
+  await narrator.step("detach", async () => {
     for (const vm of [source, target, peer]) {
       await vm.stop();
       await vm.detach();
@@ -106,33 +107,33 @@ export async function runDemo(run: LabRun, tell: Narrator): Promise<MeasuredFigu
     }
     return { say: "VMs ended, ports removed, pods deleted", result: undefined };
   });
-  const left = await tell.step("reclaim", async () => {
+  const left = await narrator.step("reclaim", async () => {
     const found = await waitUntilNothingIsLeft(switches, [nodes.a, nodes.b]);
-    return { say: "the daemons saw at kubelet that nobody holds the devices any more", result: found };
+    return { say: "the daemons saw in kubelet's list that the devices are free", result: found };
   });
   return { pings: { sent: pings.sent, lost: pings.lost }, testpmd, migration, left };
 }
 
-async function prepare(run: LabRun, tell: Narrator) {
-  await tell.step("packages", async () => {
+async function prepare(run: LabRun, narrator: Narrator) {
+  await narrator.step("packages", async () => {
     await ensurePackages(run);
     return { say: "Open vSwitch with DPDK, QEMU, libvirt and a guest kernel are there", result: undefined };
   });
-  await tell.step("build", async () => {
+  await narrator.step("build", async () => {
     const files = await buildAll();
     const sizes = files.map(({ file, bytes }) => `${file} ${Math.ceil(bytes / 1024)} KiB`);
     return { say: sizes.join(", "), result: undefined };
   });
-  const image = await tell.step("guest", async () => {
+  const image = await narrator.step("guest", async () => {
     const kernel = await findGuestKernel();
     if (kernel === undefined) throw new Error("the guest kernel was not unpacked");
     return { say: `kernel ${kernel.version} and an initramfs`, result: await buildGuestImage(kernel) };
   });
-  const switches = await tell.step("switches", async () => ({
+  const switches = await narrator.step("switches", async () => ({
     result: await startSwitches(run, TESTPMD_HUGEPAGES),
     say: "an OVS-DPDK for each of two nodes, a link between them",
   }));
-  const nodes = await tell.step("nodes", async () => {
+  const nodes = await narrator.step("nodes", async () => {
     const start = (name: keyof typeof BRIDGES) =>
       ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
     const [a, b] = await Promise.all([start("a"), start("b")]);
@@ -141,15 +142,15 @@ async function prepare(run: LabRun, tell: Narrator) {
   return { switches, nodes, image };
 }
 
-async function attach(vm: VmPod, tell: Narrator): Promise<void> {
-  await tell.step("allocate", async () => {
+async function attach(vm: VmPod, narrator: Narrator): Promise<void> {
+  await narrator.step("allocate", async () => {
     const { mounts } = await vm.allocate();
     return {
       say: `${vm.name}: a directory of its own, at ${mounts[0]?.containerPath} in the pod`,
       result: undefined,
     };
   });
-  await tell.step("attach", async () => {
+  await narrator.step("attach", async () => {
     await vm.attach();
     return {
       say: `${vm.name}: CNI made port ${vm.portName} on node ${vm.node.name}'s bridge`,
@@ -175,7 +176,7 @@ function interfaceLines(xml: string): readonly string[] {
 async function sendFromDpdkPod(pod: DpdkPod, receiver: VmPod): Promise<{ tx: number; rx: number }> {
   await pod.attach();
   const testpmd = await pod.start(MAC.vm1);
-  // A new guest has the switch share out its queues anew and is announced for a while: neither is counted here.
+  // For a new guest the switch redistributes its queues, and it is announced for a while: neither is counted here.
   await delay(SETTLED_MS);
   const counting = await receiver.guest.startCount(MAC.vm1, MAC.testpmd);
   let tx = 0;
@@ -212,7 +213,7 @@ async function waitUntilNothingIsLeft(
       records: found.reduce((sum, { records }) => sum + records, 0),
     };
   };
-  // Whatever is left when the time is up is told, not hidden.
+  // What is left at the timeout is reported, not hidden.
   await waitUntil(async () => Object.values(await look()).every((count) => count === 0), {
     what: "everything is reclaimed",
     limitMs: 20_000,

@@ -4,7 +4,7 @@ export interface StepTime {
   readonly ms: number;
 }
 
-/** Tells what the demo does, a line for each step when it is done, and keeps the durations. */
+/** Prints what the demo does, a line for each finished step, and keeps the durations. */
 export class Narrator {
   readonly steps: StepTime[] = [];
   readonly #print: (line: string) => void;
@@ -20,7 +20,7 @@ export class Narrator {
   }
 
   /**
-   * Does a step and tells it. @param name short and stable, for the figures @param work gives what to say of it
+   * Does a step and reports it. @param name short and stable, for the figures @param work gives what to say of it
    */
   async step<Result>(name: string, work: () => Promise<{ say: string; result: Result }>): Promise<Result> {
     const begin = performance.now();

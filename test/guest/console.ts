@@ -21,7 +21,7 @@ const RETRY_MS = 250;
 
 /**
  * A guest's serial console behind a unix socket of QEMU, spoken as test/guest/answer.sh answers. One command at a
- * time. After a migration {@link moveTo} the target's socket: the shell in the guest goes on.
+ * time. After a migration {@link moveTo} the target's socket: the shell in the guest continues.
  */
 export class GuestConsole {
   #path: string;
@@ -74,9 +74,9 @@ export class GuestConsole {
 
   /** Runs a shell command in the guest. @throws Failure internal where no answer comes in time */
   run(command: string, options: ConsoleOptions = {}): Promise<ConsoleAnswer> {
-    const turn = this.#last.then(() => this.#ask(command, options));
-    this.#last = turn.catch(() => undefined);
-    return turn;
+    const answer = this.#last.then(() => this.#ask(command, options));
+    this.#last = answer.catch(() => undefined);
+    return answer;
   }
 
   /** Whether it has answered a question since this one, however late: a starved guest may never do so in time. */

@@ -29,7 +29,7 @@ const SOURCES = ["init.sh", "answer.sh", "probe.c"];
 const CMDLINE = "console=ttyS0 quiet loglevel=1 panic=-1";
 
 /**
- * Builds the initramfs of busybox, the virtio modules and the probe, or finds the one of the same sources. It lies
+ * Builds the initramfs of busybox, the virtio modules and the probe, or finds the one of the same sources. It is
  * beside the kernel in the cache; it is built elsewhere and renamed, so a killed build leaves no half image.
  */
 export async function buildGuestImage(kernel: GuestKernel): Promise<GuestImage> {

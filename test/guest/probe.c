@@ -161,7 +161,7 @@ static void ping(const char *address, long interval_ms, uint32_t count)
 			echoes[sent++] = (struct echo){ .sent = at };
 			/* One that the kernel refuses (no route, no answer to ARP) is one that is lost. */
 			sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&peer, sizeof(peer));
-			/* After a stall go on at the pace: a burst would measure the burst. */
+			/* After a stall continue at the pace: a burst would measure the burst. */
 			next = next + interval_ms * NS_PER_MS > at ? next + interval_ms * NS_PER_MS
 								   : at + interval_ms * NS_PER_MS;
 			at = now();

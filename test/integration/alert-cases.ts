@@ -1,14 +1,14 @@
 /** Samples of one series, a minute apart, in promtool's notation (`0x10` is 0 eleven times, `0+1x10` counts). */
 export type Series = Readonly<Record<string, string>>;
 
-/** When an alert is to fire, and when it is not although something is going on. */
+/** When an alert must fire, and when it must not although something happens. */
 export interface AlertCase {
   readonly fires: Series;
   /** Minute at which it fires. */
   readonly at: number;
   /** Labels of the alert that fires, beside its name and severity. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Things that happen and are no reason, looked at in the same minute. */
+  /** Things that happen without being a reason, checked in the same minute. */
   readonly quiet: readonly Series[];
 }
 
@@ -48,7 +48,7 @@ function counter(
     fires: { [series]: `0+${perMinute}x${at + 5}` },
     at,
     labels: { ...NODE, ...labels },
-    // What happened before is no news.
+    // What happened before does not fire.
     quiet: [{ [series]: `7x${at + 5}` }],
   };
 }
@@ -79,7 +79,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     at: 100,
     labels: { node: "n3" },
     quiet: [
-      // The node was taken away, and somebody else's target on another one does not answer.
+      // The node was removed, and another project's target on another node does not answer.
       {
         'vhostuser_build_info{job="d",node="n1",instance="a"}': "1x10",
         'vhostuser_build_info{job="d",node="n2",instance="b"}': "1x120",
@@ -98,7 +98,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     labels: NODE,
     quiet: [
       { ...UP, [`process_start_time_seconds{${ON}}`]: "0x10 600x30" },
-      // Somebody else's process.
+      // Another project's process.
       { 'process_start_time_seconds{instance="else"}': "0+60x30" },
     ],
   },
@@ -296,7 +296,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     quiet: [
       { [repairs("port")]: "0x40 2x60", [STARTED]: "0x100" },
       { [repairs("late-del")]: "0+1x100", [STARTED]: "0x100" },
-      // The node was started anew: its file system of sockets was empty.
+      // The node was restarted: its file system of sockets was empty.
       { [repairs("directory")]: "_x60 0 9x40", [STARTED]: "_x60 3600x40" },
       // VPP was, and has forgotten all ports.
       {
@@ -350,7 +350,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     labels: NODE,
     quiet: [
       { [`vhostuser_root_free_bytes{${ON}}`]: "90x30", [`vhostuser_root_size_bytes{${ON}}`]: "100x30" },
-      // Nobody can tell.
+      // Unknown.
       { [`vhostuser_root_free_bytes{${ON}}`]: "0x30", [`vhostuser_root_size_bytes{${ON}}`]: "0x30" },
     ],
   },

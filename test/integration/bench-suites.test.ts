@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => run?.close());
 
 describe("npm run bench", () => {
-  // Nobody looks at the figures themselves: they are taken once, of little, on a machine that does other work.
+  // The figures themselves do not count: they are taken once, of little, on a machine that does other work.
   it.each(SUITES)("suite $name gives a figure for each of its measurements", async ({ figures }) => {
     const taken = await figures({ run, ovs, isTrial: true });
     const broken = taken.filter(

@@ -1,4 +1,4 @@
-/** Values as somebody gives them to Helm. */
+/** Values as a user gives them to Helm. */
 export type Values = Readonly<Record<string, unknown>>;
 
 /** Kinds of the objects that the chart always makes. */

@@ -47,7 +47,7 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
     expect(theOnly(manifests, "ServiceAccount")["automountServiceAccountToken"]).toBe(false);
   });
 
-  it("gives the daemon a configuration that it takes, and mounts what it names", () => {
+  it("gives the daemon a configuration that it accepts, and mounts what it names", () => {
     const config = configOf(manifests);
     const [daemon] = podOf(manifests).containers;
     const mounts = mountsOf(daemon);
@@ -125,7 +125,7 @@ describe("the chart with events", () => {
 
 describe("the chart refuses", () => {
   it.each<readonly [string, Values, RegExp]>([
-    ["a value that nobody knows", { replicas: 2 }, /replicas/],
+    ["an unknown value", { replicas: 2 }, /replicas/],
     ["a key that the daemon does not know", { config: { pool: [] } }, /pool/],
     ["a pool without a switch", { config: { pools: [{ name: "a", capacity: 1 }] } }, /dataplane/],
     ["a label of its own", { podLabels: { "app.kubernetes.io/name": "x" } }, /podLabels must not have/],
@@ -140,7 +140,7 @@ describe("the chart refuses", () => {
 });
 
 describe("the chart with monitoring", () => {
-  it("makes objects of its own rules and dashboard, whole and as the API server's schemas allow", async () => {
+  it("makes complete objects of its own rules and dashboard, as the API server's schemas allow", async () => {
     const manifests = await render({
       monitoring: { prometheusRule: { enabled: true }, dashboard: { enabled: true } },
     });
@@ -194,7 +194,7 @@ it("policies of KubeVirt's pods have the image and the version of the API that v
   expect(apis(other)).toEqual(apis(plain)?.map((line) => `${line}beta1`));
 });
 
-it("the chart has nothing that Helm complains of", async () => {
+it("Helm lint accepts the chart", async () => {
   const { helm } = await kubernetesTools();
   const { stdout } = await runProgram(helm, ["lint", "--strict", CHART]);
   // Of an icon, which a chart may do without.
@@ -208,7 +208,7 @@ describe("what is rendered and committed", () => {
     }
   });
 
-  it("makes networks that the CNI plugin takes", async () => {
+  it("makes networks that the CNI plugin accepts", async () => {
     const manifests = await render(COMBINATIONS["a network of each pool"]?.values ?? {});
     const configs = manifests
       .filter(({ kind }) => kind === "NetworkAttachmentDefinition")

@@ -126,7 +126,7 @@ describe("the daemon killed with SIGKILL", () => {
     await expectNothingLeft();
   });
 
-  it("while a pod runs: its directory, owner and port stay as they are", async () => {
+  it("while a pod runs: its directory, owner and port do not change", async () => {
     const pod = await admit();
     const containerId = await attach(pod);
     const before = await ovs.vsctl(

@@ -178,7 +178,7 @@ describe("files that another program changes, with an hour to the next pass", ()
     const before = await readFile(file, "utf8");
     const other = join(node.deviceInfoDirectory, "other.json");
     await writeFile(other, "{}");
-    // Each in one step: what the daemon mended in the middle it would mend twice.
+    // Each in one step: otherwise the daemon could repair it in the middle, and then again.
     for (const disturb of [() => rm(file), () => rename(other, file)]) {
       await disturb();
       await waitUntil(async () => (await readFile(file, "utf8").catch(() => "")) === before, {

@@ -11,7 +11,7 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 
-/** Abandoned things go after this; whoever is to stay must stay for longer. */
+/** Abandoned things are removed after this; what must stay is watched for longer. */
 const GRACE_SECONDS = 1;
 const PLAIN = { name: "plain", keys: { mtu: 1500 } };
 
@@ -35,7 +35,7 @@ const JOURNALS = ["allocations", "ports"];
 
 const journal = (kind: string) => join(node.recordsDirectory, kind, "journal");
 
-/** The journals as they are on disk. */
+/** The journals' files. */
 const journals = () => Promise.all(JOURNALS.map((kind) => readFile(journal(kind), "utf8")));
 
 /** Changes the journals while no daemon runs. */
@@ -99,7 +99,7 @@ async function expectNothingLeft(): Promise<void> {
 }
 
 describe("a daemon that finds records of a newer release", () => {
-  it("does not start, says what to do, and changes nothing; the newer one goes on", async () => {
+  it("does not start, says what to do, and changes nothing; the newer one continues", async () => {
     const pod = await startPod();
     const before = await world(pod);
     await node.stopDaemon();

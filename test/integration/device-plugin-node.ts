@@ -23,7 +23,7 @@ export interface SeenDirectory {
   readonly mode: string;
 }
 
-/** One node: the daemon as it is built for images, kubelet's stand-in, and a root that a reboot empties. */
+/** One node: the daemon as built for images, kubelet's stand-in, and a root that a reboot empties. */
 export class DevicePluginNode {
   readonly kubelet: StandInKubelet;
   readonly root: string;
@@ -117,7 +117,7 @@ export class DevicePluginNode {
     return line;
   }
 
-  /** Every directory that a running pod's container has mounted, as it is on the node now. */
+  /** Every directory that a running pod's container has mounted, as the node sees it. */
   async mounts(name: string): Promise<readonly SeenDirectory[]> {
     const containers = this.kubelet.containers({ namespace: "ns", name });
     const mounts = containers.flatMap((container) => container.mounts);

@@ -7,7 +7,7 @@ import { joinBridges, type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 const BRIDGES = ["br-real", "br-joined", "br-absent", "br-mixed", "br-none"] as const;
-/** A NIC that no machine of ours has: the switch cannot open it, and only sysfs tells of it. */
+/** A NIC that this machine does not have: the switch cannot open it, and only sysfs shows it. */
 const ABSENT_NIC = "0000:fe:1f.7";
 
 let run: LabRun;

@@ -45,7 +45,7 @@ async function roll(...pools: readonly PoolText[]): Promise<void> {
   isOther = pools.length !== 2 || pools[0] !== POOL_A || pools[1] !== POOL_B;
 }
 
-/** A pod with a device of each pool; something lies in its directory afterwards, as a socket would. */
+/** A pod with a device of each pool; its directory then contains a file, as it would a socket. */
 async function startPod(resources: Readonly<Record<string, number>> = { [A]: 1, [B]: 1 }): Promise<string> {
   const name = `pod-${pods++}`;
   const admission = await node.kubelet.admitPod({
@@ -261,7 +261,7 @@ describe("a switch that dies and comes back", () => {
   });
 
   it("does not show in the devices at all where it is back within seconds", async () => {
-    // A busy machine's switch may be away for longer than the daemon is patient; that must show, and proves nothing.
+    // On a busy machine the switch may be down for longer than the daemon tolerates; that shows, and proves nothing.
     await waitUntil(() => restartsUnseen(), {
       what: "the switch is back within seconds",
       limitMs: 200_000,
@@ -269,7 +269,7 @@ describe("a switch that dies and comes back", () => {
     });
   });
 
-  /** Whether a restart of the switch did not show in the devices. @throws where it did, and the daemon had no patience */
+  /** Whether a restart of the switch did not show in the devices. @throws where it did, though it was short enough */
   async function restartsUnseen(): Promise<boolean> {
     for (const resource of [A, B]) await node.kubelet.waitForAllocatable(resource, 4, 60_000);
     const log = () => readFileSync(daemon.log, "utf8");
@@ -288,7 +288,7 @@ describe("a switch that dies and comes back", () => {
       if (unhealthyAt().length === 0) throw error;
     }
     for (const at of unhealthyAt()) {
-      expect(at - beganAt, "how long it was away").toBeGreaterThanOrEqual(HEALTH_RULES.failingMs);
+      expect(at - beganAt, "how long it was down").toBeGreaterThanOrEqual(HEALTH_RULES.failingMs);
     }
     return unhealthyAt().length === 0;
   }

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const run of runs.splice(0)) await run.close();
 });
 
-test("runs that reserve side by side each get pages of their own, though nobody has used any yet", async () => {
+test("runs that reserve at the same time each get pages of their own, though none are used yet", async () => {
   const taken = await Promise.all(
     [1, 2, 3, 4].map(async (pages) => reserveHugepages(await openRun(), 2048, pages)),
   );

@@ -76,7 +76,7 @@ export class ImageContainers {
       command: program,
       args: [...args.slice(0, -1), "--pid-file", pidFile, name],
       fix: "apt-get install runc",
-      // How it ends by itself is what tests look at.
+      // Tests check how it ends on its own.
       stopLimitMs: 60_000,
       signalPid: () => Number(readFileSync(pidFile, "utf8")),
     });

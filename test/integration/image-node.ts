@@ -42,7 +42,7 @@ export async function startImageNode(run: LabRun): Promise<ImageNode> {
       pools: [
         {
           ...{ name: "sockets", resource: "vhostuser/sockets", capacity: 4 },
-          // Nobody is there: that is no matter of readiness.
+          // Nothing listens: that does not concern readiness.
           dataplane: { type: "ovs-dpdk", database: "/var/run/openvswitch/db.sock", bridge: "br-dpdk" },
         },
       ],

@@ -48,7 +48,7 @@ const build = (output: string) =>
 beforeAll(async () => {
   run = await openLabRun();
   const [{ oci: architecture } = { oci: "amd64" }] = processors;
-  // What the archive has today: that Debian mends something must not fail here.
+  // What the archive has today: a fix in Debian must not fail this test.
   const packages = await fetchPackages({
     ...{ architecture, downloads: join(CACHE_DIRECTORY, "image") },
     scratch: await mkdtemp(join(run.directory, "apt-")),
@@ -98,7 +98,7 @@ describe("the image", () => {
     }
   });
 
-  it("has nothing that somebody else than root could change, or that makes its caller root", async () => {
+  it("has nothing that a user other than root could change, or that makes its caller root", async () => {
     const { stdout } = await runProgram("find", [
       ...[
         rootfs,
@@ -169,7 +169,7 @@ describe("a container of the image", () => {
     expect(stdout).toBe(`${name} ${manifest.version}\n`);
   });
 
-  it("sets labels and looks at them with programs that find their libraries", async () => {
+  it("sets and reads labels with programs that find their libraries", async () => {
     for (const program of ["chcon", "stat", "mount"]) {
       const { stdout } = await containers.runToEnd({ rootfs, args: [program, "--version"], uid: KUBEVIRT });
       expect(stdout).toContain(program);

@@ -5,7 +5,7 @@ import { connectOvsdb } from "../../src/protocols/ovsdb/connection.ts";
 import { connectVpp } from "../../src/protocols/vpp-api/connection.ts";
 import { ANY_INDEX, dumpBridgeDomains } from "../../src/protocols/vpp-api/messages.ts";
 
-/** One request to a peer that lies, in a process of its own: prints how it failed and what it took of memory. */
+/** One request to a misbehaving peer, in a process of its own: prints how it failed and how much memory it used. */
 const [protocol = "", path = ""] = process.argv.slice(2);
 const signal = AbortSignal.timeout(60_000);
 

@@ -21,7 +21,7 @@ interface Report {
 }
 
 /** The client runs in a process of its own, whose memory is measured; the peer is a socket of this one. */
-describe("a switch that lies", () => {
+describe("a misbehaving switch", () => {
   let directory: string;
   let path: string;
   let server: Server;
@@ -48,7 +48,7 @@ describe("a switch that lies", () => {
     return JSON.parse(stdout) as Report;
   }
 
-  /** Says the same for as long as it is listened to. */
+  /** Sends the same until the connection ends. */
   function sayForEver(peer: Socket, bytes: Buffer): void {
     const many = Buffer.concat(Array.from({ length: Math.ceil(CHUNK / bytes.length) }, () => bytes));
     const say = () => {

@@ -83,7 +83,7 @@ describe("announcing a guest through OVS-DPDK", () => {
   });
   afterAll(() => rig?.close());
 
-  it("makes the network learn its MAC in its VLAN, once it is there and as long as it is", async () => {
+  it("makes the network learn its MAC in its VLAN, as soon and as long as it is connected", async () => {
     expect(await announce(), "no guest has come yet").toBe(false);
     const guest = await startGuest("guest");
     await reported("up");
@@ -107,8 +107,8 @@ describe("announcing a guest through OVS-DPDK", () => {
     expect(await arrived()).toEqual([1, 1, 1, 1]);
   });
 
-  it("has the switch look again and again for a guest that has left", async () => {
-    // What the bridges were asked by OpenFlow, by whomever.
+  it("has the switch refresh its MAC table for a guest that has left", async () => {
+    // OpenFlow requests that the bridges received, from any client.
     const asked = async () => Number(await rig.ovs.appctl("coverage/read-counter", "ofproto_recv_openflow"));
     const before = await asked();
     dataplane.refreshMacTable?.("br-a");
@@ -128,7 +128,7 @@ describe("announcing a guest through OVS-DPDK", () => {
     expect(await arrived()).toEqual([0, 0, 0, 0]);
   });
 
-  it("sees a guest that came while the database was away", async () => {
+  it("sees a guest that connected while the database was down", async () => {
     await rig.killControl();
     const guest = await startGuest("late");
     await guest.waitForSwitch();

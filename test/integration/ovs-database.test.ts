@@ -66,7 +66,7 @@ describe("a real ovsdb-server", () => {
     expect(await server.vsctl("list-br")).toBe("br-x");
   });
 
-  it("tells a guard that does not hold as a lost race, and changes nothing", async () => {
+  it("reports a guard that does not hold as a lost race, and changes nothing", async () => {
     const operations = [
       guard("Bridge", [["name", "==", "br-x"]], ["name"], [{ name: "br-x" }]),
       ...addBridge("br-y"),
@@ -77,7 +77,7 @@ describe("a real ovsdb-server", () => {
     expect(await server.vsctl("list-br")).toBe("");
   });
 
-  it("tells a name that is taken, which only the commit finds out, as a lost race", async () => {
+  it("reports a duplicate name, which only the commit detects, as a lost race", async () => {
     const operations = addBridge("br-x");
     await client.transact(operations, soon());
     const outcome = await client.transact(operations, soon());
@@ -85,7 +85,7 @@ describe("a real ovsdb-server", () => {
     expect(lostRace(operations, outcome)).toBe(true);
   });
 
-  it("has its words in the failure when an operation is wrong", async () => {
+  it("is quoted in the failure when an operation is wrong", async () => {
     const operations: Operation[] = [
       { op: "update", table: "Open_vSwitch", where: [], row: { no_such_column: 1 } },
     ];
@@ -115,7 +115,7 @@ describe("a real ovsdb-server", () => {
     expect(await waiting).toMatchObject({ committed: true });
   });
 
-  it("goes on serving the connection after a waiting transaction was given up", async () => {
+  it("continues to serve the connection after a waiting transaction was given up", async () => {
     const giveUp = new AbortController();
     const waiting = failureOf(client.transact([waitForBridge("never")], giveUp.signal));
     await client.transact([], soon()); // the server has read the first one by now
@@ -124,7 +124,7 @@ describe("a real ovsdb-server", () => {
     expect(await client.transact([], soon())).toEqual({ committed: true, results: [] });
   });
 
-  it("takes many transactions at once on one connection, and answers each with its own", async () => {
+  it("handles many transactions at once on one connection, and answers each with its own result", async () => {
     const names = Array.from({ length: 50 }, (_, index) => `br-${index}`);
     await Promise.all(names.map((name) => client.transact(addBridge(name), soon())));
     const found = await Promise.all(
@@ -138,7 +138,7 @@ describe("a real ovsdb-server", () => {
     expect(found).toEqual(names.map((name) => [{ name }]));
   });
 
-  it("fails what is under way when it is killed, and is reached again when it is back", async () => {
+  it("fails running requests when it is killed, and is connected again when it is back", async () => {
     const waiting = failureOf(client.transact([waitForBridge("never")], soon()));
     await client.transact([], soon());
     await server.kill();
@@ -148,7 +148,7 @@ describe("a real ovsdb-server", () => {
     expect(await client.transact([], soon())).toEqual({ committed: true, results: [] });
   });
 
-  it("knows whether somebody holds a lock, and the question does not take it", async () => {
+  it("reports whether a client holds a lock, without taking it", async () => {
     const ask = () => isLockHeld(server.databaseSocket, "some_lock", soon());
     expect(await ask()).toBe(false);
     expect(await Promise.all(Array.from({ length: 8 }, ask))).toEqual(Array(8).fill(false));
@@ -160,7 +160,7 @@ describe("a real ovsdb-server", () => {
     await expect.poll(ask).toBe(false);
   });
 
-  it("tells a monitor first what is there, then what changes, until it is told to stop", async () => {
+  it("sends a monitor first the present rows, then changes, until it is cancelled", async () => {
     await server.vsctl("add-br", "br-m");
     const seen: RowChange[][] = [];
     const stop = new AbortController();
@@ -195,7 +195,7 @@ describe("a real ovsdb-server", () => {
     ]);
   });
 
-  it("ends a monitor with a failure when it goes away", async () => {
+  it("ends a monitor with a failure when it stops", async () => {
     const heard = Promise.withResolvers<void>();
     const watching = failureOf(
       monitorTables(

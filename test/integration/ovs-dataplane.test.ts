@@ -15,8 +15,8 @@ describe("a port in OVS-DPDK", () => {
   let dataplane: Dataplane;
   const name = "vhu0123456789ab";
   const column = (table: string, record: string, key: string) => rig.ovs.vsctl("get", table, record, key);
-  /** Asks for a port and has the time be up as soon as the database says so of it: the switch's turn has come then. */
-  const ensureInVain = async (request: PortRequest, ...written: readonly string[]) => {
+  /** Asks for a port, with a deadline that passes as soon as the database has these values. */
+  const ensureUntil = async (request: PortRequest, ...written: readonly string[]) => {
     const deadline = new AbortController();
     const failing = failureOf(dataplane.ensurePort(request, deadline.signal));
     await rig.ovs.vsctl("--no-wait", "wait-until", "Interface", name, ...written);
@@ -80,7 +80,7 @@ describe("a port in OVS-DPDK", () => {
     expect(await dataplane.checkPort(request, soon())).toEqual([]);
   });
 
-  it("is not asked for again while it is in order: every change makes the switch start over", async () => {
+  it("is not written again while it is in order: every write makes the switch set it up again", async () => {
     await dataplane.ensurePort(portRequest(rig), soon());
     const before = await column("Open_vSwitch", ".", "next_cfg");
     await dataplane.ensurePort(portRequest(rig), soon());
@@ -105,7 +105,7 @@ describe("a port in OVS-DPDK", () => {
     expect(failure.code).toBe("invalid-request");
   });
 
-  it("is tried again, and made, when it had failed before", async () => {
+  it("is retried, and made, after an earlier failure", async () => {
     const request = portRequest(rig);
     await dataplane.ensurePort(request, soon());
     await rig.ovs.vsctl("--no-wait", "set", "Interface", name, 'error="out of paper"');
@@ -139,11 +139,11 @@ describe("a port in OVS-DPDK", () => {
     expect(await state()).toMatchObject({ link: "down", connected: false });
   });
 
-  it("is taken back when the switch runs but does not keep up", async () => {
+  it("is removed again when the switch runs but is too slow", async () => {
     const { vswitchd } = rig.ovs.pids();
     process.kill(vswitchd, "SIGSTOP");
     try {
-      const failure = await ensureInVain(portRequest(rig));
+      const failure = await ensureUntil(portRequest(rig));
       expect(failure.code).toBe("dataplane-timeout");
       expect(failure.message).toContain("runs but does not keep up");
       expect(await rig.portNames()).toEqual([]);
@@ -154,7 +154,7 @@ describe("a port in OVS-DPDK", () => {
     await dataplane.ensurePort(portRequest(rig), soon());
   });
 
-  it("moves to another socket also in a slow switch, which sees a quick exchange as no change at all", async () => {
+  it("moves to another socket also in a slow switch, which would miss a quick exchange", async () => {
     const { vswitchd } = rig.ovs.pids();
     const moved = portRequest(rig, { socketPath: join(rig.socketDirectory, "moved.sock") });
     const listener = await listenOnSocket(moved.socketPath);
@@ -180,7 +180,7 @@ describe("a port in OVS-DPDK", () => {
     }
   });
 
-  it("counts as removed only when a switch that runs has let it go", async () => {
+  it("counts as removed only when a running switch has released it", async () => {
     const { vswitchd } = rig.ovs.pids();
     await dataplane.ensurePort(portRequest(rig), soon());
     process.kill(vswitchd, "SIGSTOP");
@@ -207,7 +207,7 @@ describe("a port in OVS-DPDK", () => {
     process.kill(vswitchd, "SIGSTOP");
     try {
       const changed = portRequest(rig, { mtu: 3000 });
-      const failure = await ensureInVain(changed, "mtu_request=3000");
+      const failure = await ensureUntil(changed, "mtu_request=3000");
       expect(failure.code).toBe("dataplane-timeout");
       expect(await rig.portNames()).toEqual([name]);
     } finally {
@@ -215,11 +215,11 @@ describe("a port in OVS-DPDK", () => {
     }
   });
 
-  it("is taken back at the deadline when the switch is down, and the failure says so", async () => {
+  it("is removed again at the deadline when the switch is down, and the failure says so", async () => {
     await rig.killSwitch();
     // The database may answer before it has noticed.
     await expect.poll(() => dataplane.probe("br-a", soon())).toMatchObject({ ready: false });
-    const failure = await ensureInVain(portRequest(rig));
+    const failure = await ensureUntil(portRequest(rig));
     expect(failure.code).toBe("dataplane-timeout");
     expect(failure.message).toContain("ovs-vswitchd is not running");
     expect(await rig.portNames()).toEqual([]);
@@ -229,7 +229,7 @@ describe("a port in OVS-DPDK", () => {
     });
   });
 
-  it("does not keep a starting switch from its lock, however often it is probed", async () => {
+  it("does not keep the lock from a starting switch, however often it is probed", async () => {
     await rig.killSwitch();
     let starting = true;
     const ask = async () => {
@@ -259,7 +259,7 @@ describe("a port in OVS-DPDK", () => {
     }
   });
 
-  it("does not mind a port whose socket has a longer name", async () => {
+  it("accepts another port whose socket has a longer name", async () => {
     const longer = join(rig.socketDirectory, `${name}.sock2`);
     await rig.makeForeignPort("foreign", longer);
     expect((await dataplane.ensurePort(portRequest(rig), soon())).name).toBe(name);

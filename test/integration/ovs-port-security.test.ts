@@ -196,7 +196,7 @@ describe("port security in OVS-DPDK", () => {
     },
   );
 
-  it("lets pass everything before it and after it", async () => {
+  it("passes everything before it is enabled and after it is disabled", async () => {
     expect(await passes(udp({ from: OTHER }, ["10.0.0.6", 1], ["10.0.0.1", 2]))).toBe(true);
     await security.ensure(bridge, guest, soon());
     expect(await passes(udp({ from: OTHER }, ["10.0.0.6", 1], ["10.0.0.1", 2]))).toBe(false);
@@ -205,7 +205,7 @@ describe("port security in OVS-DPDK", () => {
     expect(await passes(udp({ from: OTHER }, ["10.0.0.6", 1], ["10.0.0.1", 2]))).toBe(true);
   });
 
-  it("looks into the second tag of a QinQ guest where the switch does", async () => {
+  it("checks the second tag of a QinQ guest where the switch does", async () => {
     await readTags(2);
     try {
       await security.ensure(bridge, guest, soon());
@@ -217,7 +217,7 @@ describe("port security in OVS-DPDK", () => {
     }
   });
 
-  it("is in order after it was ensured, and says what is not when another client interferes", async () => {
+  it("is in order after it was ensured, and reports what another client changed", async () => {
     expect(await security.ensure(bridge, guest, soon())).toBe(true);
     expect(await security.ensure(bridge, guest, soon())).toBe(false);
     expect(await security.check(bridge, guest, soon())).toEqual([]);
@@ -240,7 +240,7 @@ describe("port security in OVS-DPDK", () => {
     expect(await security.check(bridge, guest, soon())).toEqual([]);
   });
 
-  it("leaves flows of others alone, and what they do with allowed traffic", async () => {
+  it("leaves other programs' flows alone, and what they do with allowed traffic", async () => {
     const theirs = `priority=100,in_port=${await numberOf(name)},arp,actions=drop`;
     await rig.ovs.ofctl(bridge, "add-flow", `cookie=0x7,${theirs}`);
     const before = await flows();
@@ -319,14 +319,14 @@ describe("port security in OVS-DPDK", () => {
       expect(await arrived()).toBe(before + 32);
     });
 
-    it("is in force again soon after the switch restarted", async () => {
+    it("is in force again after the switch restarted", async () => {
       await security.ensure(bridge, forged, soon());
       await rig.ovs.restartVswitchd();
       expect(await restored.promise).toBe(bridge);
       expect(await security.check(bridge, forged, soon())).toEqual([]);
     });
 
-    it("lets nothing slip through a restart on a bridge whose fail_mode is secure", async () => {
+    it("passes nothing forbidden during a restart on a bridge whose fail_mode is secure", async () => {
       await rig.ovs.vsctl("set-fail-mode", bridge, "secure");
       await rig.ovs.ofctl(bridge, "del-flows");
       try {
@@ -407,7 +407,7 @@ describe("port security in OVS-DPDK", () => {
     expect(await ours()).toEqual([]);
   });
 
-  it("says so when the bridge has no such port, is not there, or does not speak our OpenFlow", async () => {
+  it("reports a bridge that lacks the port, is missing, or does not speak our OpenFlow", async () => {
     const absent = await failureOf(security.ensure(bridge, { ...guest, name: "vhu-absent" }, soon()));
     expect([absent.code, absent.what]).toEqual([
       "port-failed",
@@ -425,7 +425,7 @@ describe("port security in OVS-DPDK", () => {
     await rig.ovs.vsctl("clear", "Bridge", "br-b", "protocols");
   });
 
-  it("works the same on a bridge that is held to OpenFlow 1.3", async () => {
+  it("works the same on a bridge limited to OpenFlow 1.3", async () => {
     await rig.ovs.vsctl("set", "Bridge", bridge, "protocols=OpenFlow10,OpenFlow13");
     try {
       await security.ensure(bridge, guest, soon());

@@ -111,7 +111,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await column("Interface", name, "options:n_rxq_desc")).toBe('"1024"');
   });
 
-  it("are reported by CHECK with what they are and what was asked, and are repaired", async () => {
+  it("are reported by CHECK with the present and the requested value, and are repaired", async () => {
     const settings: PortSettings = {
       ...LIMIT,
       ...vlan({ mode: "access", tag: 5 }),
@@ -139,7 +139,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await rig.belongings()).toHaveLength(1);
   });
 
-  it("are not asked for again while they are in order", async () => {
+  it("are not written again while they are in order", async () => {
     const settings = { ...LIMIT, ...vlan({ mode: "trunk", trunks: [9, 2] }), isolated: false };
     await ensure(settings);
     const before = await column("Open_vSwitch", ".", "next_cfg");
@@ -180,7 +180,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await rig.belongings()).toEqual([]);
   });
 
-  it("take their QoS row back with a port that the switch could not make", async () => {
+  it("remove their QoS row with a port that the switch could not make", async () => {
     const failure = await failureOf(ensure(LIMIT, { name: "ovs-netdev" }));
     expect(failure.code).toBe("port-failed");
     expect(await rig.belongings()).toEqual([]);
@@ -228,7 +228,7 @@ describe("settings of a port in OVS-DPDK", () => {
     });
   });
 
-  it("are repaired, all but the one that the switch is no longer configured for, which is reported", async () => {
+  it("are repaired, except one that the switch is no longer configured for, which is reported", async () => {
     const asked: PortSettings = { ...vlan({ mode: "access", tag: 5 }), receiveQueueCores: [[0, 1]] };
     await ensure(asked);
     await rig.ovs.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x1");
@@ -244,7 +244,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect(await check(asked)).toEqual([]);
   });
 
-  it("make a bridge of the userspace datapath, which is no reason to take one of the kernel's", async () => {
+  it("make a bridge of the userspace datapath, but do not accept one of the kernel's", async () => {
     await ensure({ createBridge: true }, { bridge: "br-new" });
     expect(await column("Bridge", "br-new", "datapath_type")).toBe("netdev");
     expect(await column("Bridge", "br-new", "external_ids")).toBe("{owner=kube-vhostuser}");
@@ -255,7 +255,7 @@ describe("settings of a port in OVS-DPDK", () => {
     expect((await failureOf(ensure({ createBridge: true }, { bridge: "taken" }))).code).toBe("port-conflict");
   });
 
-  describe("decide in the switch", () => {
+  describe("take effect in the switch", () => {
     /** What happens to a frame that comes in at `from`, with these further fields, towards `name`'s port. */
     const trace = async (from: string, fields = "") => {
       const port = await column("Interface", from, "ofport");
@@ -292,7 +292,7 @@ describe("settings of a port in OVS-DPDK", () => {
       expect(await trace(name, fields)).toMatch(actions);
     });
 
-    it("to give a native VLAN out tagged or untagged", async () => {
+    it("and send a native VLAN tagged or untagged", async () => {
       await ensure(vlan({ mode: "access", tag: 5 }), { name: peer });
       await ensure(vlan({ mode: "native-tagged", tag: 5 }));
       expect(await isTaggedAt(name, await trace(peer))).toBe(true);

@@ -8,7 +8,7 @@ import { TESTPMD_HUGEPAGES } from "../lab/testpmd.ts";
 import { reserveHugepages } from "../machine/hugepages.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
-/** Real OVS-DPDK as the contract suite wants it, plus what only OVS tests look at. */
+/** Real OVS-DPDK as the contract suite needs it, plus what only OVS tests use. */
 export interface OvsRig extends SwitchUnderTest {
   readonly ovs: OvsDpdk;
   readonly run: LabRun;

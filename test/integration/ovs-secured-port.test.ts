@@ -61,7 +61,7 @@ describe("a port of OVS-DPDK with port security", () => {
   });
   afterAll(() => rig?.close());
 
-  it("is held before ensurePort answers, is as asked then, and leaves no flow", async () => {
+  it("is secured before ensurePort answers, as requested, and leaves no flow behind", async () => {
     await dataplane.ensurePort(request(), soon());
     expect([await passes("10.0.0.5"), await passes("10.0.0.6")]).toEqual([true, false]);
     expect(await dataplane.checkPort(request(), soon())).toEqual([]);
@@ -79,7 +79,7 @@ describe("a port of OVS-DPDK with port security", () => {
     expect(await dataplane.checkPort(request(), soon())).toEqual([]);
   });
 
-  it("follows what is asked: other addresses, no security, security again", async () => {
+  it("follows the request: other addresses, no security, security again", async () => {
     await dataplane.ensurePort(request(), soon());
     const moved: PortSettings = { security: { addresses: ["10.0.0.6"] } };
     await dataplane.ensurePort(request(moved), soon());
@@ -90,20 +90,20 @@ describe("a port of OVS-DPDK with port security", () => {
     expect(await passes("10.0.0.6")).toBe(false);
   });
 
-  it("leaves no flow where a daemon of before had installed them", async () => {
+  it("leaves no flow that an earlier daemon had installed", async () => {
     await dataplane.ensurePort(request(), soon());
     await reopen();
     await dataplane.removePort(name, soon());
     expect(await flows()).toEqual([]);
   });
 
-  it("leaves no flow on the bridge that it moves away from", async () => {
+  it("leaves no flow on the bridge that it leaves", async () => {
     await dataplane.ensurePort(request(), soon());
     await dataplane.ensurePort(request(security, { bridge: "br-b" }), soon());
     expect([await flows("br-a"), (await flows("br-b")).length > 10]).toEqual([[], true]);
   });
 
-  it("is held again without a call after the switch restarted", async () => {
+  it("is secured again without a call after the switch restarted", async () => {
     await dataplane.ensurePort(request(), soon());
     const before = (await flows()).length;
     await rig.ovs.restartVswitchd();
@@ -140,7 +140,7 @@ describe("a port of OVS-DPDK with port security", () => {
     expect(await flows()).toHaveLength(before);
   });
 
-  it("is refused, and nothing made, by a bridge that does not speak our OpenFlow; others do not notice", async () => {
+  it("is refused, and nothing made, by a bridge that does not speak our OpenFlow, without effect on others", async () => {
     await rig.ovs.vsctl("set", "Bridge", "br-a", "protocols=OpenFlow10");
     const tooOld = { code: "dataplane-misconfigured", where: "Bridge.protocols" };
     expect(await failureOf(dataplane.ensurePort(request(), soon()))).toMatchObject(tooOld);
@@ -176,14 +176,14 @@ describe("a port of OVS-DPDK with port security", () => {
     await rig.ovs.vsctl("del-br", "br-new");
   });
 
-  describe("on a bridge that is held back until the ports are settled", () => {
+  describe("on a bridge that is held back until its ports are ready", () => {
     beforeEach(() =>
       rig.ovs.vsctl(
         ...["set", "Bridge", "br-a", "fail_mode=secure", "external_ids:kube-vhostuser-forward=true"],
       ),
     );
 
-    it("sends nothing until then, and what it may from then on, over restarts of the switch too", async () => {
+    it("sends nothing until then, and afterwards what is allowed, also across restarts of the switch", async () => {
       await rig.ovs.ofctl("br-a", "del-flows");
       await dataplane.ensurePort(request(), soon());
       expect(await passes("10.0.0.5")).toBe(false);

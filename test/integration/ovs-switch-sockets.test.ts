@@ -218,7 +218,7 @@ describe("a socket that OVS-DPDK serves", () => {
     expect(await readFile(rig.ovs.vswitchdLog, "utf8")).not.toContain("failed to bind");
   });
 
-  it("is made anew when the pod has removed it", async () => {
+  it("is made again when the pod has removed it", async () => {
     await ensure();
     await rm(inPod);
     await ensure();

@@ -57,7 +57,7 @@ describe("frames through ports with settings", () => {
     for (const name of NAMES) {
       const asked = request(name, settings[name], name === "one" ? mtu : undefined);
       await dataplane.ensurePort(asked, soon());
-      // The switch tells the MTU in force a little later.
+      // The switch reports the MTU in force a little later.
       const asAsked = async () => (await dataplane.checkPort(asked, soon())).length === 0;
       await waitUntil(asAsked, { what: `${name} is as asked` });
     }
@@ -78,7 +78,7 @@ describe("frames through ports with settings", () => {
     two: (await guest("two").counts()).rx,
     ...(await countCable()),
   });
-  /** Sends, and tells how much more everybody has got, once all of `whole` have got all that was sent. */
+  /** Sends, and returns how much more each has received, once all of `whole` have received everything. */
   const send = async (whole: readonly (keyof Counts)[], bytes?: number): Promise<Counts> => {
     const before = await receive();
     await guest("sender").sendBursts(SENT / BURST_PACKETS, bytes);
@@ -96,7 +96,7 @@ describe("frames through ports with settings", () => {
     const what = `${whole.join(" and ")} get ${SENT} frames`;
     return waitUntil(all, { what, detail: () => JSON.stringify(more) });
   };
-  /** The growth of a counter that the switch tells every five seconds. */
+  /** The growth of a counter that the switch updates every five seconds. */
   const grown = (name: Name, key: string, before: number, by: number) =>
     waitUntil(async () => (await statistic(name, key)) - before >= by, {
       what: `${key} of ${name} grows by ${by}`,

@@ -34,7 +34,7 @@ describe("a switch that runs without DPDK", () => {
 
   it("has its own words passed on when it cannot make a port, and nothing of the port is left", async () => {
     // Stopped, the switch cannot correct the columns that say what it can do, so that the port gets into the
-    // database; when it goes on it meets an interface type that it does not know.
+    // database; when it continues it meets an interface type that it does not know.
     const { vswitchd } = ovs.pids();
     process.kill(vswitchd, "SIGSTOP");
     let failing: Promise<unknown>;

@@ -61,7 +61,7 @@ describe("the CNI executable under Multus' limits", () => {
     expect(bytes).toBeLessThan(2 * MIB);
   });
 
-  it(`serves ${AT_ONCE} calls at once in 50 MiB and a tenth of a processor, in a bare chroot`, async () => {
+  it(`serves ${AT_ONCE} calls at once in 50 MiB and a tenth of a processor, in an empty chroot`, async () => {
     const run = await openLabRun();
     onTestFinished(() => run.close());
     await using cgroup = await limitedCgroup(run.journal, basename(root), MULTUS);

@@ -343,7 +343,7 @@ function withInterfaces(guest: VirtualMachineInstance, names: readonly string[])
 }
 
 describe("the sidecar's container", () => {
-  it("makes the stable link on the target of a migration, whose answer nobody uses", async () => {
+  it("makes the stable link on the target of a migration, whose answer is not used", async () => {
     const guest = vmi();
     await nested.publish(guest, statuses(guest, "/var/run/foreign/target"));
     const launcher = nested.launcher("1.9");

@@ -149,7 +149,7 @@ describe.each<Naming>(["hashed", "ordinal"])("with %s interface names", (naming)
     expect(path).toBe(`/var/run/vhostuser/sockets/${podInterfaceName(vmi(naming), "blue")}/vhost.sock`);
   });
 
-  it("a socket of somebody else's is reached through the link that the target's sidecar made", async () => {
+  it("another plugin's socket is reached through the link that the target's sidecar made", async () => {
     const path = await migrate({ ...plain, sockets: "foreign", onTarget: prepared });
     const link = podInterfaceName(vmi("hashed"), "blue");
     expect(path).toBe(`/var/run/kubevirt-hooks/hook-sidecar-0/vhostuser/${link}/vhost.sock`);

@@ -23,7 +23,7 @@ export interface SidecarPod {
   readonly hooks: string;
   /** `/var/run/vhostuser/sockets` of compute as the machine sees it. */
   readonly constantMount: string;
-  /** A mount of somebody else, `/var/run/foreign` in compute. */
+  /** Another plugin's mount, `/var/run/foreign` in compute. */
   readonly foreignMount: string;
   /** Root of the DRA metadata that the sidecar sees. */
   readonly metadata: string;

@@ -22,7 +22,7 @@ export interface DomainVerbs {
   destroy(name: string): Promise<void>;
   /** "running", "shut off", "paused", ... */
   state(name: string): Promise<string>;
-  /** The running domain as it is. */
+  /** The running domain's XML. */
   dumpXml(name: string): Promise<string>;
   /** The domain as the next start would make it: what KubeVirt reads back between two hook calls. */
   dumpInactiveXml(name: string): Promise<string>;

@@ -55,7 +55,7 @@ const newVm = (options: Pick<VmPodOptions, "node" | "name" | "vmi"> & Partial<Vm
   vms.push(vm);
   return vm;
 };
-// So that one failure is told once, and not by every test behind it.
+// So that one failure is reported once, and not by every later test.
 afterEach(async ({ task }) => {
   for (const vm of vms.splice(0)) {
     if (task.result?.state === "fail") await endVm(vm).catch(() => undefined);
@@ -138,7 +138,7 @@ describe("a VM with a vhost-user interface", () => {
     await onlyThePeerIsLeft();
   });
 
-  it("comes up though the daemon is killed before every step", async () => {
+  it("starts though the daemon is killed before every step", async () => {
     const vmi = smallVmi({ name: "killed", mac: MAC.vm });
     const vm = newVm({ node: nodes.a, name: "killed", vmi });
     const steps = [

@@ -31,7 +31,7 @@ export interface OvsDpdk {
   restartVswitchd(): Promise<void>;
   killDatabase(): Promise<void>;
   restartDatabase(): Promise<void>;
-  /** Both are killed and start with an empty database: the switch is set up, bridges are somebody else's to make. */
+  /** Both are killed and start with an empty database: the switch is set up, but has no bridges. */
   startEmpty(): Promise<void>;
   close(): Promise<void>;
 }

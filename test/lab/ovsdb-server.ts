@@ -6,7 +6,7 @@ import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 
 const INSTALL_OVS = "apt-get install --no-install-recommends openvswitch-switch-dpdk";
-/** Patience with OVS programs that are to end; DPDK gives its memory back first. */
+/** Time for OVS programs to end; DPDK frees its memory first. */
 export const STOP_LIMIT_MS = 10_000;
 const SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema";
 

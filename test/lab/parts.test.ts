@@ -82,7 +82,7 @@ test("a guest moves to another pod on the other bridge while it is pinged every 
   const measurement = await guestC.startPing(ADDRESS_A, 10);
   const figures = await podA1.libvirt.migrate("vm-a", podA2.libvirt);
   guestA.console.moveTo(podA2.consolePath);
-  // Asked at C: a ping of A's own would tell the switch where A is now and hide the network's part of the outage.
+  // Asked at C: a ping from A would teach the switch where A is now and hide the network's part of the outage.
   await guestC.waitForPeer(ADDRESS_A);
   const pings = await measurement.stop();
   console.log("migration", figures, pings);

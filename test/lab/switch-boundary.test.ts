@@ -124,7 +124,7 @@ async function countAnnouncements() {
 }
 
 describe("a VM of two interfaces in two VLANs that migrates to another switch", () => {
-  it("is reached by its peers on both nodes, each in its VLAN, and has its four queues", async () => {
+  it("is reachable for its peers on both nodes, each in its VLAN, and has its four queues", async () => {
     await bothPeersReachIt();
     expect(await learned("a")).toEqual(expectedAt(source.portNames));
     expect(await learned("b")).toEqual(expectedAt([UPLINK, UPLINK]));
@@ -163,7 +163,7 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     const frames = (counts: typeof hearing.own) =>
       Promise.all(counts.map(async (count) => (await count.stop()).frames));
     for (const count of await frames(hearing.own)) expect(count).toBeGreaterThan(0);
-    expect(await frames(hearing.foreign), "of the other VLAN nobody hears").toEqual([0, 0, 0, 0]);
+    expect(await frames(hearing.foreign), "no frames of the other VLAN arrive").toEqual([0, 0, 0, 0]);
 
     for (const mac of MOVING.macs) expect((await target.guest.interfaceOf(mac)).queues).toBe(QUEUES);
     const polled = await switches.b.appctl("dpif-netdev/pmd-rxq-show");
@@ -178,7 +178,7 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     }
   });
 
-  it("leaves a node whose switch is dead, and is reached where it went", async () => {
+  it("leaves a node whose switch is dead, and is reachable on the other node", async () => {
     await endVm(source);
     const back = pod("back", "a", { name: "moving", mac: MOVING.macs, queues: QUEUES });
     await startTarget(back);

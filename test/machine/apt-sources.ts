@@ -19,7 +19,7 @@ const RELEASE = "bookworm";
 const BACKPORTS = "bookworm-backports";
 
 /**
- * Reads the machine's apt sources and gives those of Debian 12 as they are, plus a copy of the archive's entry for
+ * Reads the machine's apt sources and gives those of Debian 12 unchanged, plus a copy of the archive's entry for
  * backports: address, key and options stay the machine's own.
  * @throws Failure part-missing where the machine has no entry for Debian 12
  */
@@ -31,7 +31,7 @@ export async function sourcesWithBackports(etcApt = "/etc/apt"): Promise<SourceF
 }
 
 /**
- * The machine's apt sources of Debian 12 as they are, without those that have nothing but backports.
+ * The machine's apt sources of Debian 12, without those that have nothing but backports.
  * @throws Failure part-missing where the machine has no entry for Debian 12
  */
 export async function releaseSources(etcApt = "/etc/apt"): Promise<SourceFile[]> {
@@ -98,7 +98,7 @@ function readOneLineSources(text: string): SourceEntry[] {
   });
 }
 
-/** deb822 stanzas, see sources.list(5); a field goes on in lines that begin with a blank. */
+/** deb822 stanzas, see sources.list(5); a field continues in lines that begin with a blank. */
 function readStanzas(text: string): SourceEntry[] {
   const withoutComments = text.replace(/^#.*\n?/gm, "");
   return withoutComments.split(/\n\s*\n/).flatMap((stanza) => {

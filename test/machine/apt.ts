@@ -8,7 +8,7 @@ import { BACKPORTED_SOURCES } from "./package-list.ts";
 import { identifyProcess } from "./process-table.ts";
 import { type RunOptions, runProgram } from "./run-program.ts";
 
-/** apt with sources, pins and lists of its own; the machine's apt configuration stays as it is. */
+/** apt with sources, pins and lists of its own; the machine's apt configuration is not changed. */
 export interface Apt {
   /** Finishes what a killed dpkg left half done, where it did. */
   repair(): Promise<void>;

@@ -47,7 +47,7 @@ export interface ChildOptions {
   readonly stdin?: boolean;
   /** How to get the program where it is missing. */
   readonly fix?: string;
-  /** Patience between SIGTERM and SIGKILL; default 5000. */
+  /** Milliseconds between SIGTERM and SIGKILL; default 5000. */
   readonly stopLimitMs?: number;
   /** Sent by {@link Child.stop} first; default SIGTERM. */
   readonly stopSignal?: NodeJS.Signals;
@@ -67,7 +67,7 @@ export async function startChild(run: LabRun, options: ChildOptions): Promise<Ch
   const from = fstatSync(output).size; // a program of the same name may have run before
   const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", options.command, ...(options.args ?? [])], {
     stdio: [options.stdin === true ? "pipe" : "ignore", output, output],
-    // The run's name lets whoever looks at the process tell whose it is.
+    // The run's name shows in a process list whose process it is.
     env: { ...process.env, KUBE_VHOSTUSER_RUN: run.name, ...options.env },
     detached: true,
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),

@@ -7,7 +7,7 @@ import { waitUntil } from "./wait-until.ts";
 const LIMIT_MS = 60_000;
 
 /**
- * Does work while nobody else on this machine does work of the same name, in this process or another. Who binds the
+ * Does work while no other work of the same name runs on this machine, in this process or another. Who binds the
  * abstract unix socket of that name may; the kernel frees the name whatever its holder dies of.
  */
 export async function exclusively<Value>(name: string, work: () => Promise<Value>): Promise<Value> {

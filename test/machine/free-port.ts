@@ -8,7 +8,7 @@ const [FIRST, END] = [20_000, 32_000];
 const given = new Set<number>();
 
 /**
- * A TCP port of 127.0.0.1 that nobody has now, for who must know it before it is listened on, or have it again later. One
+ * A free TCP port of 127.0.0.1, for tests that must know it before they listen on it, or use it again later. One
  * that the kernel chooses could be given to another test's server or client in between.
  */
 export async function freePort(): Promise<number> {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { systemCode } from "../../src/failure/failure.ts";
 
-/** Stops a process, as a debugger or a starved machine does, and lets it go on. One that ends meanwhile is fine. */
+/** Stops a process, as a debugger or an overloaded machine does, and continues it. It may end meanwhile. */
 export async function freeze(pid: number, ms: number): Promise<void> {
   if (!signalled(pid, "SIGSTOP")) return;
   try {

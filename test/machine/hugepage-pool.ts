@@ -57,11 +57,11 @@ export interface AddedHugepages {
   readonly granted: boolean;
 }
 
-/** Takes away again what was added and nothing else; somebody's own change of the pool in between stays. */
+/** Removes what was added and nothing else; another program's change of the pool in between stays. */
 export async function shrinkHugepages(added: AddedHugepages): Promise<void> {
   await inHugepagePool(async () => {
     const { total } = await countHugepages(added.pageKiB);
-    // Not known to be granted: at most what lies above the number that stood there before.
+    // Not known to be granted: at most what exceeds the number from before.
     const count = added.granted ? added.count : Math.min(added.count, Math.max(0, total - added.before));
     if (count > 0) await resizeHugepages(added.pageKiB, Math.max(0, total - count));
   });

@@ -21,7 +21,7 @@ export type Trace =
       /** True once the kernel's answer was seen; until then the pages may or may not have been added. */
       readonly granted: boolean;
     }
-  /** A file with exactly this text; another text means that somebody else wrote it since. */
+  /** A file with exactly this text; another text means that another program wrote it since. */
   | { readonly kind: "file"; readonly path: string; readonly text: string }
   | { readonly kind: "directory"; readonly path: string }
   /** A control group without groups in it; it goes after the processes that were put there. */

@@ -12,11 +12,11 @@ import { repairLeftovers } from "./leftovers.ts";
 export interface LabRun {
   /** Unique and short, for example `kvu-x3Kd9a`: names of network namespaces begin with it. */
   readonly name: string;
-  /** Everything on disk lies in here, for example `/tmp/kvu-x3Kd9a` (short: unix sockets hold 107 bytes). */
+  /** Everything on disk is in here, for example `/tmp/kvu-x3Kd9a` (short: unix sockets hold 107 bytes). */
   readonly directory: string;
   readonly cleanup: Cleanup;
   readonly journal: Journal;
-  /** Says in a line what is going on. */
+  /** Reports progress in a line. */
   readonly progress: (line: string) => void;
   /** Gives everything back; the same as `cleanup.run()` plus the end of the guard. Idempotent. */
   close(reason?: unknown): Promise<void>;

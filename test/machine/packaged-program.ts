@@ -6,7 +6,7 @@ import { runProgram } from "./run-program.ts";
 
 /** A program that is taken out of a Debian package, instead of installing all that the package brings with it. */
 export interface PackagedProgram {
-  /** Where it lies once it is unpacked. */
+  /** Its path once it is unpacked. */
   readonly path: string;
   /** Where the package has it. */
   readonly inPackage: string;

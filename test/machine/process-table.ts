@@ -12,7 +12,7 @@ interface StatFields extends ProcessIdentity {
   readonly state: string;
 }
 
-/** The identity of a running process, or undefined where there is none; a zombie counts as none. */
+/** The identity of a running process, or undefined where it does not run; a zombie counts as not running. */
 export function identifyProcess(pid: number): ProcessIdentity | undefined {
   const fields = readStat(pid);
   if (fields === undefined || fields.state === "Z" || fields.state === "X") return undefined;

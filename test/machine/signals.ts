@@ -6,7 +6,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
  * Ends the run and then the process (128 + signal number) on Ctrl-C and its like. A second signal only says that
- * the clean-up goes on. For programs, not for tests. The function given back takes the handlers away.
+ * the clean-up continues. For programs, not for tests. The returned function removes the handlers.
  */
 export function endOnSignals(run: LabRun, exit: (code: number) => void = process.exit): () => void {
   let stopping = false;

@@ -2,7 +2,7 @@ import { isUnpacked, packagedProgram, unpackProgram } from "./packaged-program.t
 
 const TESTPMD = packagedProgram("usr/bin/dpdk-testpmd");
 
-/** Where dpdk-testpmd lies, and where containers see it. */
+/** The path of dpdk-testpmd, and its path in containers. */
 export const TESTPMD_PATH = TESTPMD.path;
 
 /** Whether it was unpacked. */

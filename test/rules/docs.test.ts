@@ -31,7 +31,7 @@ describe("the references", () => {
 });
 
 describe("deploy/examples", () => {
-  it("the example network is one that the CNI plugin takes, and no list", async () => {
+  it("the example network is one that the CNI plugin accepts, and not a list", async () => {
     const { config, resourceName } = await exampleNetwork();
     expect(parseNetworkConfig(Buffer.from(config as string)).capabilities).toMatchObject({ deviceID: true });
     expect(config).not.toContain('"plugins"');

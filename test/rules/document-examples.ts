@@ -37,7 +37,7 @@ function checkYaml(text: string): void {
     if (fault !== undefined) throw fault;
     const value: unknown = one.toJS();
     if (typeof value !== "object" || value === null) throw new Error("it is no object");
-    // By itself, or in the values of the chart.
+    // On its own, or in the values of the chart.
     const config = "config" in value ? value.config : value;
     if (typeof config === "object" && config !== null && "pools" in config) checkConfig(config);
     if ("kind" in value) checkObject(value.kind, value);

@@ -74,7 +74,7 @@ describe("the networks in deploy/examples", () => {
     },
   );
 
-  it("would not pass with a setting that the pool's switch does not have", () => {
+  it("are rejected with a setting that the pool's switch does not support", () => {
     const [network] = networks.filter(({ metadata }) => metadata.name === "vpp-bridged");
     if (network === undefined) throw new Error("vpp-bridged is gone");
     const changed = JSON.stringify({ ...configOf(network), txRetriesMax: 3 });

@@ -57,7 +57,7 @@ describe("the layout of src", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("no file imports itself in a circle", () => {
+  it("no file imports itself in a cycle", () => {
     const circles: string[] = [];
     const done = new Set<string>();
     const visit = (file: string, path: readonly string[]): void => {
@@ -70,7 +70,7 @@ describe("the layout of src", () => {
     expect(circles).toEqual([]);
   });
 
-  it("no name says nothing", () => {
+  it("no file has a vague name", () => {
     const vague = /(^|\/)(utils?|common|helpers?|misc|types|consts|constants|index)(\/|\.ts$)/;
     expect(files.filter((file) => vague.test(file))).toEqual([]);
   });
@@ -87,7 +87,7 @@ describe("the layout of src", () => {
     expect(readers).toEqual([]);
   });
 
-  it("directories are removed recursively in no other way than the one that follows no link", () => {
+  it("directories are removed recursively only by the function that follows no link", () => {
     const wrong = sources.filter((file) => RECURSIVE_REMOVAL.test(readFileSync(join(SRC, file), "utf8")));
     expect(wrong).toEqual([]);
   });

@@ -50,7 +50,7 @@ describe("a manifest is refused", () => {
     ]);
   });
 
-  it("with a value of another type, a field that is missing, or a kind that nobody serves", () => {
+  it("with a value of another type, a field that is missing, or a kind that is not served", () => {
     const wrongType = changed(({ spec }) => {
       spec.hostNetwork = "true";
     });
@@ -62,7 +62,7 @@ describe("a manifest is refused", () => {
     expect(check({ ...pod, apiVersion: "v2" })).toEqual(["no schema for v2 Pod"]);
   });
 
-  it("with a key that stands twice", () => {
+  it("with a duplicate key", () => {
     expect(() => parseManifests("kind: Pod\nkind: Pod\n", "twice.yaml")).toThrow(/twice.yaml: .*unique/);
   });
 });

@@ -41,7 +41,7 @@ describe("deploy/manifests", () => {
     expect(explained.sort()).toEqual(names.sort());
   });
 
-  it("gives it nothing of the node's but directories", () => {
+  it("mounts nothing of the node's but directories", () => {
     expect([pod.hostNetwork, pod.hostPID, pod.hostIPC]).toEqual([undefined, undefined, undefined]);
     for (const { securityContext } of [daemon, installCni]) {
       expect(securityContext).toMatchObject({
@@ -107,7 +107,7 @@ describe("the configurations in deploy/", () => {
 });
 
 describe("the chart", () => {
-  it("has values that its schema takes, and no value that the schema does not name", () => {
+  it("has values that its schema accepts, and no value that the schema does not name", () => {
     const values = parse(read("deploy/chart/kube-vhostuser/values.yaml"));
     expect(chartValuesSchema.safeParse(values).error?.issues).toBeUndefined();
     expect(Object.keys(values).sort()).toEqual(
@@ -117,7 +117,7 @@ describe("the chart", () => {
     );
   });
 
-  it("takes the values that docs/install.md shows", () => {
+  it("accepts the values that docs/install.md shows", () => {
     const shown = [...read("docs/install.md").matchAll(/^```yaml\n(.*?)^```/gms)].map(([, yaml = ""]) =>
       parse(yaml),
     );

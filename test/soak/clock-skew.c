@@ -1,6 +1,6 @@
 /*
  * Preloaded into a daemon under test: its wall clock is off by as many milliseconds as the first eight bytes of the
- * file SOAK_CLOCK_FILE say at that moment. Timers stand on the monotonic clock, which stays as it is.
+ * file SOAK_CLOCK_FILE say at that moment. Timers use the monotonic clock, which is not changed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

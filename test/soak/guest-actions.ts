@@ -5,7 +5,7 @@ import type { SidecarKill, SoakGuest } from "./soak-guest.ts";
 /** What happens to one guest in a round, by its name. */
 export interface GuestAction {
   readonly name: string;
-  /** @returns what became of it, where that is not said by the name */
+  /** @returns the outcome, where the name does not say it */
   readonly run: (guest: SoakGuest, sites: readonly Site[], dice: Dice) => Promise<string | undefined>;
 }
 

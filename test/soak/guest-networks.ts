@@ -2,7 +2,7 @@ import type { NetworkVariant } from "../churn/network-variants.ts";
 import { SOCKETS } from "../cluster/cluster-node.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 
-/** One VLAN for all, so that they reach each other. Each has more to be restored than the one before. */
+/** One VLAN for all, so that they reach each other. Each has more to restore than the one before. */
 const VARIANTS: readonly [NetworkVariant, ...NetworkVariant[]] = [
   { name: "guest", keys: { vlan: 7 }, tag: 7 },
   {

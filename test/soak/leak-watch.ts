@@ -2,20 +2,20 @@ import { readdirSync, readFileSync, readlinkSync, statfsSync } from "node:fs";
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 
-/** Connections that come and go: a scrape, a call that just ends, a bridge that is spoken to for the first time. */
+/** Short-lived connections: a scrape, a call that just ends, the first contact to a bridge. */
 const SPARE_DESCRIPTORS = 6;
-/** The DaemonSet's limit; of what is the process's alone, for its program's pages the kernel takes back when it must. */
+/** The DaemonSet's limit; private memory only, because the kernel reclaims pages of the program's file when needed. */
 const MOST_MIB = 256;
 /** Rounds until a daemon's memory counts as settled, and how many the median is taken of. */
 const WARM_UP = 10;
 const WINDOW = 5;
-/** V8 takes memory when it pleases, so only growth beyond what it does at rest tells. */
+/** V8 grows its heap at any time, so only growth beyond that at rest counts. */
 const GROWTH_MIB = 24;
 /** Of an idle root: empty directories and sockets take no blocks. */
 const MOST_ROOT_BYTES = 1024 * 1024;
 const SETTLE_LIMIT_MS = 180_000;
 
-/** What a daemon has at the end of a round, in peace. */
+/** What a daemon holds at the end of a round, without disturbances. */
 export interface Holdings {
   readonly descriptors: number;
   readonly mib: number;
@@ -25,7 +25,7 @@ export interface Holdings {
 export class LeakWatch {
   readonly #node: ClusterNode;
   #pid = -1;
-  /** What the present daemon had when it was first looked at. */
+  /** What the present daemon had at its first measurement. */
   #descriptors = 0;
   #mib: number[] = [];
 
@@ -33,7 +33,7 @@ export class LeakWatch {
     this.#node = node;
   }
 
-  /** @throws Failure or Error where the daemon holds more and more */
+  /** @throws Failure or Error where the daemon keeps growing */
   async check(): Promise<Holdings> {
     const pid = this.#node.daemonPid;
     if (pid !== this.#pid) {

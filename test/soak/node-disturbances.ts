@@ -11,7 +11,7 @@ import type { Site } from "./site.ts";
 /** Something that goes wrong with one node for a while. Over when it resolves; pods come and go meanwhile. */
 export type NodeDisturbance = (site: Site, dice: Dice, shared: SharedSwitch) => Promise<void>;
 
-/** Those that end the daemon, by the name in a round's line. */
+/** Those that end the daemon, by the name printed in a round's line. */
 const ENDING: Readonly<Record<string, NodeDisturbance>> = {
   "daemon killed": async ({ node }, dice) => {
     await node.killDaemon();
@@ -20,7 +20,7 @@ const ENDING: Readonly<Record<string, NodeDisturbance>> = {
   },
   "daemon killed while it starts": async ({ node }, dice) => {
     await node.killDaemon();
-    // Killed in its start this fails, killed after it not.
+    // Fails if the kill hits the start, succeeds if it comes later.
     const started = node.startDaemon().catch(() => undefined);
     await delay(dice.below(600));
     await node.killDaemon();
@@ -33,7 +33,7 @@ const ENDING: Readonly<Record<string, NodeDisturbance>> = {
   },
 };
 
-/** Those that it lives through. */
+/** Those that the daemon survives. */
 export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
   "daemon frozen": ({ node }, dice) => freeze(node.daemonPid, 200 + dice.below(5_000)),
   "kubelet restarted": ({ churn }, dice) => churn.restartKubelet(dice.below(1_500)),
@@ -43,7 +43,7 @@ export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
     kubelet.latenessMs = 0;
   },
   "ports changed by another program": async ({ node }, dice, shared) => {
-    for (let time = 0; time < 3; time++) await shared.meddle(node.name, dice);
+    for (let time = 0; time < 3; time++) await shared.changePorts(node.name, dice);
   },
   "disk of the records full": async ({ disk }, dice) => {
     try {
@@ -82,7 +82,7 @@ async function skewed(clock: Site["clock"], seconds: number, dice: Dice): Promis
   }
 }
 
-/** What a pod made stays: that is for the daemon to bound, and to remove when the pod is gone. */
+/** What a pod made stays: the daemon must bound it, and remove it when the pod is gone. */
 async function fillRoot(
   { churn }: Site,
   dice: Dice,
@@ -106,7 +106,7 @@ async function fillWithBytes(directory: string): Promise<void> {
   const file = join(directory, "filler");
   const chunk = Buffer.alloc(256 * 1024);
   try {
-    // More than the root holds; it ends with ENOSPC, unless the daemon removes the file under our hands.
+    // More than the root holds; it ends with ENOSPC, unless the daemon removes the file meanwhile.
     for (let written = 0; written < 64; written++) await writeFile(file, chunk, { flag: "a" });
   } finally {
     await delay(300);

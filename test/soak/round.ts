@@ -28,8 +28,8 @@ export class RoundFailure extends Error {
 }
 
 /**
- * One round: pods come and go and a guest moves while things go wrong, then peace, in which the world must become what
- * the model says; then all pods of the churn end, and nothing may be left of them.
+ * One round: pods come and go and a guest migrates while things go wrong. Then the disturbances end, and the world must
+ * become what the model says; then all pods of the churn end, and nothing may be left of them.
  * @throws RoundFailure
  */
 export async function runRound(world: SoakWorld, seed: number): Promise<RoundReport> {
@@ -83,7 +83,7 @@ async function checkGuests(guests: readonly SoakGuest[]): Promise<void> {
   );
 }
 
-/** With the node at peace otherwise: what a pod's end means for a record that cannot be read is another story. */
+/** Without other disturbances on the node: the end of a pod whose record is unreadable is not tested here. */
 async function damageRecords(world: SoakWorld, dice: Dice, steps: string[]): Promise<void> {
   const { sites, shared } = world;
   const [site] = sites;
@@ -112,7 +112,7 @@ function guestActs(
   };
 }
 
-/** All at once; each has dice of its own, so that what one does does not hang on how fast another is. */
+/** All at once; each has dice of its own, so that its choices do not depend on the speed of another. */
 async function storm(
   world: SoakWorld,
   seed: number,

@@ -21,7 +21,7 @@ export interface SoakGuestOptions {
   readonly image: GuestImage;
   /** From 1. */
   readonly number: number;
-  /** Whether all is well: a start that begins then must succeed. */
+  /** Whether nothing is disturbed: a start that begins then must succeed. */
   readonly isCalm: () => boolean;
 }
 
@@ -71,7 +71,7 @@ export class SoakGuest {
     };
   }
 
-  /** A pod of it comes up on a node; where that fails because something is wrong just now, another one. */
+  /** Starts a pod of it on a node; where that fails because of a disturbance, another one. */
   async start(site: Site): Promise<void> {
     const end = performance.now() + START_LIMIT_MS;
     for (;;) {
@@ -122,7 +122,7 @@ export class SoakGuest {
   }
 
   /**
-   * Restarted with a sidecar that dies. Before the call the VM must not start; after it nothing depends on it; in the
+   * Restarts it with a sidecar that dies. Before the call the VM must not start; after it nothing depends on it; in the
    * middle of it either.
    */
   async restartKillingSidecar(site: Site, kill: SidecarKill): Promise<void> {
@@ -138,8 +138,8 @@ export class SoakGuest {
 
   /**
    * Live migration. One that fails while something is wrong leaves the guest where it was; QEMU ends itself where the
-   * switch is away in the moment in which it is to log the guest's memory, and then the guest is restarted.
-   * @returns what became of it
+   * switch is down when it has to log the guest's memory, and then the guest is restarted.
+   * @returns the outcome
    */
   async migrate(to: Site): Promise<string> {
     const source = this.#current();
@@ -193,7 +193,7 @@ export class SoakGuest {
     await pod.launch();
   }
 
-  /** Whatever of it there is: a start may have failed anywhere. DEL must succeed, whatever is wrong. */
+  /** Ends what was started: a start may have failed anywhere. DEL must succeed in any disturbance. */
   async #end(pod: VmPod): Promise<void> {
     // A sidecar that was killed does not answer to its shutdown.
     await pod.stop().catch(() => undefined);

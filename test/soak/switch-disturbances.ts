@@ -5,13 +5,13 @@ import type { SharedSwitch } from "../churn/shared-switch.ts";
 /** Something that goes wrong with the switch of all nodes; over when it resolves. */
 export type SwitchDisturbance = (shared: SharedSwitch, dice: Dice) => Promise<void>;
 
-/** By the name that a round's line tells. */
+/** By the name printed in a round's line. */
 export const SWITCH_DISTURBANCES: Readonly<Record<string, SwitchDisturbance>> = {
   "ovs-vswitchd killed": (shared) => shared.restartSwitch(),
   "ovsdb-server killed": async (shared) => {
     await shared.restartDatabase();
   },
-  "ovsdb-server killed, away for a while": async (shared, dice) => {
+  "ovsdb-server killed, down for a while": async (shared, dice) => {
     await shared.restartDatabase(500 + dice.below(4_000));
   },
   "ovs-vswitchd and ovsdb-server killed": async (shared, dice) => {

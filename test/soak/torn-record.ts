@@ -7,7 +7,7 @@ import type { SharedSwitch } from "../churn/shared-switch.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { Site } from "./site.ts";
 
-/** What becomes of an entry, whose key stays legible. */
+/** Damage to an entry whose key stays legible. */
 type Damage = (entry: string, dice: Dice) => string;
 
 const DAMAGES: readonly [readonly [string, Damage], ...(readonly [string, Damage])[]] = [
@@ -18,12 +18,12 @@ const DAMAGES: readonly [readonly [string, Damage], ...(readonly [string, Damage
   ["bit-flipped", flipBit],
   ["of another shape", (entry) => entry.replace('"value":{', '"value":{"odd":')],
 ];
-/** Some passes of the reconciler, in which it could do something wrong. */
+/** Enough passes of the reconciler for it to do something wrong. */
 const WATCHED_MS = 3_000;
 const LIMIT_MS = 180_000;
 
 /**
- * A record of a living pod is damaged while no daemon runs. The daemon must leave everything as it is: the pod lives on.
+ * A record of a living pod is damaged while no daemon runs. The daemon must change nothing: the pod is still running.
  * Then the operator puts the record back, from a copy.
  * @returns what was done
  */

@@ -6,7 +6,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** A clock that stands still until a test moves it. */
+/** A clock that only a test advances. */
 export class ManualClock implements Clock {
   #ms: number;
   #steppedMs = 0;
@@ -40,7 +40,7 @@ export class ManualClock implements Clock {
     });
   }
 
-  /** Sets the node's time ahead, or back; the monotonic time goes on. */
+  /** Sets the node's time ahead, or back; the monotonic time is not changed. */
   step(ms: number): void {
     this.#steppedMs += ms;
   }
@@ -50,7 +50,7 @@ export class ManualClock implements Clock {
     return this.#sleepers.map(({ dueMs }) => dueMs - this.#ms).sort((one, other) => one - other);
   }
 
-  /** Moves time on, waking sleepers one by one at their times; what each does at once is done before the next. */
+  /** Advances time and wakes sleepers in order; what each does immediately is done before the next wakes. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#ms + ms;
     await eventLoop();

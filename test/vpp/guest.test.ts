@@ -67,7 +67,7 @@ describe("guests of libvirt and QEMU in VPP", () => {
   const announced = async () =>
     (await readFile(node.daemonLog, "utf8")).split("announced a guest to the network").length - 1;
 
-  it("are announced by the daemon when they come back, on each other's ports too", async () => {
+  it("are announced by the daemon when they reconnect, on each other's ports too", async () => {
     const before = await announced();
     const counted = await vms.two.guest.startCount(MAC.two, MAC.one);
     await vpp.killSwitch();
@@ -90,7 +90,7 @@ describe("guests of libvirt and QEMU in VPP", () => {
     });
   });
 
-  it("reach each other again after each kill of VPP, without anybody's help", async () => {
+  it("reach each other again after each kill of VPP, without help", async () => {
     for (const kill of [1, 2]) {
       const pings = await vms.one.guest.startPing(ADDRESS.two, 50);
       // What is measured is the time between answers, so there have to be some before and after.
@@ -107,7 +107,7 @@ describe("guests of libvirt and QEMU in VPP", () => {
         { what: "VPP has both guests' memory", everyMs: 50 },
       );
       console.log(
-        `kill ${kill}: VPP was away for ${Math.round(begin - killed)} ms, both guests are connected ${Math.round(performance.now() - begin)} ms later`,
+        `kill ${kill}: VPP was down for ${Math.round(begin - killed)} ms, both guests are connected ${Math.round(performance.now() - begin)} ms later`,
       );
       await vms.two.guest.waitForPeer(ADDRESS.one, 30_000);
       await vms.two.guest.ping(ADDRESS.one, 20);

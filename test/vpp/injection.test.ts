@@ -27,7 +27,7 @@ async function readCapture(file: string): Promise<readonly string[]> {
   return frames;
 }
 
-describe("frames that VPP takes as if a guest had sent them", () => {
+describe("frames that VPP accepts as if a guest had sent them", () => {
   let vpp: VppRig;
   let connection: VppConnection;
   let dataplane: Dataplane;
@@ -89,19 +89,19 @@ describe("frames that VPP takes as if a guest had sent them", () => {
     expect(seen.map((frame) => frame.slice(24, 32))).toEqual(["81000006", "81000006"]);
   });
 
-  it("have their streams deleted, also those that a daemon left which ended in between", async () => {
+  it("have their streams deleted, also those that a killed daemon left", async () => {
     await inject({});
     const name = await vpp.withVpp(async (_, { ports }) => ports[0]?.interface.interface_name ?? "");
     const hex = "ff".repeat(60);
-    for (const stream of ["kvu-77-0", "somebody"]) {
+    for (const stream of ["kvu-77-0", "another"]) {
       await line(
         `packet-generator new { name ${stream} limit 1 source pg1 interface ${name} node ethernet-input size 60-60 data { hex 0x${hex} } }`,
       );
     }
     expect(await dataplane.removeStrays(soon())).toBe(1);
     const left = await line("show packet-generator");
-    expect([left.includes("kvu-77-0"), left.includes("somebody")]).toEqual([false, true]);
-    await line("packet-generator delete somebody");
+    expect([left.includes("kvu-77-0"), left.includes("another")]).toEqual([false, true]);
+    await line("packet-generator delete another");
   });
 
   it("are refused where there is no such interface, and leave nothing", async () => {
@@ -109,7 +109,7 @@ describe("frames that VPP takes as if a guest had sent them", () => {
     await expect(failing).rejects.toMatchObject({ code: "port-failed" });
   });
 
-  it("are told from what a VPP does not have at all by what it says", async () => {
+  it("are distinguished by VPP's message from what it does not support", async () => {
     const cmd = "no-such-generator new { }";
     const { retval, reply } = await connection.request(executeLine, { cmd }, soon());
     expect([retval < 0, reply]).toEqual([true, expect.stringMatching(/^unknown input/)]);

@@ -66,7 +66,7 @@ beforeAll(async () => {
 });
 afterAll(() => vpp?.close());
 
-/** As docs/vpp.md tells: nothing but the gateway is on the link. */
+/** As docs/vpp.md says: nothing but the gateway is on the link. */
 async function setAddresses(guest: Guest, { mac, v4, v6 }: (typeof GUESTS)[Name]): Promise<void> {
   const device = await guest.setAddress(mac, `${v4}/32`);
   for (const command of [
@@ -106,7 +106,7 @@ async function talk(): Promise<void> {
 describe("guests of libvirt and QEMU behind routed ports of VPP", () => {
   it("reach their gateway and each other, by IPv4 and IPv6", () => talk());
 
-  it("do so again when VPP was killed", async () => {
+  it("do so again after VPP was killed", async () => {
     await vpp.killSwitch();
     await vpp.startSwitch();
     await talk();

@@ -291,7 +291,7 @@ function lifeOf(count: "few" | "devices"): (rig: DevicePluginRig) => Promise<num
   };
 }
 
-/** Milliseconds of a start that finds so many allocations, whose directories and files are looked at first. */
+/** Milliseconds of a start that finds so many allocations, whose directories and files are checked first. */
 function startWith(count: "few" | "devices"): (rig: DevicePluginRig) => Promise<number> {
   return (rig) =>
     onFreshNode(rig, {}, async (node) => {

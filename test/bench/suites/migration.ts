@@ -33,7 +33,7 @@ interface Missed {
 /** VMs that go to and fro between two switches, one in each mode, and a peer at the first that pings them. */
 export interface MigrationRig {
   /**
-   * Migrates the mode's VM away from the peer, so that the link lies between them, and gives what that missed; then
+   * Migrates the mode's VM away from the peer, so that the link is between them, and gives what that missed; then
    * back again, but in a trial.
    */
   migrate(mode: Mode): Promise<Missed>;
@@ -96,9 +96,9 @@ export async function openMigrationRig({ run, isTrial }: BenchRun): Promise<Migr
   };
   return {
     migrate: async (mode) => {
-      const away = await migrateTo("b", mode);
+      const figures = await migrateTo("b", mode);
       if (isTrial !== true) await migrateTo("a", mode);
-      return away;
+      return figures;
     },
     seen,
   };
@@ -111,7 +111,7 @@ const medianSilence = (missed: readonly Missed[]) => spreadOf(missed.map(({ sile
 /** What a peer misses of a VM that migrates from one switch to another, with a ping every 10 ms. */
 export const migrationSuite: SuiteDefinition<MigrationRig> = {
   name: "migration",
-  peer: "the same without an announcement: the guest's own frames tell the network",
+  peer: "the same without an announcement: only the guest's own frames update the network",
   measurements: [
     {
       name: "outage beyond the hypervisor's downtime, behind the link, median",

@@ -38,7 +38,7 @@ export interface RecoveryRig {
   records: number;
 }
 
-/** A daemon with devices enough, and nobody who has one yet. */
+/** A daemon with enough devices, none of them in use. */
 export async function openRecoveryRig({ run, ovs, isTrial }: Bench): Promise<RecoveryRig> {
   const sizes = isTrial === true ? { ports: 3, records: 10 } : { ports: PORTS, records: RECORDS };
   const dataplane = { type: "ovs-dpdk", database: ovs.databaseSocket, bridge: BRIDGES.a } as const;
@@ -48,7 +48,7 @@ export async function openRecoveryRig({ run, ovs, isTrial }: Bench): Promise<Rec
   return { ovs, node, cni, sizes, ports: 0, records: 0 };
 }
 
-/** What it takes until all is as it was: after the switch lost it, and after the daemon was away. */
+/** What it takes until all is as it was: after the switch lost it, and after the daemon was down. */
 export const recoverySuite: SuiteDefinition<RecoveryRig> = {
   name: "recovery",
   peer: null,
@@ -116,7 +116,7 @@ export const recoverySuite: SuiteDefinition<RecoveryRig> = {
   ],
 };
 
-/** From the start of the daemon's process until it has put everything right that its records tell of. */
+/** From the start of the daemon's process until it has restored everything in its records. */
 function startToReconciled(
   what: string,
   prepare: (rig: RecoveryRig) => Promise<void>,

@@ -17,7 +17,7 @@ export interface FuzzCase {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Buffer;
   readonly leavesStdinOpen: boolean;
-  /** The first, the second and so on; the last one repeats. Empty: nobody listens. */
+  /** The first, the second and so on; the last one repeats. Empty: nothing listens. */
   readonly connections: readonly FuzzConnection[];
   /** What must come out, where nothing was mutated. */
   readonly expected: { readonly code: number; readonly stdout: Buffer } | undefined;
@@ -85,7 +85,7 @@ export function fuzzCase(dice: Dice): FuzzCase {
   const verb = dice.pick(VERBS);
   const count = dice.oneIn(20) ? 0 : 1 + dice.below(3);
   const isMutated = !dice.oneIn(4);
-  const body = someBody(dice);
+  const body = randomBody(dice);
   const code = dice.below(2);
   const conversation = () => Buffer.concat([...delegations(dice, isMutated), answerBytes(code, body)]);
   const connections = Array.from({ length: count }, () => someConnection(dice, conversation(), isMutated));
@@ -122,7 +122,7 @@ function someStdin(dice: Dice): Buffer {
   return mutate(dice, Buffer.from(dice.pick(CONFIGURATIONS)));
 }
 
-function someBody(dice: Dice): Buffer {
+function randomBody(dice: Dice): Buffer {
   if (dice.oneIn(60)) return Buffer.alloc(MIB - dice.below(3), "b");
   return Buffer.from(dice.pick(["", "{}\n", '{"cniVersion":"1.0.0","ips":[]}\n', "not JSON", "\0\n0 1\n"]));
 }

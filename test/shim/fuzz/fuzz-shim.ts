@@ -105,7 +105,7 @@ function wrongOutput(fuzz: FuzzCase, code: number, stdout: string): string | und
   }
   if (stdout === "" || isOwn(stdout, code)) return undefined;
   const wasSent = fuzz.connections.some(({ pieces }) => Buffer.concat(pieces).includes(printed));
-  return wasSent ? undefined : `it printed what nobody sent: ${show(printed)}`;
+  return wasSent ? undefined : `it printed what was not sent: ${show(printed)}`;
 }
 
 function isOwn(stdout: string, code: number): boolean {

@@ -89,14 +89,14 @@ export class FakeApiServer {
     }
   }
 
-  /** Tells every watcher that asked for it how far it is. */
+  /** Sends a bookmark to every watcher that asked for them. */
   sendBookmarks(): void {
     const object = { kind: "X", apiVersion: "v1", metadata: { resourceVersion: String(this.store.version) } };
     for (const watcher of this.#watchers)
       if (watcher.hasBookmarks) this.#line(watcher, { type: "BOOKMARK", object });
   }
 
-  /** Sends bytes to every watcher as they are. */
+  /** Sends raw bytes to every watcher. */
   sendRaw(text: string): void {
     for (const { response } of this.#watchers) response.write(text);
   }
@@ -164,7 +164,7 @@ export class FakeApiServer {
     this.#answered.resolve();
   }
 
-  /** @returns status and body; undefined for a watch, which goes on */
+  /** @returns status and body; undefined for a watch, which stays open */
   #handle(
     request: IncomingMessage,
     bytes: Buffer,

@@ -19,7 +19,7 @@ import { KeyedMutex } from "../../../src/sync/keyed-mutex.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
 import { runShim, type ShimEnd, type ShimRun } from "./shim-client.ts";
 
-/** Device that calls name unless told otherwise. */
+/** Device of calls that name no other. */
 export const DEVICE = "sockets-00001";
 /** Network namespace of every call. */
 export const NETNS = "/var/run/netns/x";
@@ -28,7 +28,7 @@ export const NETNS = "/var/run/netns/x";
 export interface RigCall {
   readonly container?: string;
   readonly ifname?: string;
-  /** Keys beside the usual ones; a text or bytes are stdin as they are. */
+  /** Keys beside the usual ones; a text or bytes are the whole stdin. */
   readonly config?: object | string | Buffer;
   /** CNI variables that differ; undefined leaves one out. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -101,7 +101,7 @@ export class CniRig {
     return started(this.#context);
   }
 
-  /** Reads everything anew from disk, as a restarted daemon does; what ran in the old one goes on into nowhere. */
+  /** Reads everything again from disk, as a restarted daemon does; what ran in the old one continues without effect. */
   async start(): Promise<void> {
     await this.stop();
     const config = parseConfig(JSON.stringify(this.#config()), "test");
@@ -172,7 +172,7 @@ export class CniRig {
     return { exitCode, json: stdout === "" ? undefined : JSON.parse(stdout) };
   }
 
-  /** The same with the answer as it is. */
+  /** The same with the raw answer. */
   run(verb: string, call: RigCall = {}): Promise<ShimEnd> {
     const { execute = runShim } = this.#options;
     return execute({

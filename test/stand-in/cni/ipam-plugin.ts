@@ -44,7 +44,7 @@ export class IpamPlugin {
     else await writeFile(file, typeof output === "string" ? output : JSON.stringify(output));
   }
 
-  /** Never ends by itself from now on, for this verb. */
+  /** Hangs from now on, for this verb. */
   async hang(verb: string): Promise<void> {
     await writeFile(join(this.#directory, `hang.${verb}`), "");
   }

@@ -97,7 +97,7 @@ export class MemoryDataplane implements Dataplane {
     return [...this.ports.values()];
   }
 
-  /** What {@link inspectPorts} tells beyond the state, by port. */
+  /** What {@link inspectPorts} returns beyond the state, by port. */
   readonly inspected = new Map<string, Omit<PortInspection, keyof PortState>>();
 
   async inspectPorts(signal: AbortSignal): Promise<readonly PortInspection[]> {
@@ -125,7 +125,7 @@ export class MemoryDataplane implements Dataplane {
   setLink(name: string, link: LinkChange["link"]): void {
     const state = this.ports.get(name);
     if (state !== undefined) this.ports.set(name, { ...state, link, connected: link === "up" });
-    for (const tell of this.#onLink) tell({ port: name, link });
+    for (const notify of this.#onLink) notify({ port: name, link });
   }
 
   async watchLinks(onLink: (change: LinkChange) => void, signal: AbortSignal): Promise<void> {

@@ -9,7 +9,7 @@ interface Resource {
   healthy: Set<string>;
   unhealthy: Set<string>;
   numaNodes: Map<string, readonly number[]>;
-  /** Undefined while the plugin is away. */
+  /** Undefined while the plugin is not connected. */
   plugin: { readonly client: PluginClient; readonly options: PluginOptions } | undefined;
 }
 
@@ -71,7 +71,7 @@ export class DeviceManager implements PluginHandler {
     resource.healthy = new Set();
   }
 
-  /** What the node reports; undefined for a resource that nobody ever registered. */
+  /** What the node reports; undefined for a resource that was never registered. */
   capacity(name: string): { readonly capacity: number; readonly allocatable: number } | undefined {
     const resource = this.#resources.get(name);
     if (resource === undefined) return undefined;
@@ -124,7 +124,7 @@ export class DeviceManager implements PluginHandler {
     }
   }
 
-  /** Healthy devices of a resource that nobody has, with their NUMA nodes. */
+  /** Healthy free devices of a resource, with their NUMA nodes. */
   freeDevices(name: string): readonly { readonly id: string; readonly numaNodes: readonly number[] }[] {
     this.collect();
     const resource = this.#resources.get(name);

@@ -113,7 +113,7 @@ export class StandInKubelet {
     this.#life = { manager, registration, podResources };
   }
 
-  /** Dies. Pods stay, plugins are not told, connections break. */
+  /** Dies. Pods stay, plugins are not notified, connections break. */
   async stop(): Promise<void> {
     const life = this.#life;
     this.#life = undefined;
@@ -191,7 +191,7 @@ export class StandInKubelet {
     );
   }
 
-  /** The pod is over. Its devices are freed at the next allocation or PodResources List; nobody is told. */
+  /** The pod is over. Its devices are freed at the next allocation or PodResources List; nothing is notified. */
   removePod(name: PodName): void {
     if (!this.#pods.delete(key(name))) throw new Error(`no pod ${key(name)}`);
   }
@@ -203,16 +203,16 @@ export class StandInKubelet {
     client.close();
   }
 
-  /** Makes kubelet.sock anew without a restart, as kubelet does when its registration server broke. */
+  /** Recreates kubelet.sock without a restart, as kubelet does when its registration server broke. */
   async replaceSocket(): Promise<void> {
     await this.#alive().registration.listenAnew();
   }
 
   #inTurn<Value>(task: () => Promise<Value>): Promise<Value> {
-    const turn = this.#admission.then(task);
-    // The next pod's turn comes whatever became of this one.
-    this.#admission = turn.catch(() => undefined);
-    return turn;
+    const admitted = this.#admission.then(task);
+    // The next pod is admitted even if this one failed.
+    this.#admission = admitted.catch(() => undefined);
+    return admitted;
   }
 
   async #allocate(request: PodRequest, uid: string): Promise<Admission> {

@@ -31,7 +31,7 @@ export interface PluginOptions {
 /** gRPC-Go's default: a bigger message ends the stream. */
 const RECEIVE_LIMIT_BYTES = 4 * 1024 * 1024;
 
-/** Kubelet sets no deadline here; a stand-in that hangs for ever helps nobody. */
+/** Kubelet sets no deadline here; the stand-in does, so that no test hangs. */
 const CALL_DEADLINE_MS = 60_000;
 
 /** kubelet's end of one registered plugin. */

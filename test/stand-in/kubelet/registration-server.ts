@@ -61,7 +61,7 @@ export class RegistrationServer {
           respond(null, {});
         },
         (error: Error) => {
-          // One that is dead refuses nobody.
+          // A server that has ended refuses no call.
           if (!this.#dead) this.#attempts.push({ version, endpoint, resource, error: error.message });
           respond({ code: status.UNKNOWN, details: error.message });
         },
@@ -73,18 +73,18 @@ export class RegistrationServer {
     });
   }
 
-  /** Serves on a socket made anew, as kubelet does when its server broke; connections to plugins live on. */
+  /** Serves on a new socket, as kubelet does when its server broke; connections to plugins stay open. */
   async listenAnew(): Promise<void> {
     await this.#server?.close();
     await this.listen();
   }
 
-  /** The connection of a resource's plugin, as long as it is not taken for gone. */
+  /** The connection of a resource's plugin, as long as it counts as connected. */
   client(resource: string): PluginClient | undefined {
     return this.#clients.get(resource);
   }
 
-  /** Dies: connections are cut, nobody is told, and the socket file stays, as when a process is killed. */
+  /** Dies as a killed process: connections are cut without notice, and the socket file stays. */
   async die(): Promise<void> {
     this.#dead = true;
     for (const client of this.#everyClient) client.close();

@@ -14,7 +14,7 @@ export class TokenBucket {
     this.#filledAt = this.#now();
   }
 
-  /** Takes one, or says that there is none. */
+  /** Takes a token if one is left. */
   take(): boolean {
     const now = this.#now();
     const filled = this.#tokens + ((now - this.#filledAt) / 1_000) * this.#perSecond;

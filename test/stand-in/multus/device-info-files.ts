@@ -35,7 +35,7 @@ export async function copyDeviceInfo(
   }
 }
 
-/** What the attachment's file holds after ADD: the plugin may have written it anew. */
+/** What the attachment's file holds after ADD: the plugin may have rewritten it. */
 export async function readDeviceInfo(file: string): Promise<object | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(file, "utf8"));
@@ -47,7 +47,7 @@ export async function readDeviceInfo(file: string): Promise<object | undefined> 
   }
 }
 
-/** Deletes the attachment's file, whoever wrote it. */
+/** Deletes the attachment's file, whichever program wrote it. */
 export async function removeDeviceInfo(file: string): Promise<void> {
   await rm(file, { force: true });
 }

@@ -13,7 +13,7 @@ export async function checkInterfaceIsFree(netns: string, ifName: string): Promi
 
 async function hasInterface(netns: string, ifName: string): Promise<boolean> {
   const [theirs, ours] = await Promise.all([stat(netns), stat("/proc/self/ns/net")]);
-  // Our own namespace needs no privilege to look at.
+  // Reading our own namespace needs no privilege.
   if (theirs.ino === ours.ino && theirs.dev === ours.dev) return existsSync(`/sys/class/net/${ifName}`);
   try {
     const { stdout } = await run("nsenter", [`--net=${netns}`, "ip", "-json", "link", "show"]);

@@ -98,7 +98,7 @@ function execute(run: PluginRun): Promise<Output> {
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       output.stderr += text;
     });
-    // A plugin that exits without reading its input breaks the pipe; its exit tells the story.
+    // A plugin that exits without reading its input breaks the pipe; its exit code is what counts.
     child.stdin.on("error", () => undefined);
     child.on("error", (error) => {
       clearTimeout(timer);

@@ -48,7 +48,7 @@ export const EXAMPLE_PODS: readonly Example[] = [
   { pod: ["edge", "gateway-1"], name: "net1", network: "uplink", pool: "routed", queues: 2 },
 ];
 
-/** A node as people have it: most of it healthy, a guest that boots, a port that somebody took away. */
+/** A typical node: most of it healthy, a guest that boots, a port that another program removed. */
 export function exampleNode(examples: readonly Example[] = EXAMPLE_PODS): NodeStatus {
   const interfaces = examples
     .map(trace)

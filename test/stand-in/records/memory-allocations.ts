@@ -32,7 +32,7 @@ export class MemoryAllocations implements Source {
   put(options: {
     readonly devices: readonly string[];
     readonly resource?: string;
-    /** What the record tells of the pool's switch. */
+    /** What the record says about the pool's switch. */
     readonly noted?: NotedSwitch;
   }): AllocationRecord {
     const record: AllocationRecord = {

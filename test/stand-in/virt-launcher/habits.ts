@@ -15,9 +15,9 @@ export type KubevirtVersion =
 export interface Habits {
   /** `nested`: a directory for each sidecar, which sees its own alone. `flat`: all see all. */
   readonly hooksDirectory: "flat" | "nested";
-  /** Whether a sidecar is told its container's name (CONTAINER_NAME). */
+  /** Whether a sidecar gets its container's name (CONTAINER_NAME). */
   readonly tellsContainer: boolean;
-  /** Whether a sidecar is told what it is registered as (NETWORK_BINDING_PLUGIN_NAME). */
+  /** Whether a sidecar gets the name of its registration (NETWORK_BINDING_PLUGIN_NAME). */
   readonly tellsBinding: boolean;
   /** Whether a migration's target gets network-info. */
   readonly infoOnTarget: boolean;

@@ -120,7 +120,7 @@ export class HookManager {
     return nested.flat();
   }
 
-  /** Undefined where nobody answers yet: the next round tries again. */
+  /** Undefined where nothing answers yet: the next round retries. */
   async #introduce(path: string): Promise<CollectedHook | undefined> {
     const client = dialUnix(infoService, path);
     try {

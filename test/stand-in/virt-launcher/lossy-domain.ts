@@ -3,7 +3,7 @@ import { child, node, parseXml, printXml, type XmlNode } from "./xml-tree.ts";
 /**
  * A domain through KubeVirt's Go structs and back, which is what happens to it between two OnDefineDomain calls:
  * of interfaces, memory backing and NUMA cells exactly the fields of the structs survive, and of QEMU's namespace
- * only its command line. Other parts of the domain are printed anew in Go's form and lose only comments.
+ * only its command line. Other parts of the domain are reprinted in Go's form and lose only comments.
  */
 export function throughKubevirtStructs(xml: string): string {
   return printXml(lossyDomain(parseXml(xml)));

@@ -26,7 +26,7 @@ export function podInterfaceName(vmi: VirtualMachineInstance, network: string): 
 
 /**
  * The text of the annotation `kubevirt.io/network-info`, from the network-status of the pod as virt-controller
- * reads it: for interfaces of the given bindings that Multus reported, sorted by network; empty when there is none.
+ * reads it: for interfaces of the given bindings that Multus reported, sorted by network; empty without any.
  */
 export function networkInfo(
   vmi: VirtualMachineInstance,

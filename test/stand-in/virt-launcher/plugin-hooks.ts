@@ -31,7 +31,7 @@ const service = loadService(
 /**
  * virt-launcher's pipeline of structured plugins (KubeVirt 1.9): what the legacy sidecars answered goes through
  * KubeVirt's structs, and from there through each plugin by name; between plugins it goes through libvirtxml, which
- * knows all of libvirt's elements, keeps no comments and prints anew.
+ * knows all of libvirt's elements, keeps no comments and reprints.
  * @param root where the machine has compute's {@link PLUGIN_ROOT}
  */
 export async function applyPluginHooks(

@@ -110,12 +110,12 @@ export class VirtLauncher {
     return { name, xml, calls };
   }
 
-  /** On the target of a live migration: one call, whose answer nobody uses; only an error counts. */
+  /** On the target of a live migration: one call, whose answer is not used; only an error counts. */
   async prepareMigrationTarget(vmi: VirtualMachineInstance): Promise<void> {
     await this.#callHooks(printXml(this.#convert(vmi)), vmi, "MigrationTarget");
   }
 
-  /** When QEMU is gone: tells the sidecars to end. */
+  /** When QEMU has ended: makes the sidecars end. */
   shutdown(): Promise<void> {
     return this.#hooks.shutdown();
   }

@@ -5,7 +5,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 const RETRY_MS = 3000;
 
 /**
- * VPP's end of a vhost-user socket. Like VPP it says nothing by itself: the guest's side begins. It does not speak
+ * VPP's end of a vhost-user socket. Like VPP it waits for the guest's side to begin. It does not speak
  * vhost-user.
  */
 export class VhostSocket {

@@ -75,7 +75,7 @@ export class VppStandIn {
     const found = [...this.#state.interfaces.values()].find(({ vhost }) => vhost?.path === path);
     if (found === undefined) throw new Error(`no interface has the socket ${path}`);
     found.guest = up;
-    this.#tell(found.index, false);
+    this.#notify(found.index, false);
   }
 
   /** Frames that the packet generator sent, by the sockets of the interfaces that they came in by. */
@@ -88,7 +88,7 @@ export class VppStandIn {
     return this.#state.generator.streams;
   }
 
-  /** The members of a bridge domain, with what VPP does not tell of them over its API. */
+  /** The members of a bridge domain, with what VPP does not report over its API. */
   members(bridge: number): readonly (Pick<Interface, "vlan" | "rewrite" | "filtered"> & {
     /** Directions in which a policer is applied. */
     readonly policed: readonly string[];
@@ -157,7 +157,7 @@ export class VppStandIn {
     }
     const refused = definition.name === "cli_inband" ? this.#refused(String(ask.cmd)) : undefined;
     const { says, changed = [] } = refused ?? handler(this.#state, ask);
-    for (const { index: touched, deleted } of changed) this.#tell(touched, deleted);
+    for (const { index: touched, deleted } of changed) this.#notify(touched, deleted);
     for (const [name, fields] of says) {
       const answer = name.startsWith("control_ping") ? { ...fields, client_index: index } : fields;
       this.#say(socket, name, context, answer);
@@ -189,7 +189,7 @@ export class VppStandIn {
     return index;
   }
 
-  #tell(index: number, deleted: boolean): void {
+  #notify(index: number, deleted: boolean): void {
     const flags = flagsOf(this.#state.interfaces.get(index));
     for (const [socket, { index: client, eventPid }] of this.#clients) {
       if (eventPid === undefined) continue;

@@ -94,7 +94,7 @@ function readField(kind: string, name: string, next: (size: number) => Buffer): 
       const bytes = next(Number(count));
       const end = bytes.indexOf(0);
       if (end < 0) throw new Error(`${name} is not ended by a NUL`);
-      if (bytes.subarray(end).some((byte) => byte !== 0)) throw new Error(`${name} goes on after its NUL`);
+      if (bytes.subarray(end).some((byte) => byte !== 0)) throw new Error(`${name} continues after its NUL`);
       return bytes.toString("utf8", 0, end);
     }
     case "raw":
