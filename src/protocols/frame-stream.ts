@@ -33,8 +33,8 @@ export class ChunkBuffer {
   }
 }
 
-/** How a protocol tells the length of a message. */
-export interface FrameFormat {
+/** How a protocol cuts and reads messages. */
+export interface FrameFormat<Message> {
   /** Bytes of the header that every message begins with. */
   readonly headerBytes: number;
   /**
@@ -42,26 +42,28 @@ export interface FrameFormat {
    * @throws Failure dataplane-protocol for a length that no message has, or that is above the protocol's bound
    */
   lengthOf(header: Buffer): number;
+  /** The message in so many bytes. */
+  read(frame: Buffer): Message;
 }
 
 /** Cuts a stream of bytes, in whatever chunks it comes, into messages that begin with their length. */
-export class FrameStream {
-  readonly #format: FrameFormat;
+export class FrameStream<Message> {
+  readonly #format: FrameFormat<Message>;
   readonly #held = new ChunkBuffer();
   /** Bytes without which nothing can be done. */
   #needed: number;
 
-  constructor(format: FrameFormat) {
+  constructor(format: FrameFormat<Message>) {
     this.#format = format;
     this.#needed = format.headerBytes;
   }
 
   /**
-   * The messages that this chunk completes, with their headers and in order, as views of what came. After it has
+   * The messages that this chunk completes, in order, made of views of what came. After it has
    * thrown, the stream has no meaning any more.
    * @throws Failure dataplane-protocol
    */
-  *push(chunk: Buffer): Generator<Buffer, void, undefined> {
+  *push(chunk: Buffer): Generator<Message, void, undefined> {
     let rest = chunk;
     if (this.#held.size > 0) {
       this.#held.add(chunk);
@@ -72,7 +74,7 @@ export class FrameStream {
       const length = this.#format.lengthOf(rest);
       this.#needed = length;
       if (rest.length < length) break;
-      yield rest.subarray(0, length);
+      yield this.#format.read(rest.subarray(0, length));
       rest = rest.subarray(length);
       this.#needed = this.#format.headerBytes;
     }

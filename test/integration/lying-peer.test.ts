@@ -6,8 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { encodeMessage, MESSAGE, MessageStream, VERSION_1_4 } from "../../src/protocols/openflow/message.ts";
-import { frame, unframe, vppFrames } from "../../src/protocols/vpp-api/frame.ts";
+import {
+  encodeMessage,
+  MESSAGE,
+  openflowMessages,
+  VERSION_1_4,
+} from "../../src/protocols/openflow/message.ts";
+import { frame, vppFrames } from "../../src/protocols/vpp-api/frame.ts";
 
 const CLIENT = join(import.meta.dirname, "lying-peer-client.ts");
 /** What a peer may make us hold. */
@@ -59,7 +64,7 @@ describe("a misbehaving switch", () => {
   }
 
   function greetByOpenflow(peer: Socket, onRequest: (xid: number) => void): void {
-    const stream = new MessageStream();
+    const stream = openflowMessages();
     peer.write(encodeMessage(VERSION_1_4, MESSAGE.hello, 1, Buffer.alloc(0)));
     peer.on("data", (chunk) => {
       for (const { type, xid } of stream.push(chunk)) if (type === MESSAGE.multipartRequest) onRequest(xid);
@@ -84,8 +89,7 @@ describe("a misbehaving switch", () => {
     });
     peer.write(frame(Buffer.concat([head, ...entries])));
     peer.on("data", (chunk) => {
-      for (const framed of stream.push(chunk)) {
-        const message = unframe(framed);
+      for (const message of stream.push(chunk)) {
         onRequest(message.readUInt16BE(0), message.readUInt32BE(6));
       }
     });

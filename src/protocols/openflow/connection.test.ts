@@ -13,7 +13,7 @@ import {
   encodeMessage,
   MESSAGE,
   type Message,
-  MessageStream,
+  openflowMessages,
   request,
   VERSION_1_3,
   VERSION_1_4,
@@ -55,7 +55,7 @@ describe("a connection to a bridge", () => {
     greeting = encodeMessage(6, MESSAGE.hello, 9, Buffer.alloc(0));
     server = createServer((socket) => {
       peer = socket;
-      const stream = new MessageStream();
+      const stream = openflowMessages();
       socket.on("error", () => undefined);
       socket.write(greeting);
       socket.on("data", (chunk) => {

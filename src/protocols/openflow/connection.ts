@@ -9,7 +9,7 @@ import {
   encodeMessage,
   MESSAGE,
   type Message,
-  MessageStream,
+  openflowMessages,
   protocolFailure,
   type Request,
   readError,
@@ -87,7 +87,7 @@ export async function connectOpenflow(
   let version: Version | undefined;
   const session: Session<Message> = new Session<Message>({
     peer: peerOf(path),
-    stream: new MessageStream(),
+    stream: openflowMessages(),
     maxHeldBytes: MAX_REPLY_BYTES,
     onMessage: (message) => {
       if (message.type === MESSAGE.echoRequest) {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { encodeMessage, MESSAGE, MessageStream } from "./message.ts";
+import { encodeMessage, MESSAGE, openflowMessages } from "./message.ts";
 
 describe("a stream of OpenFlow messages", () => {
   it("gives the same messages however the chunks are cut", () => {
@@ -15,7 +15,7 @@ describe("a stream of OpenFlow messages", () => {
         const bytes = Buffer.concat(
           messages.map(({ version, type, xid, body }) => encodeMessage(version, type, xid, body)),
         );
-        const stream = new MessageStream();
+        const stream = openflowMessages();
         const seen = [];
         let at = 0;
         for (const cut of cuts) {
@@ -29,7 +29,7 @@ describe("a stream of OpenFlow messages", () => {
   });
 
   it("holds back a message whose length promises more", () => {
-    const stream = new MessageStream();
+    const stream = openflowMessages();
     const bytes = encodeMessage(5, MESSAGE.hello, 1, Buffer.alloc(4));
     expect([...stream.push(bytes.subarray(0, 11))]).toEqual([]);
     expect([...stream.push(bytes.subarray(11))]).toHaveLength(1);
@@ -38,6 +38,6 @@ describe("a stream of OpenFlow messages", () => {
   it.each([0, 1, 7])("refuses a message of %i bytes, which has no room for its own header", (length) => {
     const bytes = encodeMessage(5, MESSAGE.hello, 1, Buffer.alloc(0));
     bytes.writeUInt16BE(length, 2);
-    expect(() => [...new MessageStream().push(bytes)]).toThrow(`a message says that it has ${length} bytes`);
+    expect(() => [...openflowMessages().push(bytes)]).toThrow(`a message says that it has ${length} bytes`);
   });
 });

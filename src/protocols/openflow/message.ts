@@ -57,31 +57,22 @@ export function request(type: number, body: Buffer = Buffer.alloc(0)): Request {
   return (version, xid) => encodeMessage(version, type, xid, body);
 }
 
-/** Cuts a stream of bytes into messages of at most 64 KiB, however the chunks fall. */
-export class MessageStream {
-  readonly #frames = new FrameStream({
+/** Cuts a stream of bytes into messages of at most 64 KiB; their bodies are views of what came. */
+export function openflowMessages(): FrameStream<Message> {
+  return new FrameStream({
     headerBytes: HEADER_BYTES,
     lengthOf: (header) => {
       const length = header.readUInt16BE(2);
       if (length < HEADER_BYTES) throw protocolFailure(`a message says that it has ${length} bytes`);
       return length;
     },
+    read: (frame) => ({
+      version: frame.readUInt8(0),
+      type: frame.readUInt8(1),
+      xid: frame.readUInt32BE(4),
+      body: frame.subarray(HEADER_BYTES),
+    }),
   });
-
-  /**
-   * The messages that this chunk completes, in order; their bodies are views of what came.
-   * @throws Failure dataplane-protocol for a length that cannot be
-   */
-  *push(chunk: Buffer): Generator<Message, void, undefined> {
-    for (const frame of this.#frames.push(chunk)) {
-      yield {
-        version: frame.readUInt8(0),
-        type: frame.readUInt8(1),
-        xid: frame.readUInt32BE(4),
-        body: frame.subarray(HEADER_BYTES),
-      };
-    }
-  }
 }
 
 /** Kinds of multipart requests (`ofp_multipart_type`). */

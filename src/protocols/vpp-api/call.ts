@@ -20,48 +20,54 @@ export interface Dump<Ask extends Layout, Answer extends Layout> extends Call<As
   readonly many: true;
 }
 
-/** Something that VPP sends by itself, once it was asked to. */
-export type Event<Of extends Layout> = Shape<Of>;
-
-/** A message of VPP. */
-export function shape<const Of extends Layout>(name: string, crc: string, layout: Of): Shape<Of> {
-  return { name, crc, layout };
-}
-
-/** A request and its answer. */
+/** A request, and its answer `<name>_reply`. */
 export function call<Ask extends Layout, Answer extends Layout>(
-  ask: Shape<Ask>,
-  answer: Shape<Answer>,
+  name: string,
+  [askCrc, ask]: readonly [crc: string, Ask],
+  [answerCrc, answer]: readonly [crc: string, Answer],
 ): Call<Ask, Answer> {
-  return { ask, answer };
+  return {
+    ask: { name, crc: askCrc, layout: ask },
+    answer: { name: `${name}_reply`, crc: answerCrc, layout: answer },
+  };
 }
 
-/** A request for details. */
+/** A request `<name>_dump` for any number of `<name>_details`. */
 export function dump<Ask extends Layout, Answer extends Layout>(
-  ask: Shape<Ask>,
-  answer: Shape<Answer>,
+  name: string,
+  [askCrc, ask]: readonly [crc: string, Ask],
+  [answerCrc, answer]: readonly [crc: string, Answer],
 ): Dump<Ask, Answer> {
-  return { ask, answer, many: true };
+  return {
+    ask: { name: `${name}_dump`, crc: askCrc, layout: ask },
+    answer: { name: `${name}_details`, crc: answerCrc, layout: answer },
+    many: true,
+  };
 }
 
-/** Checksum of an answer that has nothing but its retval. */
-const RETVAL = "e8d4e804";
-/** Checksum of an answer that tells of a new interface. */
-const NEW_INTERFACE = "5383d31f";
+const RETVAL = { retval: i32 };
+const NEW_INTERFACE = { retval: i32, sw_if_index: u32 };
 
-/** The field that most messages begin with. */
-export const index = { sw_if_index: u32 };
-
-/** The answer to a request that is done or not. */
-export function done(request: string): Shape<{ readonly retval: Field<number> }> {
-  return shape(`${request}_reply`, RETVAL, { retval: i32 });
+/** A request that is done or not. */
+export function order<Ask extends Layout>(name: string, crc: string, ask: Ask): Call<Ask, typeof RETVAL> {
+  return call(name, [crc, ask], ["e8d4e804", RETVAL]);
 }
 
-/** The answer to a request for an interface. */
-export function made(
-  request: string,
-): Shape<{ readonly retval: Field<number>; readonly sw_if_index: Field<number> }> {
-  return shape(`${request}_reply`, NEW_INTERFACE, { retval: i32, ...index });
+/** A request for a new interface. */
+export function creation<Ask extends Layout>(
+  name: string,
+  crc: string,
+  ask: Ask,
+): Call<Ask, typeof NEW_INTERFACE> {
+  return call(name, [crc, ask], ["5383d31f", NEW_INTERFACE]);
+}
+
+/** Several fields of the same kind, in this order. */
+export function each<Value, const Name extends string>(
+  field: Field<Value>,
+  ...names: readonly Name[]
+): { readonly [Each in Name]: Field<Value> } {
+  return Object.fromEntries(names.map((name) => [name, field])) as { [Each in Name]: Field<Value> };
 }
 
 /** The values of a call's request. */

@@ -2,10 +2,17 @@ import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type Peer, Session } from "../session.ts";
 import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
-import type { Call, Dump, Event } from "./call.ts";
-import { decodeAnswer, decodeHeader, decodeWelcome, encodeHello, encodeRequest } from "./codec.ts";
+import type { Call, Dump, Shape } from "./call.ts";
 import type { Layout, ValuesOf } from "./fields.ts";
-import { broken, frame, unframe, vppFrames } from "./frame.ts";
+import {
+  broken,
+  decodeAnswer,
+  decodeHeader,
+  encodeHello,
+  encodeRequest,
+  readWelcome,
+  vppFrames,
+} from "./frame.ts";
 import { MessageTable } from "./message-table.ts";
 import { controlPing } from "./messages.ts";
 
@@ -47,37 +54,21 @@ export async function connectVpp(
   { path }: { readonly path: string },
   signal: AbortSignal,
 ): Promise<VppConnection> {
-  const greeted = Promise.withResolvers<Greeting>();
-  const listeners = new Map<number, (message: Buffer) => void>();
-  let greeting: Greeting | undefined;
+  const greeted = Promise.withResolvers<VppConnection>();
+  let connection: VppConnection | undefined;
   const session: Session<Buffer> = new Session<Buffer>({
     peer: peerOf(path),
     stream: vppFrames(MAX_MESSAGE_BYTES),
     maxHeldBytes: MAX_DETAIL_BYTES,
-    onMessage: (framed) => {
-      const message = unframe(framed);
-      if (greeting === undefined) {
-        greeting = readWelcome(message);
-        greeted.resolve(greeting);
-        return;
-      }
-      const { id, context } = decodeHeader(message);
-      const listener = listeners.get(id);
-      if (listener !== undefined) listener(message);
-      else session.reply(context, message, DECODED_FACTOR * message.length);
+    onMessage: (message) => {
+      if (connection !== undefined) return connection.receive(message);
+      const { index, message_table } = readWelcome(message);
+      connection = new VppConnection(session, index, new MessageTable(message_table));
+      greeted.resolve(connection);
     },
   });
-  session.send(frame(encodeHello(CLIENT_NAME, 0)));
-  return new VppConnection(
-    session,
-    await session.start(greeted.promise, "sockclnt_create", signal),
-    listeners,
-  );
-}
-
-interface Greeting {
-  readonly clientIndex: number;
-  readonly table: MessageTable;
+  session.send(encodeHello(CLIENT_NAME));
+  return session.start(greeted.promise, "sockclnt_create", signal);
 }
 
 /**
@@ -89,17 +80,20 @@ export class VppConnection implements Connection {
   readonly #session: Session<Buffer>;
   readonly #clientIndex: number;
   readonly #table: MessageTable;
-  readonly #listeners: Map<number, (message: Buffer) => void>;
+  readonly #listeners = new Map<number, (message: Buffer) => void>();
 
-  constructor(
-    session: Session<Buffer>,
-    greeting: Greeting,
-    listeners: Map<number, (message: Buffer) => void>,
-  ) {
+  constructor(session: Session<Buffer>, clientIndex: number, table: MessageTable) {
     this.#session = session;
-    this.#clientIndex = greeting.clientIndex;
-    this.#table = greeting.table;
-    this.#listeners = listeners;
+    this.#clientIndex = clientIndex;
+    this.#table = table;
+  }
+
+  /** Handles what VPP sent. @throws Failure dataplane-protocol */
+  receive(message: Buffer): void {
+    const { id, context } = decodeHeader(message);
+    const listener = this.#listeners.get(id);
+    if (listener !== undefined) listener(message);
+    else this.#session.reply(context, message, DECODED_FACTOR * message.length);
   }
 
   get lost(): AbortSignal {
@@ -159,8 +153,8 @@ export class VppConnection implements Connection {
   }
 
   /** Hears an event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */
-  on<Of extends Layout>(event: Event<Of>, listener: (values: ValuesOf<Of>) => void): void {
-    const id = this.#table.eventId(event);
+  on<Of extends Layout>(event: Shape<Of>, listener: (values: ValuesOf<Of>) => void): void {
+    const id = this.#table.idOf(event);
     if (id !== undefined) this.#listeners.set(id, (message) => listener(decodeAnswer(event, message)));
   }
 
@@ -170,7 +164,7 @@ export class VppConnection implements Connection {
 
   #encode<Ask extends Layout>(call: Call<Ask, Layout>, values: ValuesOf<Ask>, context: number): Buffer {
     const header = { id: this.#table.resolve(call).ask, client_index: this.#clientIndex, context };
-    return frame(encodeRequest(call.ask, header, values));
+    return encodeRequest(call.ask, header, values);
   }
 
   #requireAnswer(message: Buffer, call: Call<Layout, Layout>): void {
@@ -178,12 +172,6 @@ export class VppConnection implements Connection {
     if (id === this.#table.resolve(call).answer) return;
     throw broken(`message ${id} where ${call.answer.name} was to come`);
   }
-}
-
-function readWelcome(message: Buffer): Greeting {
-  const { response, index, message_table } = decodeWelcome(message);
-  if (response < 0) throw broken(`refusal ${response} of our connection`);
-  return { clientIndex: index, table: new MessageTable(message_table) };
 }
 
 function peerOf(path: string): Peer {

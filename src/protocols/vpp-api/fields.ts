@@ -21,10 +21,11 @@ export type ValuesOf<Of extends Layout> = {
   readonly [Name in keyof Of]: Of[Name] extends Field<infer Value> ? Value : never;
 };
 
-export const u8 = integer("u8", 1, 0, 0xff);
-export const u16 = integer("u16", 2, 0, 0xffff);
-export const u32 = integer("u32", 4, 0, 0xffff_ffff);
-export const i32 = integer("i32", 4, -0x8000_0000, 0x7fff_ffff);
+export const u8 = number("u8", 1, "UInt8");
+export const u16 = number("u16", 2, "UInt16BE");
+export const u32 = number("u32", 4, "UInt32BE");
+export const i32 = number("i32", 4, "Int32BE");
+export const f64 = number("f64", 8, "DoubleBE");
 
 export const u64: Field<bigint> = {
   wire: ["u64"],
@@ -36,17 +37,6 @@ export const u64: Field<bigint> = {
     return bytes;
   },
   read: (from) => from.take(8).readBigUInt64BE(),
-};
-
-export const f64: Field<number> = {
-  wire: ["f64"],
-  size: 8,
-  write(value) {
-    const bytes = Buffer.alloc(8);
-    bytes.writeDoubleBE(value);
-    return bytes;
-  },
-  read: (from) => from.take(8).readDoubleBE(),
 };
 
 export const bool: Field<boolean> = {
@@ -153,19 +143,26 @@ export function readFields<Of extends Layout>(layout: Of, from: ByteReader): Val
   return values as ValuesOf<Of>;
 }
 
-function integer(wire: string, size: number, least: number, most: number): Field<number> {
-  const signed = least < 0;
+function number(
+  wire: string,
+  size: number,
+  kind: "UInt8" | "UInt16BE" | "UInt32BE" | "Int32BE" | "DoubleBE",
+): Field<number> {
   return {
     wire: [wire],
     size,
     write(value) {
-      if (!Number.isInteger(value) || value < least || value > most) throw unfit(wire, value);
       const bytes = Buffer.alloc(size);
-      if (signed) bytes.writeIntBE(value, 0, size);
-      else bytes.writeUIntBE(value, 0, size);
+      try {
+        bytes[`write${kind}`](value);
+      } catch {
+        throw unfit(wire, value);
+      }
+      // Node writes a fraction without what follows the point.
+      if (bytes[`read${kind}`]() !== value) throw unfit(wire, value);
       return bytes;
     },
-    read: (from) => (signed ? from.take(size).readIntBE(0, size) : from.take(size).readUIntBE(0, size)),
+    read: (from) => from.take(size)[`read${kind}`](),
   };
 }
 

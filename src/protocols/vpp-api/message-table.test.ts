@@ -1,12 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { call, shape } from "./call.ts";
+import { call } from "./call.ts";
 import { i32, u32 } from "./fields.ts";
 import { MessageTable } from "./message-table.ts";
 
-const make = call(
-  shape("make_v2", "aaaaaaaa", { a: u32, b: u32 }),
-  shape("make_v2_reply", "bbbbbbbb", { retval: i32 }),
-);
+const make = call("make_v2", ["aaaaaaaa", { a: u32, b: u32 }], ["bbbbbbbb", { retval: i32 }]);
 
 const table = (...names: string[]) => new MessageTable(names.map((name, at) => ({ index: 100 + at, name })));
 
