@@ -1,5 +1,5 @@
 import type { OpenflowConnection } from "./connection.ts";
-import { encodeMessage, MESSAGE, type Request, VERSION_1_3 } from "./message.ts";
+import { encodeMessage, MESSAGE, pack, type Request, VERSION_1_3 } from "./message.ts";
 
 const CONTROL = { open: 0, commit: 4, discard: 6 } as const;
 /** `OFPBF_ATOMIC | OFPBF_ORDERED`: no packet sees a part of it. */
@@ -35,17 +35,12 @@ export async function commitBundle(
 }
 
 function control(id: number, type: number): Request {
-  const body = Buffer.alloc(8);
-  body.writeUInt32BE(id, 0);
-  body.writeUInt16BE(type, 4);
-  body.writeUInt16BE(ATOMIC_AND_ORDERED, 6);
+  const body = pack("I H H", id, type, ATOMIC_AND_ORDERED);
   return (version, xid) => encode(version, xid, MESSAGE.bundleControl, ONF_BUNDLE_CONTROL, body);
 }
 
 function add(id: number, inner: Request): Request {
-  const head = Buffer.alloc(8);
-  head.writeUInt32BE(id, 0);
-  head.writeUInt16BE(ATOMIC_AND_ORDERED, 6);
+  const head = pack("I 2x H", id, ATOMIC_AND_ORDERED);
   // Inside and outside must have the same number.
   return (version, xid) =>
     encode(version, xid, MESSAGE.bundleAdd, ONF_BUNDLE_ADD, Buffer.concat([head, inner(version, xid)]));
@@ -53,8 +48,10 @@ function add(id: number, inner: Request): Request {
 
 function encode(version: number, xid: number, type: number, extension: number, body: Buffer): Buffer {
   if (version !== VERSION_1_3) return encodeMessage(version, type, xid, body);
-  const head = Buffer.alloc(8);
-  head.writeUInt32BE(ONF, 0);
-  head.writeUInt32BE(extension, 4);
-  return encodeMessage(version, MESSAGE.experimenter, xid, Buffer.concat([head, body]));
+  return encodeMessage(
+    version,
+    MESSAGE.experimenter,
+    xid,
+    Buffer.concat([pack("I I", ONF, extension), body]),
+  );
 }

@@ -4,11 +4,12 @@ import type { Logger } from "../../logging/logger.ts";
 import { checkUnixPath } from "../../names/unix-path.ts";
 import { type Peer, Session } from "../session.ts";
 import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
-import { encodeHello, negotiate } from "./hello.ts";
 import {
+  encodeHello,
   encodeMessage,
   MESSAGE,
   type Message,
+  negotiate,
   openflowMessages,
   protocolFailure,
   type Request,

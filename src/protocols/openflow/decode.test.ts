@@ -3,9 +3,16 @@ import { describe, expect, it } from "vitest";
 import { Failure } from "../../failure/failure.ts";
 import { applyActions, loadRegister, resubmit } from "./action.ts";
 import { addFlow, type Flow, flowKey, readFlows } from "./flow.ts";
-import { negotiate } from "./hello.ts";
 import { encodeMatch, field } from "./match.ts";
-import { MESSAGE, type Message, MULTIPART, readError, VERSION_1_3, VERSION_1_4 } from "./message.ts";
+import {
+  MESSAGE,
+  type Message,
+  MULTIPART,
+  negotiate,
+  readError,
+  VERSION_1_3,
+  VERSION_1_4,
+} from "./message.ts";
 import { readPortStatus, readPorts } from "./port.ts";
 
 const flow: Flow = {

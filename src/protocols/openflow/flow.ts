@@ -1,4 +1,4 @@
-import { PORT } from "./action.ts";
+import { NO_BUFFER, PORT } from "./action.ts";
 import { encodeMatch, type MatchField, readMatch } from "./match.ts";
 import {
   MESSAGE,
@@ -6,6 +6,7 @@ import {
   MULTIPART,
   multipartBody,
   multipartRequest,
+  pack,
   type Request,
   readerOf,
   request,
@@ -32,6 +33,7 @@ export interface FlowFilter {
 
 const ALL_BITS = 0xffff_ffff_ffff_ffffn;
 const ALL_TABLES = 0xff;
+const ANY_GROUP = 0xffffffff;
 const COMMAND = { add: 0, delete: 3, deleteStrict: 4 } as const;
 
 /** Adds a flow; one with the same table, priority and match is replaced. */
@@ -52,26 +54,16 @@ export function deleteFlows({ cookie, cookieMask, match = [] }: FlowFilter): Req
 }
 
 function flowMod(mod: Flow & { readonly cookieMask: bigint; readonly command: number }): Request {
-  const head = Buffer.alloc(40);
-  head.writeBigUInt64BE(mod.cookie, 0);
-  head.writeBigUInt64BE(mod.cookieMask, 8);
-  head.writeUInt8(mod.table, 16);
-  head.writeUInt8(mod.command, 17);
-  head.writeUInt16BE(mod.priority, 22); // bytes 18 to 21 are the time-outs: none
-  head.writeUInt32BE(0xffffffff, 24); // OFP_NO_BUFFER
-  head.writeUInt32BE(PORT.any, 28);
-  head.writeUInt32BE(PORT.any, 32); // OFPG_ANY
-  return request(MESSAGE.flowMod, Buffer.concat([head, encodeMatch(mod.match), mod.instructions]));
+  const { cookie, cookieMask, table, command, priority, match, instructions } = mod;
+  const of = pack("Q Q B B", cookie, cookieMask, table, command);
+  // Without time-outs before the priority, and without flags at the end.
+  const rest = pack("4x H I I I 4x", priority, NO_BUFFER, PORT.any, ANY_GROUP);
+  return request(MESSAGE.flowMod, Buffer.concat([of, rest, encodeMatch(match), instructions]));
 }
 
 /** Asks for the flows that a filter takes; {@link readFlows} reads the answer. */
 export function listFlows({ cookie, cookieMask, match = [] }: FlowFilter): Request {
-  const head = Buffer.alloc(32);
-  head.writeUInt8(ALL_TABLES, 0);
-  head.writeUInt32BE(PORT.any, 4);
-  head.writeUInt32BE(PORT.any, 8); // OFPG_ANY
-  head.writeBigUInt64BE(cookie, 16);
-  head.writeBigUInt64BE(cookieMask, 24);
+  const head = pack("B 3x I I 4x Q Q", ALL_TABLES, PORT.any, ANY_GROUP, cookie, cookieMask);
   return multipartRequest(MULTIPART.flow, Buffer.concat([head, encodeMatch(match)]));
 }
 

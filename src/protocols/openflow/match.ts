@@ -1,5 +1,5 @@
 import type { ByteReader } from "../byte-reader.ts";
-import { readerOf } from "./message.ts";
+import { pack, readerOf } from "./message.ts";
 
 /** Where a field stands: OXM class and number, and its size in bytes (OpenFlow 1.4 section 7.2.3.7). */
 const FIELDS = {
@@ -26,6 +26,9 @@ const FIELDS = {
 } as const;
 
 export type FieldName = keyof typeof FIELDS;
+
+/** `OFPMT_OXM`, the one type of match. */
+const OXM = 1;
 
 /** One field that a flow looks at: its header, then its value and, where it has one, its mask. */
 export interface MatchField {
@@ -64,16 +67,9 @@ export function exactValue(match: readonly MatchField[], name: FieldName): Buffe
 
 /** `struct ofp_match` with its padding. */
 export function encodeMatch(match: readonly MatchField[]): Buffer {
-  const fields = match.map(({ header, payload }) => {
-    const head = Buffer.alloc(4);
-    head.writeUInt32BE(header);
-    return Buffer.concat([head, payload]);
-  });
-  const length = 4 + fields.reduce((sum, { length }) => sum + length, 0);
-  const head = Buffer.alloc(4);
-  head.writeUInt16BE(1, 0); // OFPMT_OXM
-  head.writeUInt16BE(length, 2);
-  return Buffer.concat([head, ...fields, Buffer.alloc(padding(length))]);
+  const fields = Buffer.concat(match.flatMap(({ header, payload }) => [pack("I", header), payload]));
+  const length = 4 + fields.length;
+  return Buffer.concat([pack("H H", OXM, length), fields, Buffer.alloc(padding(length))]);
 }
 
 /**
@@ -83,7 +79,7 @@ export function encodeMatch(match: readonly MatchField[]): Buffer {
 export function readMatch(reader: ByteReader): MatchField[] {
   const type = reader.u16();
   const length = reader.u16();
-  if (type !== 1 || length < 4) throw reader.malformed(`a match of type ${type} with ${length} bytes`);
+  if (type !== OXM || length < 4) throw reader.malformed(`a match of type ${type} with ${length} bytes`);
   const fields = readerOf(reader.take(length - 4), "match");
   reader.skip(padding(length));
   const match: MatchField[] = [];

@@ -41,15 +41,34 @@ export type Request = (version: Version, xid: number) => Buffer;
 
 const HEADER_BYTES = 8;
 
+const SIZES: Readonly<Record<string, number>> = { B: 1, H: 2, I: 4, Q: 8 };
+/** Longer than every structure that we send. */
+const PACKED_BYTES = 64;
+
+/**
+ * Big-endian integers, in the letters of Python's struct: B, H, I and Q are 1, 2, 4 and 8 bytes without a sign, "6x" is
+ * 6 bytes of padding.
+ */
+export function pack(format: string, ...values: readonly (number | bigint)[]): Buffer {
+  const bytes = Buffer.alloc(PACKED_BYTES);
+  let at = 0;
+  let index = 0;
+  for (const part of format.split(" ")) {
+    const size = SIZES[part];
+    if (size === undefined) {
+      at += Number.parseInt(part, 10);
+    } else {
+      const value = values[index] ?? 0;
+      index += 1;
+      at = typeof value === "bigint" ? bytes.writeBigUInt64BE(value, at) : bytes.writeUIntBE(value, at, size);
+    }
+  }
+  return bytes.subarray(0, at);
+}
+
 /** A message as it goes over the wire. */
 export function encodeMessage(version: number, type: number, xid: number, body: Buffer): Buffer {
-  const message = Buffer.allocUnsafe(HEADER_BYTES + body.length);
-  message.writeUInt8(version, 0);
-  message.writeUInt8(type, 1);
-  message.writeUInt16BE(message.length, 2);
-  message.writeUInt32BE(xid, 4);
-  body.copy(message, HEADER_BYTES);
-  return message;
+  return Buffer.concat([pack("B B H I", version, type, HEADER_BYTES + body.length, xid), body]);
 }
 
 /** A request whose body is the same in both versions. */
@@ -75,15 +94,59 @@ export function openflowMessages(): FrameStream<Message> {
   });
 }
 
+const SPOKEN: readonly Version[] = [VERSION_1_4, VERSION_1_3];
+/** `OFPHET_VERSIONBITMAP`, the one element of a hello (OpenFlow 1.4 section 7.5.1). */
+const VERSION_BITMAP = 1;
+/** By the number on the wire. */
+const VERSION_NAMES = ["", "1.0", "1.1", "1.2", "1.3", "1.4", "1.5"];
+
+/** Our hello: the versions that we speak, as a bitmap. */
+export function encodeHello(): Buffer {
+  const bitmap = SPOKEN.reduce((bits, version) => bits | (1 << version), 0);
+  return encodeMessage(VERSION_1_4, MESSAGE.hello, 0, pack("H H I", VERSION_BITMAP, 8, bitmap));
+}
+
+/**
+ * The newest version that both sides speak, by the switch's hello: its bitmap, else all up to the one in its header.
+ * @throws Failure dataplane-misconfigured where there is no such, dataplane-protocol
+ */
+export function negotiate(hello: Message): Version {
+  if (hello.type !== MESSAGE.hello) throw protocolFailure(`it began with a message of type ${hello.type}`);
+  const offered = offeredVersions(hello);
+  const version = SPOKEN.find((spoken) => offered.includes(spoken));
+  if (version !== undefined) return version;
+  throw new Failure({
+    code: "dataplane-misconfigured",
+    what: `the bridge speaks OpenFlow ${offered.map((number) => VERSION_NAMES[number] || `0x${number.toString(16)}`).join(", ")} only; 1.3 or 1.4 is needed`,
+    where: "Bridge.protocols",
+    fix: "allow it: ovs-vsctl add bridge BRIDGE protocols OpenFlow14",
+  });
+}
+
+function offeredVersions({ version, body }: Message): number[] {
+  const reader = readerOf(body, "hello");
+  while (reader.left >= 4) {
+    const type = reader.u16();
+    const length = reader.u16();
+    if (length < 4) throw reader.malformed(`an element says that it has ${length} bytes`);
+    const element = reader.take(length - 4);
+    if (type === VERSION_BITMAP && element.length >= 4) return setBits(element.readUInt32BE());
+    reader.skip(Math.min((8 - (length % 8)) % 8, reader.left));
+  }
+  return Array.from({ length: version }, (_, index) => index + 1);
+}
+
+function setBits(bitmap: number): number[] {
+  return Array.from({ length: 32 }, (_, bit) => bit).filter((bit) => (bitmap & (1 << bit)) !== 0);
+}
+
 /** Kinds of multipart requests (`ofp_multipart_type`). */
 export const MULTIPART = { flow: 1, portDescription: 13 } as const;
 const MORE = 1;
 
 /** Asks for a list that may come in several messages. */
 export function multipartRequest(kind: number, body: Buffer): Request {
-  const head = Buffer.alloc(8);
-  head.writeUInt16BE(kind, 0);
-  return request(MESSAGE.multipartRequest, Buffer.concat([head, body]));
+  return request(MESSAGE.multipartRequest, Buffer.concat([pack("H 6x", kind), body]));
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   MULTIPART,
   multipartBody,
   multipartRequest,
+  pack,
   type Request,
   readerOf,
   request,
@@ -76,17 +77,11 @@ export const subscribeToPorts: readonly Request[] = [
 /** `OFPPR_ADD` and `OFPPR_DELETE`; a guest that comes up modifies its port, which changes no number. */
 const PORT_REASONS = 0b011;
 
-const setAsync13 = request(MESSAGE.setAsync, words(0, 0, PORT_REASONS, PORT_REASONS, 0, 0));
-/** Properties 0 to 5: packet-in, port status, flow removed; as slave and as master. */
+/** Packet-in, port status, flow removed; each as master and as slave. */
+const MASKS = [0, 0, PORT_REASONS, PORT_REASONS, 0, 0];
+const setAsync13 = request(MESSAGE.setAsync, pack("I I I I I I", ...MASKS));
+/** 1.4 has a property of 8 bytes for each, numbered 0 to 5. */
 const setAsync14 = request(
   MESSAGE.setAsync,
-  Buffer.concat([0, 0, PORT_REASONS, PORT_REASONS, 0, 0].map((mask, type) => words((type << 16) | 8, mask))),
+  Buffer.concat(MASKS.map((mask, type) => pack("H H I", type, 8, mask))),
 );
-
-function words(...values: readonly number[]): Buffer {
-  const bytes = Buffer.alloc(4 * values.length);
-  values.forEach((value, index) => {
-    bytes.writeUInt32BE(value, 4 * index);
-  });
-  return bytes;
-}
