@@ -20,7 +20,7 @@ import { clearRouting, routePort } from "./route-port.ts";
 import { routingOf } from "./routed-state.ts";
 import { portOf, shareView, type View, type VppPort } from "./view.ts";
 import { requireVrf } from "./vrf.ts";
-import { deletePolicer, type WiredPort, wirePort } from "./wire-port.ts";
+import { deletePolicers, type WiredPort, wirePort } from "./wire-port.ts";
 import { policersOn, type Wiring, wiringOf } from "./wiring.ts";
 
 /** Each attempt that another client's change spoils; more in a row means that two clients fight over the port. */
@@ -129,7 +129,7 @@ async function makePort(
   const made = { node: work.context.node, name: request.name, index, subInterfaces: [] };
   // Of an interface that another client deleted; the one of this very number is wired again.
   const stale = policersOn(view, made.node, made.name).filter((policer) => policer.index !== index);
-  await Promise.all(stale.map(({ details }) => deletePolicer(work, details.name)));
+  await deletePolicers(work, stale);
   const routing = routingOf(request);
   const connect = async () => {
     const isThere = routing === undefined || (await routePort(work, made, routing, { isNew: true }));

@@ -10,11 +10,6 @@ const ONE_RATE = 0;
 const TWO_RATES = 2;
 const DROP = { type: 0, dscp: 0 };
 const PASS = { type: 1, dscp: 0 };
-/** What a policer is deleted with: only its name counts. */
-export const NO_POLICER = {
-  ...{ cir: 0, eir: 0, cb: 0n, eb: 0n, rate_type: 0, round_type: 0, type: 0, color_aware: false },
-  ...{ conform_action: DROP, exceed_action: DROP, violate_action: DROP },
-};
 const NAME = /^kvu1:([0-9a-f]{8}):([^:]{1,15}):(\d+):(in|out)$/;
 
 /** As VPP sees it: `in` is what comes from the guest, `out` what goes to it. */
@@ -54,16 +49,15 @@ export function policersOf(settings: PortRequest["settings"]): ReadonlyMap<Direc
   return policers;
 }
 
+/** What a policer is deleted with: only its name counts. */
+export const ANY_POLICER = policerOf({ rate: 0, burst: 0 }, undefined);
+
 /** Whether a policer is as asked; VPP lists the configuration as it was given. */
 export function isSamePolicer(found: Answered<typeof dumpPolicers>, asked: Policer): boolean {
-  return (
-    found.cir === asked.cir &&
-    found.eir === asked.eir &&
-    found.cb === asked.cb &&
-    found.eb === asked.eb &&
-    found.type === asked.type &&
-    found.exceed_action.type === asked.exceed_action.type
+  const isSame = (["cir", "eir", "cb", "eb", "type"] as const).every(
+    (field) => found[field] === asked[field],
   );
+  return isSame && found.exceed_action.type === asked.exceed_action.type;
 }
 
 /** VPP's second rate and burst are the peak, with the first ones in it; the network's excess comes on top of them. */

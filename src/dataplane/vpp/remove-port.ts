@@ -5,7 +5,7 @@ import { startWork, type VppContext, type VppWork } from "./requests.ts";
 import { unroutePort } from "./route-port.ts";
 import type { Routing } from "./routed-state.ts";
 import { shareView, type View, type VppPort } from "./view.ts";
-import { deletePolicer, removePolicers } from "./wire-port.ts";
+import { deletePolicers, removePolicers } from "./wire-port.ts";
 import { policersOn } from "./wiring.ts";
 
 /** {@link Dataplane.removePort}; VPP has closed the socket when it answers. */
@@ -20,8 +20,7 @@ export async function removePort(context: VppContext, name: string, signal: Abor
     return true;
   }
   if (hasGateways(view, context.node)) await removeGateways(work);
-  const stale = policersOn(view, context.node, name);
-  await Promise.all(stale.map(({ details }) => deletePolicer(work, details.name)));
+  await deletePolicers(work, policersOn(view, context.node, name));
   return false;
 }
 
@@ -42,7 +41,7 @@ export async function deletePort(
   const hadRoutes = await unroutePort(work, index, asked);
   await Promise.all([
     removePolicers(work, { node, name, index, subInterfaces }),
-    ...stale.map(({ details }) => deletePolicer(work, details.name)),
+    deletePolicers(work, stale),
     work.orders(`port ${name}`)(deleteVhostUser, { sw_if_index: index }),
   ]);
   if (hadRoutes || view.unnumbered.has(index)) await removeGateways(work);
@@ -57,7 +56,7 @@ export async function removeStrays(context: VppContext, signal: AbortSignal): Pr
       isOfNode(policer, context.node) &&
       !view.ports.some(({ index, name }) => index === policer.index && name === policer.port),
   );
-  await Promise.all(strays.map(({ details }) => deletePolicer(work, details.name)));
+  await deletePolicers(work, strays);
   return strays.length + (hasGateways(view, context.node) ? await removeGateways(work) : 0);
 }
 

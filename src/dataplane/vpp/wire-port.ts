@@ -9,10 +9,12 @@ import {
   setBridge,
   setInterfaceFlags,
 } from "../../protocols/vpp-api/messages.ts";
-import { DIRECTIONS, NO_POLICER, policerName } from "./policers.ts";
+import { ANY_POLICER, DIRECTIONS, policerName } from "./policers.ts";
 import type { Order, VppRequests } from "./requests.ts";
-import type { Interface } from "./view.ts";
-import { ADMIN_UP, type Member, REWRITE_ADD, REWRITE_ONE_BY_ONE, type Wiring } from "./wiring.ts";
+import type { Interface, VppPolicer } from "./view.ts";
+import { ADMIN_UP, REWRITE_NONE, type Rewrite, WHOLE, type Wiring } from "./wiring.ts";
+
+const POLICE = { in: policeInput, out: policeOutput } as const;
 
 /** What is wired. */
 export interface WiredPort {
@@ -31,27 +33,21 @@ export interface WiredPort {
  */
 export async function wirePort(vpp: VppRequests, port: WiredPort, wiring: Wiring): Promise<void> {
   const order = vpp.orders(`port ${port.name}`);
-  const members = await makeMembers(vpp, port, wiring, order);
-  const { bridge, group, vlans } = wiring;
-  const join = (member: number, how: Member) =>
-    bridge === undefined ? [] : joinBridge(order, member, how, { bridge, group });
+  const interfaces = await makeInterfaces(vpp, port, wiring, order);
+  const all = [...interfaces.values()];
   await Promise.all([
-    ...(vlans.whole === undefined ? [] : join(port.index, vlans.whole)),
-    ...[...vlans.vlans].flatMap(([vlan, how]) => join(members.get(vlan) ?? port.index, how)),
+    ...[...wiring.members].flatMap(([vlan, rewrite]) =>
+      joinBridge(order, interfaces.get(vlan) ?? port.index, rewrite, wiring),
+    ),
     ...[...wiring.policers].flatMap(([direction, policer]) => {
       const name = policerName(port.node, port.name, port.index, direction);
-      const police = direction === "in" ? policeInput : policeOutput;
       return [
         order(addPolicer, { is_add: true, name, ...policer }),
-        ...[port.index, ...members.values()].map((sw_if_index) =>
-          order(police, { name, sw_if_index, apply: true }),
-        ),
+        ...all.map((sw_if_index) => order(POLICE[direction], { name, sw_if_index, apply: true })),
       ];
     }),
     // Last, so that no frame passes before filters and limits are on.
-    ...[port.index, ...members.values()].map((sw_if_index) =>
-      order(setInterfaceFlags, { sw_if_index, flags: ADMIN_UP }),
-    ),
+    ...all.map((sw_if_index) => order(setInterfaceFlags, { sw_if_index, flags: ADMIN_UP })),
   ]);
 }
 
@@ -65,43 +61,46 @@ export async function removePolicers(
   await Promise.all(
     DIRECTIONS.flatMap((direction) => {
       const policer = policerName(node, name, index, direction);
-      const police = direction === "in" ? policeInput : policeOutput;
       return [
-        ...members.map((sw_if_index) => vpp.request(police, { name: policer, sw_if_index, apply: false })),
-        deletePolicer(vpp, policer),
+        ...members.map((sw_if_index) =>
+          vpp.request(POLICE[direction], { name: policer, sw_if_index, apply: false }),
+        ),
+        vpp.request(addPolicer, { is_add: false, name: policer, ...ANY_POLICER }),
       ];
     }),
   );
 }
 
-/** Deletes a policer that polices nothing any more; gone is fine. */
-export async function deletePolicer(vpp: VppRequests, name: string): Promise<void> {
-  await vpp.request(addPolicer, { is_add: false, name, ...NO_POLICER });
+/** Deletes policers that police nothing any more; gone is fine. */
+export async function deletePolicers(vpp: VppRequests, policers: readonly VppPolicer[]): Promise<void> {
+  const gone = policers.map(({ details: { name } }) =>
+    vpp.request(addPolicer, { is_add: false, name, ...ANY_POLICER }),
+  );
+  await Promise.all(gone);
 }
 
-/** Takes the port out of the bridge, and gives the sub-interfaces that it needs, by VLAN. */
-async function makeMembers(
+/** Takes the port out of the bridge, and gives the interfaces that its members need, by VLAN. */
+async function makeInterfaces(
   vpp: VppRequests,
   port: WiredPort,
-  { vlans: { vlans } }: Wiring,
+  { members }: Wiring,
   order: Order,
 ): Promise<ReadonlyMap<number, number>> {
-  const kept = port.subInterfaces.filter(({ sub_id }) => vlans.has(sub_id));
-  const missing = [...vlans.keys()].filter((vlan) => kept.every(({ sub_id }) => sub_id !== vlan));
-  const surplus = port.subInterfaces.filter((row) => !kept.includes(row));
+  const subs = new Map(port.subInterfaces.map(({ sub_id, sw_if_index }) => [sub_id, sw_if_index]));
+  const kept = new Map([[WHOLE, port.index], ...[...subs].filter(([vlan]) => members.has(vlan))]);
+  const surplus = [...subs].filter(([vlan]) => !members.has(vlan));
   const undone = [
     removePolicers(vpp, port),
-    ...[port.index, ...kept.map(({ sw_if_index }) => sw_if_index)].map((member) =>
-      leaveBridge(order, member),
-    ),
-    ...surplus.map(({ sw_if_index }) => order(deleteSubInterface, { sw_if_index })),
+    ...[...kept.values()].map((sw_if_index) => leaveBridge(order, sw_if_index)),
+    ...surplus.map(([, sw_if_index]) => order(deleteSubInterface, { sw_if_index })),
   ];
-  const made = missing.map(async (vlan) => {
-    const { sw_if_index } = await order(createVlan, { sw_if_index: port.index, vlan_id: vlan });
-    return [vlan, sw_if_index] as const;
+  const missing = [...members.keys()].filter((vlan) => !kept.has(vlan));
+  const made = missing.map(async (vlan_id) => {
+    const { sw_if_index } = await order(createVlan, { sw_if_index: port.index, vlan_id });
+    return [vlan_id, sw_if_index] as const;
   });
   const [entries] = await Promise.all([Promise.all(made), Promise.all(undone)]);
-  return new Map([...kept.map(({ sub_id, sw_if_index }) => [sub_id, sw_if_index] as const), ...entries]);
+  return new Map([...kept, ...entries]);
 }
 
 /** Back to layer 3, which clears tag rewriting and filter too. */
@@ -116,21 +115,14 @@ function leaveBridge(order: Order, rx_sw_if_index: number): Promise<unknown> {
 function joinBridge(
   order: Order,
   sw_if_index: number,
-  { rewrite }: Member,
-  { bridge, group }: { readonly bridge: number; readonly group: number },
+  rewrite: Rewrite,
+  { bridge: bd_id = 0, group: shg }: Wiring,
 ): Promise<unknown>[] {
-  const join = { rx_sw_if_index: sw_if_index, bd_id: bridge, port_type: 0, shg: group, enable: true };
-  const joined = order(setBridge, join);
-  if (rewrite === undefined) return [joined];
+  const joined = order(setBridge, { rx_sw_if_index: sw_if_index, bd_id, port_type: 0, shg, enable: true });
+  if (rewrite.vtr_op === REWRITE_NONE) return [joined];
   return [
     joined,
-    order(rewriteVlanTag, {
-      sw_if_index,
-      vtr_op: rewrite.op === "add" ? REWRITE_ADD : REWRITE_ONE_BY_ONE,
-      push_dot1q: rewrite.ethertype === "802.1q" ? 1 : 0,
-      tag1: rewrite.tag,
-      tag2: 0,
-    }),
+    order(rewriteVlanTag, { sw_if_index, ...rewrite, tag2: 0 }),
     order(filterVlanTag, { sw_if_index, enable_disable: true }),
   ];
 }
