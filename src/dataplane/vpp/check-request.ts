@@ -5,7 +5,7 @@ import { whyNotRoutable } from "../../names/ip-address.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
 import { burstBits } from "../rates.ts";
-import { addressKey, addressOf } from "./routed-state.ts";
+import { canonical } from "./routed-state.ts";
 import { planVlans } from "./wiring.ts";
 
 const MTU_MIN = 68;
@@ -71,7 +71,7 @@ function* routedProblems(settings: PortSettings): Generator<Problem> {
     if (settings[setting] !== undefined) yield [setting, "a routed port is in no bridge"];
   }
   if (routed.hosts.length === 0) yield ["routed", "a routed port needs an address from IPAM"];
-  const addresses = new Set(routed.hosts.map(({ address }) => addressKey(addressOf(address))));
+  const addresses = new Set(routed.hosts.map(({ address }) => canonical(address)));
   for (const { address, gateway } of routed.hosts) {
     const why = whyNotRoutable(address);
     const whyGateway = gateway && whyNotRoutable(gateway);
@@ -81,7 +81,7 @@ function* routedProblems(settings: PortSettings): Generator<Problem> {
       yield ["routed", `IPAM gave no gateway for ${address}, which VPP is to answer for`];
     } else if (isIP(gateway) !== isIP(address)) {
       yield ["routed", `gateway ${gateway} of ${address} is of the other address family`];
-    } else if (addresses.has(addressKey(addressOf(gateway)))) {
+    } else if (addresses.has(canonical(gateway))) {
       yield ["routed", `gateway ${gateway} is the guest's own address`];
     } else if (whyGateway !== undefined) {
       yield ["routed", `gateway ${gateway} ${whyGateway}; VPP shares it among the ports of a network`];

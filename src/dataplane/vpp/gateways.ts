@@ -13,17 +13,16 @@ import {
   dumpAddresses,
   dumpUnnumbered,
   getTable,
-  setTable,
 } from "../../protocols/vpp-api/routing-messages.ts";
 import { nodeDigest } from "./mark.ts";
 import { requireDone, type VppRequests, type VppWork } from "./requests.ts";
 import {
-  type Address,
-  addressKey,
+  addressOf,
   type Gateway,
   hostPrefix,
   printAddress,
   type Routing,
+  setTables,
 } from "./routed-state.ts";
 import type { Interface } from "./view.ts";
 import { ADMIN_UP } from "./wiring.ts";
@@ -67,7 +66,7 @@ export async function readGateways(vpp: VppRequests, node: string): Promise<read
         index: sw_if_index,
         vrf: vrf_id,
         isUp: (flags & ADMIN_UP) !== 0,
-        addresses: new Set(addresses.flat().map(({ prefix }) => addressKey(prefix))),
+        addresses: new Set(addresses.flat().map(({ prefix }) => printAddress(prefix))),
       };
     }),
   );
@@ -86,10 +85,9 @@ export async function ensureGateway(
 ): Promise<number> {
   const { node } = work.context;
   const [holder, other] = gateways.filter(
-    (gateway) =>
-      gateway.vrf === vrf && addresses.some((address) => gateway.addresses.has(addressKey(address))),
+    (gateway) => gateway.vrf === vrf && addresses.some((address) => gateway.addresses.has(address)),
   );
-  const texts = addresses.map(printAddress).join(" and ");
+  const texts = addresses.join(" and ");
   if (other !== undefined) {
     throw new Failure({
       code: "dataplane-misconfigured",
@@ -100,11 +98,11 @@ export async function ensureGateway(
   }
   const order = work.orders(`port ${port}, gateway ${texts}`);
   const index = holder?.index ?? (await order(createLoopback, { mac_address: gatewayMac(node) })).sw_if_index;
-  const missing = addresses.filter((address) => holder?.addresses.has(addressKey(address)) !== true);
+  const missing = addresses.filter((address) => holder?.addresses.has(address) !== true);
   const tag = `kvu1:${nodeDigest(node)}:gateway:${vrf}`;
   const initial = () => [
     order(tagInterface, { is_add: true, sw_if_index: index, tag }),
-    ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
+    ...setTables(order, index, vrf),
   ];
   try {
     await Promise.all([
@@ -154,16 +152,16 @@ async function gatewayRows(vpp: VppRequests, node: string): Promise<readonly Int
 async function addGatewayAddress(
   vpp: VppRequests,
   sw_if_index: number,
-  address: Address,
+  address: string,
   { vrf, port }: { readonly vrf: number; readonly port: string },
 ): Promise<void> {
-  const values = { sw_if_index, is_add: true, del_all: false, prefix: hostPrefix(address) };
+  const values = { sw_if_index, is_add: true, del_all: false, prefix: hostPrefix(addressOf(address)) };
   const { retval } = await vpp.request(addAddress, values);
-  const where = `port ${port}, gateway ${printAddress(address)}`;
+  const where = `port ${port}, gateway ${address}`;
   if (!ADDRESS_TAKEN.includes(retval)) return requireDone(retval, where);
   throw new Failure({
     code: "dataplane-misconfigured",
-    what: `gateway ${printAddress(address)} is in a network that another interface of VRF ${vrf} has an address of`,
+    what: `gateway ${address} is in a network that another interface of VRF ${vrf} has an address of`,
     where: `port ${port}`,
     fix: "give the network a VRF of its own, or IPAM a range that nothing else has (vppctl show interface address)",
   });

@@ -1,14 +1,15 @@
+import { isIPv4 } from "node:net";
 import { Failure } from "../../failure/failure.ts";
 import type { Asked } from "../../protocols/vpp-api/call.ts";
-import { addRoute, findRoute } from "../../protocols/vpp-api/routing-messages.ts";
+import { addRoute } from "../../protocols/vpp-api/routing-messages.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import type { VppRequests, VppWork } from "./requests.ts";
 import {
-  type Address,
-  addressKey,
+  addressOf,
+  type HostRoute,
   hostPrefix,
   type Path,
-  printAddress,
+  pathsTo,
   type RoutedState,
   type Routing,
   readStaticNeighbors,
@@ -18,12 +19,6 @@ import {
 const NORMAL = 0;
 const NO_LABELS = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
 
-/** An address in a table. */
-export interface HostRoute {
-  readonly host: Address;
-  readonly table: number;
-}
-
 /** A port of ours, by what VPP knows it by. */
 export interface RoutedPort {
   readonly name: string;
@@ -31,14 +26,13 @@ export interface RoutedPort {
 }
 
 /** Addresses in the tables of their families, IPv4's and IPv6's. */
-export function inTables(hosts: Iterable<Address>, tables: readonly [number, number]): readonly HostRoute[] {
-  return [...hosts].map((host) => ({ host, table: tables[host.af === 0 ? 0 : 1] }));
+export function inTables(hosts: Iterable<string>, [v4, v6]: RoutedState["tables"]): readonly HostRoute[] {
+  return [...hosts].map((host) => ({ host, table: isIPv4(host) ? v4 : v6 }));
 }
 
 /** Whether one of the routes is to the same address in the same table. */
 export function isAmong(routes: readonly HostRoute[], { host, table }: HostRoute): boolean {
-  const key = addressKey(host);
-  return routes.some((one) => one.table === table && addressKey(one.host) === key);
+  return routes.some((one) => one.table === table && one.host === host);
 }
 
 /** Those of the routes that there are and that go out by an interface. */
@@ -47,14 +41,8 @@ export async function routesBy(
   index: number,
   candidates: readonly HostRoute[],
 ): Promise<readonly HostRoute[]> {
-  const found = await Promise.all(
-    candidates.map(async ({ host, table }) => {
-      const ask = { table_id: table, exact: 1, prefix: hostPrefix(host) };
-      const { retval, route } = await vpp.request(findRoute, ask);
-      return retval >= 0 && goesBy(route.paths, index);
-    }),
-  );
-  return candidates.filter((_, at) => found[at]);
+  const paths = await Promise.all(candidates.map((route) => pathsTo(vpp, route)));
+  return candidates.filter((_, at) => goesBy(paths[at] ?? [], index));
 }
 
 /** Whether one of the ways is by that interface. */
@@ -74,12 +62,9 @@ export async function removeRoute(vpp: VppRequests, index: number, host: HostRou
 export function routeTo({ host, table }: HostRoute, sw_if_index: number): Asked<typeof addRoute>["route"] {
   const nh = { address: Buffer.alloc(16), via_label: 0, obj_id: 0, classify_table_index: 0 };
   const path = { sw_if_index, table_id: 0, rpf_id: 0, weight: 1, preference: 0, type: NORMAL, flags: 0 };
-  return {
-    table_id: table,
-    stats_index: 0,
-    prefix: hostPrefix({ af: host.af, un: host.un }),
-    paths: [{ ...path, proto: host.af, nh, n_labels: 0, label_stack: NO_LABELS }],
-  };
+  const prefix = hostPrefix(addressOf(host));
+  const paths = [{ ...path, proto: prefix.af, nh, n_labels: 0, label_stack: NO_LABELS }];
+  return { table_id: table, stats_index: 0, prefix, paths };
 }
 
 /** @throws Failure port-conflict where one of the guest's addresses is routed to something else */
@@ -90,12 +75,12 @@ export async function refuseTaken(
   { routes }: Pick<RoutedState, "routes">,
 ): Promise<void> {
   for (const host of hosts) {
-    for (const path of routes.get(addressKey(host)) ?? []) {
-      const holder = await holderOf(work, port, { host, vrf, path });
+    for (const path of routes.get(host) ?? []) {
+      const holder = await holderOf(work, port, { host, table: vrf }, path);
       if (holder === undefined) continue;
       throw new Failure({
         code: "port-conflict",
-        what: `address ${printAddress(host)} of VRF ${vrf} is routed to ${holder.name} already`,
+        what: `address ${host} of VRF ${vrf} is routed to ${holder.name} already`,
         where: `port ${port.name}`,
         fix: `let nothing else in VRF ${vrf} have the guest's address; ${holder.cure}`,
       });
@@ -107,25 +92,25 @@ export async function refuseTaken(
 async function holderOf(
   work: VppWork,
   port: RoutedPort,
-  { host, vrf, path }: { readonly host: Address; readonly vrf: number; readonly path: Path },
+  { host, table }: HostRoute,
+  { type, sw_if_index }: Path,
 ): Promise<{ readonly name: string; readonly cure: string } | undefined> {
-  const { type, sw_if_index } = path;
-  const prefix = `${printAddress(host)}/${hostPrefix(host).len}`;
-  const show = `vppctl show ${host.af === 0 ? "ip" : "ip6"} fib table ${vrf} ${prefix}`;
-  if (type !== NORMAL) return { name: "VPP itself", cure: `${show} says by what VPP has it` };
+  const [show, prefix] = isIPv4(host) ? ["ip", `${host}/32`] : ["ip6", `${host}/128`];
+  const look = `vppctl show ${show} fib table ${table} ${prefix}`;
+  if (type !== NORMAL) return { name: "VPP itself", cure: `${look} says by what VPP has it` };
   if (sw_if_index === port.index) return undefined;
   const row = await work.interface(sw_if_index);
   if (row === undefined) return undefined;
   const mark = parseMark(row.tag);
   if (mark === undefined || !isOfNode(mark, work.context.node)) {
-    const remove = `vppctl ip route del ${prefix} table ${vrf} via ${row.interface_name}`;
+    const remove = `vppctl ip route del ${prefix} table ${table} via ${row.interface_name}`;
     // VPP keeps apart what its command line and its API have made: neither can remove the other's.
-    const cure = `if nothing needs the route, where ${show} says CLI: ${remove}; where it says API, by the client that made it, or with a restart of VPP`;
+    const cure = `if nothing needs the route, where ${look} says CLI: ${remove}; where it says API, by the client that made it, or with a restart of VPP`;
     return { name: `interface ${row.interface_name}`, cure };
   }
   // The number may be of a port that is newer than the route.
   const neighbors = await readStaticNeighbors(work, sw_if_index);
-  if (!neighbors.has(addressKey(host))) return undefined;
+  if (!neighbors.has(host)) return undefined;
   const remove = `vppctl delete vhost-user ${row.interface_name}`;
   return { name: `port ${mark.name}`, cure: `if the pod of port ${mark.name} is gone: ${remove}` };
 }

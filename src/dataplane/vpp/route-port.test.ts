@@ -11,15 +11,14 @@ import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import { nodeDigest } from "./mark.ts";
 import { startWork, type VppContext, type VppWork } from "./requests.ts";
 import { clearRouting, routePort } from "./route-port.ts";
-import { addressOf } from "./routed-state.ts";
 import { readView } from "./view.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 const ROUTING = {
   vrf: 0,
   mac: Buffer.alloc(6, 2),
-  hosts: [addressOf("10.9.0.5")],
-  gateways: [addressOf("10.9.0.1")],
+  hosts: ["10.9.0.5"],
+  gateways: ["10.9.0.1"],
 };
 
 let directory: string;

@@ -6,13 +6,11 @@ import {
   enableIp6,
   findRoute,
   getTable,
-  setTable,
   setUnnumbered,
 } from "../../protocols/vpp-api/routing-messages.ts";
 import { ensureGateway, lockGateways, readGateways, removeUnusedGateways } from "./gateways.ts";
 import {
   goesBy,
-  type HostRoute,
   inTables,
   isAmong,
   type RoutedPort,
@@ -24,14 +22,16 @@ import {
 import { isOfNode, parseMark } from "./mark.ts";
 import type { Order, VppRequests, VppWork } from "./requests.ts";
 import {
-  type Address,
-  addressKey,
+  addressOf,
+  type HostRoute,
   type RoutedState,
   type Routing,
   readRoutedState,
   readStaticNeighbors,
+  readTables,
   routingDifferences,
   STATIC,
+  setTables,
   wantsIp6,
 } from "./routed-state.ts";
 
@@ -81,13 +81,9 @@ export async function unroutePort(
   // A VPP that lacks any of them cannot have routed a port, and bridges' ports need none.
   const needed = [getTable, dumpNeighbors, findRoute, addRoute];
   if (!needed.every((call) => vpp.connection.knows(call))) return false;
-  const [v4, v6, neighbors] = await Promise.all([
-    vpp.request(getTable, { sw_if_index: index, is_ipv6: false }),
-    vpp.request(getTable, { sw_if_index: index, is_ipv6: true }),
-    readStaticNeighbors(vpp, index),
-  ]);
+  const [tables, neighbors] = await Promise.all([readTables(vpp, index), readStaticNeighbors(vpp, index)]);
   const { hosts, vrf } = asked ?? { hosts: [], vrf: 0 };
-  const known = inTables(neighbors.values(), [v4.vrf_id, v6.vrf_id]);
+  const known = inTables(neighbors.keys(), tables);
   const candidates = [...known, ...inTables(hosts, [vrf, vrf]).filter((one) => !isAmong(known, one))];
   const routes = await routesBy(vpp, index, candidates);
   await Promise.all(routes.map((route) => removeRoute(vpp, index, route)));
@@ -103,12 +99,12 @@ export async function clearRouting(work: VppWork, port: RoutedPort): Promise<boo
   return lockGateways(work, `port ${name}`, async () => {
     if (!(await isStillPort(work, port))) return false;
     const state = await readRoutedState(work, index, { hosts: [], vrf: 0 });
-    const old = await routesBy(work, index, inTables(state.neighbors.values(), state.tables));
+    const old = await routesBy(work, index, inTables(state.neighbors.keys(), state.tables));
     const order = work.orders(`port ${name}`);
     await Promise.all([
       ...undo(work, index, state, old, order),
       ...(state.hasIp6 ? [order(enableIp6, { sw_if_index: index, enable: false })] : []),
-      ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: 0 })),
+      ...setTables(order, index, 0),
     ]);
     await removeUnusedGateways(work);
     return true;
@@ -133,16 +129,16 @@ async function apply(
   const order = vpp.orders(`port ${name}`);
   const { vrf, hosts, mac } = routing;
   const wanted = wantsIp6(routing);
-  const known = inTables(state.neighbors.values(), state.tables);
+  const known = inTables(state.neighbors.keys(), state.tables);
   const asked = inTables(hosts, [vrf, vrf]);
   // VPP does not check a route that outlived an interface of this number when it is added again.
   const outlived = asked.filter(
-    (one) => !isAmong(known, one) && goesBy(state.routes.get(addressKey(one.host)) ?? [], index),
+    (one) => !isAmong(known, one) && goesBy(state.routes.get(one.host) ?? [], index),
   );
   const old = [...(await routesBy(vpp, index, known)), ...outlived];
   await Promise.all([
     ...undo(vpp, index, state, old, order),
-    ...[false, true].map((is_ipv6) => order(setTable, { sw_if_index: index, is_ipv6, vrf_id: vrf })),
+    ...setTables(order, index, vrf),
     order(setUnnumbered, { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: true }),
     ...(state.hasIp6 === wanted ? [] : [order(enableIp6, { sw_if_index: index, enable: wanted })]),
     ...asked.flatMap((one) => [
@@ -162,8 +158,8 @@ function undo(
 ): readonly Promise<unknown>[] {
   const removed = [
     ...routes.map((route) => removeRoute(vpp, index, route)),
-    ...[...neighbors.values()].map((host) =>
-      vpp.request(addNeighbor, { is_add: false, neighbor: neighborOf(index, host, host.mac_address) }),
+    ...[...neighbors].map(([host, mac]) =>
+      vpp.request(addNeighbor, { is_add: false, neighbor: neighborOf(index, host, mac) }),
     ),
   ];
   if (gateway === undefined) return removed;
@@ -173,8 +169,8 @@ function undo(
 
 function neighborOf(
   sw_if_index: number,
-  { af, un }: Address,
+  host: string,
   mac_address: Buffer,
 ): Asked<typeof addNeighbor>["neighbor"] {
-  return { sw_if_index, flags: STATIC | WITHOUT_ROUTE, mac_address, af, un };
+  return { sw_if_index, flags: STATIC | WITHOUT_ROUTE, mac_address, ...addressOf(host) };
 }

@@ -7,9 +7,10 @@ import {
   findRoute,
   getLinkLocal,
   getTable,
+  setTable,
 } from "../../protocols/vpp-api/routing-messages.ts";
 import type { PortRequest } from "../port.ts";
-import type { VppRequests } from "./requests.ts";
+import type { Order, VppRequests } from "./requests.ts";
 
 /** An address as VPP's messages have it: IPv4 takes the first four bytes. */
 export interface Address {
@@ -18,26 +19,26 @@ export interface Address {
   readonly un: Buffer;
 }
 
-/** What a port without a bridge is to be. */
+/** What a port without a bridge is to be; addresses are texts as {@link printAddress} gives them, each once. */
 export interface Routing {
   readonly vrf: number;
   /** The guest's. */
   readonly mac: Buffer;
   /** The guest's addresses. */
-  readonly hosts: readonly Address[];
-  /** Addresses that VPP answers for, each once. */
-  readonly gateways: readonly Address[];
+  readonly hosts: readonly string[];
+  /** Addresses that VPP answers for. */
+  readonly gateways: readonly string[];
 }
 
 /** The routing that a request asks for; undefined where it asks for a bridge. */
 export function routingOf({ settings: { routed }, owner }: PortRequest): Routing | undefined {
   if (routed === undefined) return undefined;
-  const gateways = routed.hosts.flatMap(({ gateway }) => (gateway === undefined ? [] : addressOf(gateway)));
+  const distinct = (addresses: readonly string[]) => [...new Set(addresses.map(canonical))];
   return {
     vrf: routed.vrf,
     mac: Buffer.from(owner.mac.replaceAll(":", ""), "hex"),
-    hosts: distinct(routed.hosts.map(({ address }) => addressOf(address))),
-    gateways: distinct(gateways),
+    hosts: distinct(routed.hosts.map(({ address }) => address)),
+    gateways: distinct(routed.hosts.flatMap(({ gateway }) => gateway ?? [])),
   };
 }
 
@@ -48,16 +49,16 @@ export function addressOf(text: string): Address {
   return { af: isV4 ? 0 : 1, un: Buffer.concat([bytes, Buffer.alloc(16 - bytes.length)]) };
 }
 
-/** The same for the same address. */
-export function addressKey({ af, un }: Address): string {
-  return `${af}:${un.toString("hex", 0, af === 0 ? 4 : 16)}`;
-}
-
-/** An address for people. */
+/** An address as text: always the same for the same address. */
 export function printAddress({ af, un }: Address): string {
   if (af === 0) return [...un.subarray(0, 4)].join(".");
   const words = Array.from({ length: 8 }, (_, at) => un.readUInt16BE(at * 2).toString(16)).join(":");
   return words.replace(/\b0(:0)+\b/, ":").replace(/:{3,}/, "::");
+}
+
+/** The same address in the form of {@link printAddress}. */
+export function canonical(text: string): string {
+  return printAddress(addressOf(text));
 }
 
 /** An address as the prefix of a single host. */
@@ -65,15 +66,17 @@ export function hostPrefix(address: Address): Address & { readonly len: number }
   return { ...address, len: address.af === 0 ? 32 : 128 };
 }
 
-function distinct(addresses: readonly Address[]): readonly Address[] {
-  return [...new Map(addresses.map((address) => [addressKey(address), address])).values()];
-}
-
 /** Flag of ip_neighbor: made on request, and stays. */
 export const STATIC = 1;
 
 /** One way of a route. */
 export type Path = Answered<typeof findRoute>["route"]["paths"][number];
+
+/** An address in a table. */
+export interface HostRoute {
+  readonly host: string;
+  readonly table: number;
+}
 
 /** What VPP has of a port's routing. */
 export interface RoutedState {
@@ -83,9 +86,9 @@ export interface RoutedState {
   readonly gateway: number | undefined;
   /** Whether it speaks IPv6 on its link. */
   readonly hasIp6: boolean;
-  /** Neighbours that were made on request, by {@link addressKey}. */
-  readonly neighbors: ReadonlyMap<string, Address & { readonly mac_address: Buffer }>;
-  /** Ways to each of the asked addresses, where there is a route to that very address. */
+  /** MACs of the neighbours that were made on request, by address. */
+  readonly neighbors: ReadonlyMap<string, Buffer>;
+  /** Ways to each of the asked addresses; none where there is no route to that very address. */
   readonly routes: ReadonlyMap<string, readonly Path[]>;
 }
 
@@ -97,47 +100,60 @@ export interface Gateway {
   readonly index: number;
   readonly vrf: number;
   readonly isUp: boolean;
-  /** By {@link addressKey}. */
   readonly addresses: ReadonlySet<string>;
 }
 
-/** Reads it for an interface; `asked` names the routes to look at. */
+/** Reads it for an interface; `asked` names the routes to read. */
 export async function readRoutedState(
   vpp: VppRequests,
   sw_if_index: number,
-  asked: Pick<Routing, "hosts" | "vrf">,
+  { hosts, vrf: table }: Pick<Routing, "hosts" | "vrf">,
 ): Promise<RoutedState> {
-  const [v4, v6, users, linkLocal, neighbors, routes] = await Promise.all([
-    vpp.request(getTable, { sw_if_index, is_ipv6: false }),
-    vpp.request(getTable, { sw_if_index, is_ipv6: true }),
+  const [tables, users, linkLocal, neighbors, paths] = await Promise.all([
+    readTables(vpp, sw_if_index),
     vpp.dump(dumpUnnumbered, { sw_if_index }),
     vpp.request(getLinkLocal, { sw_if_index }),
     readStaticNeighbors(vpp, sw_if_index),
-    Promise.all(
-      asked.hosts.map(async (host) => {
-        const ask = { table_id: asked.vrf, exact: 1, prefix: hostPrefix(host) };
-        const { retval, route } = await vpp.request(findRoute, ask);
-        return [addressKey(host), retval < 0 ? [] : route.paths] as const;
-      }),
-    ),
+    Promise.all(hosts.map((host) => pathsTo(vpp, { host, table }))),
   ]);
   return {
-    tables: [v4.vrf_id, v6.vrf_id],
+    tables,
     gateway: users[0]?.ip_sw_if_index,
     hasIp6: linkLocal.retval >= 0,
     neighbors,
-    routes: new Map(routes.filter(([, paths]) => paths.length > 0)),
+    routes: new Map(hosts.map((host, at) => [host, paths[at] ?? []])),
   };
 }
 
-/** Neighbours of an interface that were made on request. */
+/** An interface's tables for IPv4 and IPv6. */
+export async function readTables(vpp: VppRequests, sw_if_index: number): Promise<RoutedState["tables"]> {
+  const [v4, v6] = await Promise.all([
+    vpp.request(getTable, { sw_if_index, is_ipv6: false }),
+    vpp.request(getTable, { sw_if_index, is_ipv6: true }),
+  ]);
+  return [v4.vrf_id, v6.vrf_id];
+}
+
+/** Puts an interface into a table for both families. */
+export function setTables(order: Order, sw_if_index: number, vrf_id: number): readonly Promise<unknown>[] {
+  return [false, true].map((is_ipv6) => order(setTable, { sw_if_index, is_ipv6, vrf_id }));
+}
+
+/** The ways of the route to exactly this address. */
+export async function pathsTo(vpp: VppRequests, { host, table }: HostRoute): Promise<readonly Path[]> {
+  const ask = { table_id: table, exact: 1, prefix: hostPrefix(addressOf(host)) };
+  const { retval, route } = await vpp.request(findRoute, ask);
+  return retval < 0 ? [] : route.paths;
+}
+
+/** MACs of an interface's neighbours that were made on request, by address. */
 export async function readStaticNeighbors(
   vpp: VppRequests,
   sw_if_index: number,
 ): Promise<RoutedState["neighbors"]> {
   const found = await Promise.all([0, 1].map((af) => vpp.dump(dumpNeighbors, { sw_if_index, af })));
   const made = found.flat().filter(({ neighbor }) => (neighbor.flags & STATIC) !== 0);
-  return new Map(made.map(({ neighbor }) => [addressKey(neighbor), neighbor]));
+  return new Map(made.map(({ neighbor }) => [printAddress(neighbor), neighbor.mac_address]));
 }
 
 /** Pure: what of a port's routing is not as asked, one sentence each. */
@@ -155,8 +171,8 @@ export function routingDifferences(
   }
   const gateway = gateways.find((one) => one.index === state.gateway);
   for (const address of asked.gateways) {
-    if (gateway?.vrf !== asked.vrf || !gateway.addresses.has(addressKey(address))) {
-      found.push(`port ${name} does not answer for gateway ${printAddress(address)}`);
+    if (gateway?.vrf !== asked.vrf || !gateway.addresses.has(address)) {
+      found.push(`port ${name} does not answer for gateway ${address}`);
     }
   }
   if (gateway?.isUp === false) found.push(`the loopback with the gateways of port ${name} is not up`);
@@ -164,25 +180,21 @@ export function routingDifferences(
     found.push(`port ${name} ${state.hasIp6 ? "speaks" : "does not speak"} IPv6`);
   }
   for (const host of asked.hosts) {
-    const text = printAddress(host);
-    const neighbor = state.neighbors.get(addressKey(host));
-    if (neighbor?.mac_address.equals(asked.mac) !== true) {
-      found.push(`port ${name} lacks the guest's MAC for ${text}`);
+    if (state.neighbors.get(host)?.equals(asked.mac) !== true) {
+      found.push(`port ${name} lacks the guest's MAC for ${host}`);
     }
-    const paths = state.routes.get(addressKey(host)) ?? [];
+    const paths = state.routes.get(host) ?? [];
     if (paths.length !== 1 || paths[0]?.sw_if_index !== index) {
-      found.push(`VRF ${asked.vrf} has no route to ${text} by port ${name}`);
+      found.push(`VRF ${asked.vrf} has no route to ${host} by port ${name}`);
     }
   }
-  const wanted = new Set(asked.hosts.map(addressKey));
-  for (const [key, neighbor] of state.neighbors) {
-    if (!wanted.has(key))
-      found.push(`port ${name} is the way to ${printAddress(neighbor)}, which was not asked`);
+  for (const host of state.neighbors.keys()) {
+    if (!asked.hosts.includes(host)) found.push(`port ${name} is the way to ${host}, which was not asked`);
   }
   return found;
 }
 
 /** Whether the guest has an IPv6 address, which VPP must speak neighbour discovery for. */
 export function wantsIp6({ hosts }: Pick<Routing, "hosts">): boolean {
-  return hosts.some(({ af }) => af === 1);
+  return !hosts.every(isIPv4);
 }
