@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
+import { whenAborted } from "../../sync/deadlines.ts";
 import { connectOvsdb } from "./connection.ts";
 import { excerpt } from "./message.ts";
 
@@ -7,9 +8,9 @@ import { excerpt } from "./message.ts";
 export interface RowChange {
   readonly table: string;
   readonly uuid: string;
-  readonly old?: Readonly<Record<string, unknown>>;
+  readonly old?: Readonly<Record<string, unknown>> | undefined;
   /** Absent when the row is gone. */
-  readonly new?: Readonly<Record<string, unknown>>;
+  readonly new?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What to watch. */
@@ -52,7 +53,7 @@ export async function monitorTables(options: MonitorOptions, signal: AbortSignal
     if (method === "update") setImmediate(report, params[1]);
   };
   const connection = await connectOvsdb({ path: options.path, onNotification }, signal);
-  connection.lost.addEventListener("abort", () => lost.reject(connection.lost.reason), { once: true });
+  whenAborted(connection.lost, () => lost.reject(connection.lost.reason));
   const onAbort = () => lost.resolve();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
@@ -79,11 +80,6 @@ function readUpdates(updates: unknown): RowChange[] {
     });
   }
   return Object.entries(parsed.data).flatMap(([table, rows]) =>
-    Object.entries(rows).map(([uuid, change]) => ({
-      table,
-      uuid,
-      ...(change.old === undefined ? {} : { old: change.old }),
-      ...(change.new === undefined ? {} : { new: change.new }),
-    })),
+    Object.entries(rows).map(([uuid, change]) => ({ table, uuid, ...change })),
   );
 }

@@ -20,37 +20,26 @@ export type Mutation = readonly [
 /** Columns to write. */
 export type Row = Readonly<Record<string, OvsdbValue>>;
 
+/** Rows of a table. */
+interface Selection {
+  readonly table: string;
+  readonly where: readonly Condition[];
+}
+
 /** An operation of `transact` (RFC 7047 section 5.2), of those that we need. */
 export type Operation =
   | { readonly op: "insert"; readonly table: string; readonly row: Row; readonly "uuid-name": string }
-  | {
-      readonly op: "select";
-      readonly table: string;
-      readonly where: readonly Condition[];
-      readonly columns: readonly string[];
-    }
-  | {
-      readonly op: "update";
-      readonly table: string;
-      readonly where: readonly Condition[];
-      readonly row: Row;
-    }
-  | {
-      readonly op: "mutate";
-      readonly table: string;
-      readonly where: readonly Condition[];
-      readonly mutations: readonly Mutation[];
-    }
-  | { readonly op: "delete"; readonly table: string; readonly where: readonly Condition[] }
-  | {
+  | (Selection & { readonly op: "select"; readonly columns: readonly string[] })
+  | (Selection & { readonly op: "update"; readonly row: Row })
+  | (Selection & { readonly op: "mutate"; readonly mutations: readonly Mutation[] })
+  | (Selection & { readonly op: "delete" })
+  | (Selection & {
       readonly op: "wait";
       readonly timeout?: number;
-      readonly table: string;
-      readonly where: readonly Condition[];
       readonly columns: readonly string[];
       readonly until: "==";
       readonly rows: readonly Row[];
-    };
+    });
 
 /** Aborts the transaction at once unless the selected rows are exactly these. */
 export function guard(
@@ -93,15 +82,19 @@ const resultShape = z.object({
  */
 export function readOutcome(operations: readonly Operation[], answer: unknown): TransactionOutcome {
   const parsed = z.array(resultShape.nullable()).safeParse(answer);
-  if (!parsed.success) throw misfit(operations, answer, parsed.error);
-  const failedAt = parsed.data.findIndex((result) => result?.error !== undefined);
-  const failed = parsed.data[failedAt];
+  const given = parsed.data ?? [];
+  const failedAt = given.findIndex((result) => result?.error !== undefined);
+  const failed = given[failedAt];
   if (failed?.error !== undefined) {
     return { committed: false, failedAt, error: failed.error, details: failed.details };
   }
-  const results = parsed.data.filter((result) => result !== null);
-  if (results.length !== operations.length) throw misfit(operations, answer);
-  return { committed: true, results };
+  const results = given.filter((result) => result !== null);
+  if (parsed.success && results.length === operations.length) return { committed: true, results };
+  throw new Failure({
+    code: "dataplane-protocol",
+    what: `the answer to a transaction of ${operations.length} operations is malformed: ${excerpt(answer)}`,
+    cause: parsed.error,
+  });
 }
 
 /**
@@ -127,20 +120,11 @@ export function requireCommitted(
 ): readonly OperationResult[] {
   if (outcome.committed) return outcome.results;
   const operation = operations[outcome.failedAt];
+  const { error, details, failedAt } = outcome;
   throw new Failure({
     code: "dataplane-protocol",
-    what: `the switch's database refused a transaction: ${[outcome.error, outcome.details].filter(Boolean).join(": ")}`,
+    what: `the switch's database refused a transaction: ${[error, details].filter(Boolean).join(": ")}`,
     where:
-      operation === undefined
-        ? "at commit"
-        : `${operation.op} ${operation.table}, operation ${outcome.failedAt}`,
-  });
-}
-
-function misfit(operations: readonly Operation[], answer: unknown, cause?: unknown): Failure {
-  return new Failure({
-    code: "dataplane-protocol",
-    what: `the answer to a transaction of ${operations.length} operations is malformed: ${excerpt(answer)}`,
-    cause,
+      operation === undefined ? "at commit" : `${operation.op} ${operation.table}, operation ${failedAt}`,
   });
 }
