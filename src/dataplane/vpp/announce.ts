@@ -1,12 +1,12 @@
-import { describeThrown, Failure } from "../../failure/failure.ts";
+import { Failure } from "../../failure/failure.ts";
 import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
-import type { LinkStates } from "./link-states.ts";
 import { isOfNode, parseMark } from "./mark.ts";
 import { LINK_UP } from "./port-state.ts";
 import { startWork, type VppContext, VppRequests } from "./requests.ts";
+import type { LinkStates } from "./watch-links.ts";
 
 /**
  * Number of the interface that VPP's packet generator makes for itself with a first stream; frames do not pass it.
@@ -23,50 +23,43 @@ const UNDO_MS = 2_000;
 /** What VPP says of a command that it does not have; one that it has puts its own name before what it refuses. */
 const UNKNOWN = /^unknown input/;
 
-/** Announces guests, as far as a VPP can. */
-export class GuestAnnouncer {
-  readonly #context: VppContext;
-  readonly #links: LinkStates;
-  readonly #injector: FrameInjector;
-  /** Connections to a VPP without a packet generator. */
-  readonly #unable = new WeakSet<VppConnection>();
+/** Connections to a VPP without a packet generator. */
+const unable = new WeakSet<VppConnection>();
 
-  constructor(context: VppContext, links: LinkStates, injector: FrameInjector) {
-    this.#context = context;
-    this.#links = links;
-    this.#injector = injector;
-  }
-
-  /** {@link Dataplane.announce}. A routed port needs none: only VPP is on its link, and it has the guest's MAC. */
-  async announce(name: string, frames: readonly Uint8Array[], signal: AbortSignal): Promise<boolean> {
-    const { node, logger } = this.#context;
-    const sw_if_index = this.#links.indexOf(name);
-    if (sw_if_index === undefined) return false;
-    const vpp = await startWork(this.#context, signal);
-    if (this.#unable.has(vpp.connection) || !vpp.connection.knows(executeLine)) return false;
-    const read = async () => {
-      const row = await vpp.interface(sw_if_index);
-      const mark = row === undefined ? undefined : parseMark(row.tag);
-      const isThere = mark?.name === name && isOfNode(mark, node) && ((row?.flags ?? 0) & LINK_UP) !== 0;
-      return isThere ? row : undefined;
-    };
-    const [row, routed] = await Promise.all([read(), vpp.dump(dumpUnnumbered, { sw_if_index })]);
-    if (row === undefined || routed.length > 0) return false;
-    try {
-      await this.#injector.inject(vpp, row.interface_name, frames);
-      return true;
-    } catch (thrown) {
-      if (!(thrown instanceof Failure)) throw thrown;
-      // Refused for the interface, which has gone meanwhile.
-      if (thrown.code === "port-failed" && (await read()) === undefined) return false;
-      if (thrown.code !== "dataplane-misconfigured") throw thrown;
-      this.#unable.add(vpp.connection);
-      logger.warn(
-        { reason: describeThrown(thrown) },
-        "this VPP cannot announce guests; the network learns of them by their own frames",
-      );
-      return false;
-    }
+/** {@link Dataplane.announce}. A routed port needs none: only VPP is on its link, and it has the guest's MAC. */
+export async function announce(
+  context: VppContext,
+  { links, injector }: { readonly links: LinkStates; readonly injector: FrameInjector },
+  name: string,
+  frames: readonly Uint8Array[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const sw_if_index = links.indexOf(name);
+  if (sw_if_index === undefined) return false;
+  const vpp = await startWork(context, signal);
+  if (unable.has(vpp.connection) || !vpp.connection.knows(executeLine)) return false;
+  const read = async () => {
+    const row = await vpp.interface(sw_if_index);
+    if (row === undefined || (row.flags & LINK_UP) === 0) return undefined;
+    const mark = parseMark(row.tag);
+    return mark?.name === name && isOfNode(mark, context.node) ? row : undefined;
+  };
+  const [row, routed] = await Promise.all([read(), vpp.dump(dumpUnnumbered, { sw_if_index })]);
+  if (row === undefined || routed.length > 0) return false;
+  try {
+    await injector.inject(vpp, row.interface_name, frames);
+    return true;
+  } catch (thrown) {
+    if (!(thrown instanceof Failure)) throw thrown;
+    // Refused for the interface, which has gone meanwhile.
+    if (thrown.code === "port-failed" && (await read()) === undefined) return false;
+    if (thrown.code !== "dataplane-misconfigured") throw thrown;
+    unable.add(vpp.connection);
+    context.logger.warn(
+      { reason: thrown.message },
+      "this VPP cannot announce guests; the network learns of them by their own frames",
+    );
+    return false;
   }
 }
 
@@ -91,16 +84,15 @@ export class FrameInjector {
    */
   async inject(vpp: VppRequests, name: string, frames: readonly Uint8Array[]): Promise<void> {
     this.#calls += 1;
-    const streams = frames.map((frame, at) => ({ name: `kvu-${this.#calls}-${at}`, frame }));
-    for (const stream of streams) this.#active.add(stream.name);
-    const all = (line: (stream: (typeof streams)[number]) => string) =>
-      Promise.all(streams.map((stream) => execute(vpp, line(stream))));
+    const streams = frames.map((frame, at) => ({ stream: `kvu-${this.#calls}-${at}`, frame }));
+    const names = streams.map(({ stream }) => stream);
+    for (const stream of names) this.#active.add(stream);
     try {
-      await all((stream) => newStream(stream.name, name, stream.frame));
-      await all((stream) => `packet-generator enable-stream ${stream.name}`);
+      await Promise.all(streams.map(({ stream, frame }) => execute(vpp, newStream(stream, name, frame))));
+      await Promise.all(names.map((stream) => execute(vpp, `packet-generator enable-stream ${stream}`)));
       for (let look = 0; look < LOOKS; look += 1) {
-        const waiting = await enabledStreams(vpp);
-        if (!streams.some((stream) => waiting.has(stream.name))) return;
+        const isEnabled = parseStreams(await execute(vpp, SHOW));
+        if (!names.some((stream) => isEnabled.get(stream))) return;
         await this.#clock.sleep(LOOK_MS, vpp.signal);
       }
       throw new Failure({
@@ -110,11 +102,8 @@ export class FrameInjector {
         fix: "read VPP's log (vppctl show logging)",
       });
     } finally {
-      await removeStreams(
-        vpp,
-        streams.map((stream) => stream.name),
-      );
-      for (const stream of streams) this.#active.delete(stream.name);
+      await removeStreams(vpp, names);
+      for (const stream of names) this.#active.delete(stream);
     }
   }
 
@@ -144,11 +133,6 @@ async function removeStreams({ connection }: VppRequests, names: readonly string
   await Promise.allSettled(lines.map((line) => vpp.request(executeLine, line)));
 }
 
-async function enabledStreams(vpp: VppRequests): Promise<ReadonlySet<string>> {
-  const streams = parseStreams(await execute(vpp, SHOW));
-  return new Set([...streams].filter(([, isEnabled]) => isEnabled).map(([name]) => name));
-}
-
 /** Whether each stream that there is runs, by its name: the first two columns of the table that VPP prints. */
 function parseStreams(table: string): ReadonlyMap<string, boolean> {
   const rows = [...table.matchAll(/^(\S+)\s+(Yes|No)\s/gm)];
@@ -160,12 +144,7 @@ async function execute(vpp: VppRequests, cmd: string): Promise<string> {
   if (retval >= 0) return reply;
   const said = reply.trim().split("\n")[0] ?? "";
   const where = cmd.split(" ").slice(0, 3).join(" ");
-  if (UNKNOWN.test(said)) {
-    throw new Failure({
-      code: "dataplane-misconfigured",
-      what: `VPP has no packet generator: ${said}`,
-      where,
-    });
-  }
-  throw new Failure({ code: "port-failed", what: `VPP's packet generator refused: ${said}`, where });
+  throw UNKNOWN.test(said)
+    ? new Failure({ code: "dataplane-misconfigured", what: `VPP has no packet generator: ${said}`, where })
+    : new Failure({ code: "port-failed", what: `VPP's packet generator refused: ${said}`, where });
 }

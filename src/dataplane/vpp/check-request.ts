@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import type { PortSettings, VlanSettings } from "../../config/port-settings.ts";
-import { Failure, type FailureOptions } from "../../failure/failure.ts";
+import type { FailureCode } from "../../failure/catalogue.ts";
+import { Failure } from "../../failure/failure.ts";
 import { whyNotRoutable } from "../../names/ip-address.ts";
 import { checkPortRequest } from "../check-port-request.ts";
 import type { PortRequest } from "../port.ts";
@@ -26,15 +27,15 @@ const LACKING = ["transmitRetries", "receiveQueueCores", "externalIds", "securit
  */
 export function checkRequest(request: PortRequest, node: string): void {
   checkPortRequest(request, node, { min: MTU_MIN, max: MTU_MAX, of: "a vhost-user interface of VPP" });
-  const { name } = request;
+  const { settings } = request;
   for (const setting of LACKING) {
-    if (request.settings[setting] !== undefined) throw unsupported(name, setting, `VPP has no ${setting}`);
+    if (settings[setting] !== undefined) throw refused(request, setting, `VPP has no ${setting}`);
   }
   const [wrong] = problems(request);
-  if (wrong !== undefined) throw refused("invalid-network-config", name, wrong[0], wrong[1]);
-  if (planVlans(request.settings.vlan) === undefined) {
-    const what = `VPP cannot have a port in mode ${request.settings.vlan?.mode} with these VLANs`;
-    throw unsupported(name, "vlan", what);
+  if (wrong !== undefined) throw refused(request, ...wrong, "invalid-network-config");
+  if (planVlans(settings.vlan) === undefined) {
+    const what = `VPP cannot have a port in mode ${settings.vlan?.mode} with these VLANs`;
+    throw refused(request, "vlan", what);
   }
 }
 
@@ -102,16 +103,12 @@ function* vlanProblems(vlan: VlanSettings): Generator<string> {
   if (tunnelEthertype !== undefined) yield `mode ${mode} has no tunnel EtherType, only dot1q-tunnel does`;
 }
 
-function unsupported(port: string, setting: keyof PortSettings, what: string): Failure {
-  return refused("setting-unsupported", port, setting, what);
-}
-
 function refused(
-  code: FailureOptions["code"],
-  port: string,
+  { name }: PortRequest,
   setting: keyof PortSettings,
   what: string,
+  code: FailureCode = "setting-unsupported",
 ): Failure {
   const fix = "change the network configuration, or attach the network to another switch";
-  return new Failure({ code, what, where: `port ${port}, setting ${setting}`, fix });
+  return new Failure({ code, what, where: `port ${name}, setting ${setting}`, fix });
 }

@@ -7,16 +7,15 @@ import { within } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { PortOwner } from "../port.ts";
-import { FrameInjector, GuestAnnouncer } from "./announce.ts";
+import { announce, FrameInjector } from "./announce.ts";
 import { probe } from "./bridges.ts";
 import { checkPort } from "./check-port.ts";
 import { ensurePort } from "./ensure-port.ts";
-import { LinkStates } from "./link-states.ts";
 import { numaNode } from "./numa-node.ts";
 import { listPorts } from "./port-state.ts";
 import { removePort, removeStrays } from "./remove-port.ts";
 import { startWork, type VppContext } from "./requests.ts";
-import { watchLinks } from "./watch-links.ts";
+import { LinkStates, watchLinks } from "./watch-links.ts";
 
 const VERSION_MS = 2_000;
 
@@ -50,7 +49,6 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
   const context: VppContext = { client, node, ownersOf, gateways: new KeyedMutex(), sysfs, logger };
   const links = new LinkStates(node);
   const injector = new FrameInjector();
-  const announcer = new GuestAnnouncer(context, links, injector);
   const closing = new AbortController();
   const ports = new KeyedMutex();
   const locked = <Value>(name: string, what: string, signal: AbortSignal, task: () => Promise<Value>) =>
@@ -78,7 +76,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       (await removeStrays(context, signal)) + (await injector.removeStrays(await startWork(context, signal))),
     watchLinks: (onLink, signal) =>
       watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
-    announce: ({ name }, frames, signal) => announcer.announce(name, frames, signal),
+    announce: ({ name }, frames, signal) => announce(context, { links, injector }, name, frames, signal),
     close: async () => {
       closing.abort();
       client.close();

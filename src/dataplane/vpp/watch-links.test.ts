@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LinkStates, type Lookup } from "./link-states.ts";
 import { nodeDigest } from "./mark.ts";
+import { LinkStates, type Lookup } from "./watch-links.ts";
 
 const tag = (port: string, node = "node-a") => `kvu1:${nodeDigest(node)}:0123456789ab:01234567:${port}`;
 const row = (sw_if_index: number, port: string, up: boolean, node?: string) => ({
