@@ -62,33 +62,25 @@ function read(socketPath: string, path: string): Promise<string> {
   });
 }
 
-function unreachable(socketPath: string, cause: unknown): Failure {
+function unreachable(where: string, cause: unknown): Failure {
+  return new Failure({ code: "not-ready", ...whyUnreachable(cause), where, cause });
+}
+
+function whyUnreachable(cause: unknown): { readonly what: string; readonly fix: string } {
   switch (systemCode(cause)) {
     case "ENOENT":
     case "ECONNREFUSED":
-      return new Failure({
-        code: "not-ready",
+      return {
         what: "the daemon does not run on this node",
-        where: socketPath,
         fix: "vhostuserctl doctor checks the node without it; --socket names another place",
-        cause,
-      });
+      };
     case "EACCES":
     case "EPERM":
-      return new Failure({
-        code: "not-ready",
-        what: "the daemon's status socket is for root alone",
-        where: socketPath,
-        fix: "run vhostuserctl as root",
-        cause,
-      });
+      return { what: "the daemon's status socket is for root alone", fix: "run vhostuserctl as root" };
     default:
-      return new Failure({
-        code: "not-ready",
+      return {
         what: `the daemon cannot be asked: ${describeThrown(cause)}`,
-        where: socketPath,
         fix: "read its log; vhostuserctl doctor checks the node without it",
-        cause,
-      });
+      };
   }
 }

@@ -1,10 +1,16 @@
 import { Command, CommanderError } from "commander";
 import { describeThrown } from "../failure/failure.ts";
 import { printableText } from "../names/printable.ts";
-import { type CommandContext, EXIT, type ExitCode } from "./command-context.ts";
+import {
+  CONFIG_FILE,
+  type CommandContext,
+  EXIT,
+  type ExitCode,
+  findSocket,
+  type PlaceOptions,
+} from "./command-context.ts";
 import { runDoctor } from "./doctor/doctor.ts";
 import type { CheckedHost } from "./doctor/node-check.ts";
-import { CONFIG_FILE, findSocket, type PlaceOptions } from "./settings.ts";
 import { runStatus } from "./status.ts";
 import type { Screen } from "./terminal.ts";
 import { runTrace } from "./trace.ts";

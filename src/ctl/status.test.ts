@@ -38,7 +38,7 @@ no problems
   it("is coloured on a terminal, with the same text", () => {
     const painted = render(nodeStatus(), { ...screen, colour: true });
     expect(painted).toContain("\u001b[32myes\u001b[39m");
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what is taken away
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what is removed
     expect(painted.replace(/\u001b\[\d+m/g, "")).toBe(render(nodeStatus()));
   });
 

@@ -1,19 +1,10 @@
 import { printable } from "../names/printable.ts";
 import { findProblems, type Problem } from "../status/diagnosis/problems.ts";
 import { type InterfaceStatus, type NodeStatus, nodeStatusShape } from "../status/shape.ts";
+import { age, plural } from "../status/words.ts";
 import { type CommandContext, EXIT, type ExitCode, printJson } from "./command-context.ts";
 import { askDaemon } from "./daemon-client.ts";
-import {
-  age,
-  type Cell,
-  type Column,
-  paint,
-  plural,
-  renderTable,
-  type Screen,
-  short,
-  wrap,
-} from "./terminal.ts";
+import { type Cell, type Column, hang, paint, renderTable, type Screen, short, wrap } from "./terminal.ts";
 
 /** `vhostuserctl status`. */
 export async function runStatus(context: CommandContext): Promise<ExitCode> {
@@ -140,8 +131,7 @@ function dropsOf({ port }: Pick<InterfaceStatus, "port">): number | undefined {
 }
 
 function number(value: number | undefined): string {
-  if (value === undefined) return "-";
-  return value < 100_000 ? String(value) : short(value);
+  return value === undefined ? "-" : short(value);
 }
 
 function renderRest(screen: Screen, status: NodeStatus): string[] {
@@ -149,16 +139,13 @@ function renderRest(screen: Screen, status: NodeStatus): string[] {
   const attached = new Set(interfaces.flatMap(({ allocation }) => allocation ?? []));
   const unattached = allocations.filter(({ id }) => !attached.has(id));
   const repairs = Object.entries(counts.repairs).filter(([, count]) => count > 0);
+  const errors = counts.errors.map((one) => `${one.source} ${one.code} ${one.count}`);
   const lines = [
-    ...(unattached.length === 0 ? [] : [`${plural(unattached.length, "allocation")} without an interface`]),
+    unattached.length > 0 && `${plural(unattached.length, "allocation")} without an interface`,
     `last pass of the reconciler: ${lastPassAt === undefined ? "none yet" : `${age(at - lastPassAt)} ago`}`,
-    ...(repairs.length === 0
-      ? []
-      : [`repairs: ${repairs.map(([kind, count]) => `${kind} ${count}`).join(", ")}`]),
-    ...(counts.errors.length === 0
-      ? []
-      : [`errors: ${counts.errors.map((one) => `${one.source} ${one.code} ${one.count}`).join(", ")}`]),
-  ];
+    repairs.length > 0 && `repairs: ${repairs.map(([kind, count]) => `${kind} ${count}`).join(", ")}`,
+    errors.length > 0 && `errors: ${errors.join(", ")}`,
+  ].filter((line) => line !== false);
   return ["", ...lines.flatMap((line) => wrap(line, screen.columns))];
 }
 
@@ -168,7 +155,7 @@ function renderProblems(screen: Screen, problems: readonly Problem[]): string[] 
     "",
     paint(screen, "bad", plural(problems.length, "problem")),
     ...problems.flatMap(({ what, look }) => [
-      ...wrap(what, screen.columns - 2).map((line, index) => (index === 0 ? `- ${line}` : `  ${line}`)),
+      ...hang(screen, 2, "- ", what),
       `  ${paint(screen, "dim", `see: ${look}`)}`,
     ]),
   ];

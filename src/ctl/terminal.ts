@@ -1,6 +1,6 @@
 import { styleText } from "node:util";
 
-// What all commands print with: colours, tables no wider than the screen, ages and counts.
+// What all commands print with: colours, tables and texts no wider than the screen.
 
 /** How a command prints: where to, how wide, and whether in colour. */
 export interface Screen {
@@ -101,10 +101,10 @@ function shorten(text: string, width: number, side: Column["elastic"]): string {
 }
 
 /** Shortens the widest elastic column, one character at a time, until the table fits. */
-function shrink(columns: readonly Column[], natural: readonly number[], room: number): number[] {
+function shrink(columns: readonly Column[], natural: readonly number[], available: number): number[] {
   const widths = [...natural];
   const total = () => widths.reduce((sum, width) => sum + width, GAP * (widths.length - 1));
-  while (total() > room) {
+  while (total() > available) {
     let widest: number | undefined;
     for (const [index, { elastic }] of columns.entries()) {
       const width = widths[index] ?? 0;
@@ -116,42 +116,11 @@ function shrink(columns: readonly Column[], natural: readonly number[], room: nu
   return widths;
 }
 
-const STEPS = [
-  ["d", 86_400],
-  ["h", 3_600],
-  ["m", 60],
-] as const;
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** An age as kubectl writes it: its largest unit, and the next one while it is a small number. */
-export function age(ms: number): string {
-  const seconds = Math.max(0, Math.floor(ms / 1000));
-  for (const [index, [unit, size]] of STEPS.entries()) {
-    if (seconds < size) continue;
-    const whole = Math.floor(seconds / size);
-    const [nextUnit, nextSize] = STEPS[index + 1] ?? ["s", 1];
-    const rest = Math.floor((seconds % size) / nextSize);
-    return whole < 10 && rest > 0 ? `${whole}${unit}${rest}${nextUnit}` : `${whole}${unit}`;
-  }
-  return `${seconds}s`;
-}
-
-const PREFIXES = ["", "k", "M", "G", "T", "P"];
-
-/** A count or rate in at most six characters, such as 999, 1.2k, 14.8M. */
+/** A count in at most six characters, such as 99999, 120K, 14.9M. */
 export function short(value: number): string {
-  let rest = value;
-  let prefix = 0;
-  // Rounded first: 999.96k is 1.0M and not 1000.0k.
-  while (rest >= (prefix === 0 ? 999.5 : 999.95) && prefix < PREFIXES.length - 1) {
-    rest /= 1000;
-    prefix += 1;
-  }
-  return prefix === 0 ? String(Math.round(rest)) : `${rest.toFixed(1)}${PREFIXES[prefix]}`;
-}
-
-/** A number with its noun: `1 port`, `2 ports`. */
-export function plural(count: number, noun: string, many = `${noun}s`): string {
-  return `${count} ${count === 1 ? noun : many}`;
+  return value < 100_000 ? String(value) : COMPACT.format(value);
 }
 
 /** Breaks a text at blanks into lines of at most `width` characters; a longer word is a line of its own. */
@@ -164,4 +133,15 @@ export function wrap(text: string, width: number): readonly string[] {
     else lines.push(word);
   }
   return lines;
+}
+
+/** A text below each other in the columns after the first `indent`, where its first line follows `head`. */
+export function hang(
+  { columns }: Pick<Screen, "columns">,
+  indent: number,
+  head: string,
+  text: string,
+): string[] {
+  const lines = wrap(text, columns - indent);
+  return lines.map((line, index) => `${index === 0 ? head : " ".repeat(indent)}${line}`);
 }

@@ -5,7 +5,7 @@ import { LINKS, type Link } from "../status/diagnosis/link.ts";
 import { type NodeStatus, nodeStatusShape, type TracedInterface, traceShape } from "../status/shape.ts";
 import { type CommandContext, EXIT, type ExitCode, printJson } from "./command-context.ts";
 import { askDaemon } from "./daemon-client.ts";
-import { paint, type Screen, type Tone, wrap } from "./terminal.ts";
+import { hang, paint, type Screen, type Tone } from "./terminal.ts";
 
 /** Which pod, and which of its interfaces. */
 export interface TraceOptions {
@@ -33,7 +33,9 @@ export async function runTrace(context: CommandContext, options: TraceOptions): 
     const launchers = podsOfVm(status, name, namespace);
     found = (await Promise.all(launchers.map((pod) => ask(pod.name, pod.namespace)))).flat();
   }
-  const wanted = found.filter((one) => isWanted(one, options.interface));
+  const wanted = found.filter(({ name: own, device }) =>
+    [undefined, own, device].includes(options.interface),
+  );
   if (wanted.length === 0) {
     const other = found.map((one) => one.name ?? one.device);
     throw usage(
@@ -45,20 +47,12 @@ export async function runTrace(context: CommandContext, options: TraceOptions): 
   }
   const traced = wanted.map((one) => ({ interface: one, chain: traceChain(one) }));
   if (context.json) {
-    printJson(
-      context,
-      traced.map(({ interface: one, chain }) => ({
-        ...one,
-        chain,
-        broken: chain.find(isBroken)?.name ?? null,
-      })),
-    );
+    const printed = traced.map(({ interface: one, chain }) => {
+      return { ...one, chain, broken: chain.find(isBroken)?.name ?? null };
+    });
+    printJson(context, printed);
   } else context.screen.write(renderTrace(context.screen, traced));
   return traced.some(({ chain }) => chain.some(isBroken)) ? EXIT.problem : EXIT.healthy;
-}
-
-function isWanted(one: TracedInterface, name: string | undefined): boolean {
-  return name === undefined || one.name === name || one.device === name;
 }
 
 /** KubeVirt's pods of a VM: virt-launcher-<vm>-<five characters>; two of them while it migrates within the node. */
@@ -111,8 +105,8 @@ function renderOne(screen: Screen, { interface: one, chain }: Traced): string[] 
       .flatMap(({ name, cause, cure }) => [
         "",
         `  The chain breaks at ${paint(screen, "bold", name)}.`,
-        ...labelled(screen, "cause", cause ?? ""),
-        ...labelled(screen, "cure", cure ?? ""),
+        ...hang(screen, 9, "  cause: ", cause ?? ""),
+        ...hang(screen, 9, "  cure:  ", cure ?? ""),
       ]),
   ];
 }
@@ -120,14 +114,5 @@ function renderOne(screen: Screen, { interface: one, chain }: Traced): string[] 
 function renderLink(screen: Screen, { name, verdict, what }: Link): string[] {
   const { text, tone } = MARKS[verdict];
   const mark = paint(screen, tone, text) + " ".repeat(MARK - text.length);
-  return wrap(what, screen.columns - INDENT).map((line, index) =>
-    index === 0 ? `  ${name.padEnd(NAME)}  ${mark}  ${line}` : `${" ".repeat(INDENT)}${line}`,
-  );
-}
-
-function labelled(screen: Screen, label: string, text: string): string[] {
-  const indent = "  cause: ".length;
-  return wrap(text, screen.columns - indent).map((line, index) =>
-    index === 0 ? `  ${`${label}:`.padEnd(indent - 2)}${line}` : `${" ".repeat(indent)}${line}`,
-  );
+  return hang(screen, INDENT, `  ${name.padEnd(NAME)}  ${mark}  `, what);
 }

@@ -77,7 +77,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
       errors: counts.errors
         .filter(({ value }) => value > 0)
         .map(({ labels: { source: from = "", code = "" }, value }) => ({ source: from, code, count: value })),
-      socketsMended: view.socketsMended(),
+      socketsOpened: view.socketsMended(),
     },
     lastPassAt: counts.lastPassAt,
   };
@@ -100,7 +100,7 @@ function namesOf({ context: { records } }: StatusSource): ReadonlySet<string> {
   return new Set([...ports, ...records.allocations.list().map(({ id }) => id)]);
 }
 
-/** Those that a second look finds too, and that still have no record. */
+/** Those that a second read finds too, and that still have no record. */
 async function stillUnnamed(
   { context: { config, records }, clock }: StatusSource,
   unnamed: readonly string[],

@@ -155,7 +155,7 @@ describe("the status of a node", () => {
     });
   });
 
-  it("takes for no leftover what a DEL takes away while it is read", async () => {
+  it("does not report what a DEL removes while the node is read", async () => {
     await attach();
     await mkdir(join(directory, "root", ID));
     const inspect = dataplane.inspectPorts.bind(dataplane);
@@ -172,7 +172,7 @@ describe("the status of a node", () => {
     expect((await node()).leftovers).toMatchObject({ ports: [{ name: "vhu1" }], directories: [ID] });
   });
 
-  it("takes for no leftover what an Allocate has just begun to make", async () => {
+  it("does not report what an Allocate has just begun to make", async () => {
     await mkdir(join(directory, "root", ID));
     meanwhile = attach;
     expect((await node()).leftovers.directories).toEqual([]);

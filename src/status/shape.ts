@@ -147,7 +147,8 @@ export const nodeStatusShape = z.object({
   counts: z.object({
     repairs: z.record(z.string(), count),
     errors: z.array(z.object({ source: z.string(), code: z.string(), count })),
-    socketsMended: count,
+    /** Sockets that were opened to the pool's group. */
+    socketsOpened: count,
   }),
   /** When the reconciler went through last. */
   lastPassAt: z.number().optional(),

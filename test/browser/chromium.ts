@@ -5,7 +5,7 @@ import { Failure } from "../../src/failure/failure.ts";
 /** Debian's Chromium. */
 const PROGRAM = "/usr/bin/chromium";
 
-/** It is root's in a container, and is to ask nobody but the page's own server. */
+/** It runs as root in a container, and must connect to the page's own server only. */
 const ARGUMENTS = [
   ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
   ...["--disable-component-update", "--disable-sync"],

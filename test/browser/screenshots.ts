@@ -24,13 +24,13 @@ const SHOTS: readonly Shot[] = [
 /** Draws the status page of an example in Chromium. @returns the files */
 export async function takeScreenshots(directory: string): Promise<readonly string[]> {
   await mkdir(directory, { recursive: true });
-  let [looks, elapsed] = [0, 0];
+  let [reads, elapsed] = [0, 0];
   await using stack = new AsyncDisposableStack();
   const server = await serveStatusPage({
     ...{ address: "127.0.0.1", port: 0, logger: silentLogger },
     readNode: async () => {
-      looks += 1;
-      return exampleLater(looks);
+      reads += 1;
+      return exampleLater(reads);
     },
     // Each request reads the node again.
     now: () => {

@@ -14,7 +14,7 @@ let node: ClusterNode;
 
 beforeAll(async () => {
   run = await openLabRun();
-  // A page that is free: the switch takes its own.
+  // One free page: the switch uses its own.
   ovs = await startSwitch(run, 1);
   // As Open vSwitch's own scripts have it written: there may be others on this machine, of other users.
   await writeFile(join(ovs.directory, "ovs-vswitchd.pid"), `${ovs.pids().vswitchd}\n`);
@@ -87,7 +87,7 @@ describe("vhostuserctl doctor", () => {
     await node.stopDaemon();
     await ovs.killVswitchd();
     await node.kubelet.stop();
-    // The pidfile names nobody now, and any other switch of this machine may be the node's.
+    // The pidfile names no process now, and any other switch of this machine may be the node's.
     const found = (await problems()).filter((one) => !/^permissions: ovs-vswitchd\S* \(pid /.test(one));
     expect(found).toEqual([
       expect.stringMatching(/^kubelet: device plugins: .*does not answer/),

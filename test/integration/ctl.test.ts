@@ -30,7 +30,7 @@ beforeAll(async () => {
     name: "a",
     bridge: BRIDGES.a,
     databaseSocket: ovs.databaseSocket,
-    // What a test breaks stays broken until the test mends it.
+    // What a test breaks is not repaired by a pass.
     reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
   });
   pod = new DpdkPod({ run, node, name: "app", network: await exampleNetwork(), mac: MAC });
@@ -58,7 +58,7 @@ interface Traced {
 
 /**
  * Where the chain breaks and what was found there, after the program that people use has said the same.
- * @param damage breaks a link that the daemon mends by itself, which may be while we ask: it is broken again then
+ * @param damage breaks a link that the daemon repairs by itself, maybe before the answer: it is broken again then
  */
 async function brokenAt(
   pod = "tests/app",
@@ -67,17 +67,17 @@ async function brokenAt(
   for (let tries = 1; ; tries += 1) {
     await damage?.inflict();
     const [traced] = await jsonOf<readonly Traced[]>(node, "trace", pod);
-    // Each takes a while to start on a busy machine, in which the daemon may have mended it.
+    // A program starts slowly on a busy machine, and the daemon may have repaired the link by then.
     await damage?.inflict();
     const { code, stdout } = await runCtlOn(node, "trace", pod);
-    const told = /The chain breaks at (.+)\.$/m.exec(stdout)?.[1] ?? null;
-    const isMended = [traced?.broken, told].some((link) => link !== damage?.link);
-    if (damage !== undefined && isMended && tries < 30) continue;
+    const printed = /The chain breaks at (.+)\.$/m.exec(stdout)?.[1] ?? null;
+    const isRepaired = [traced?.broken, printed].some((link) => link !== damage?.link);
+    if (damage !== undefined && isRepaired && tries < 30) continue;
     const link = traced?.chain.at(-1);
     if (traced === undefined || traced.broken === null || link === undefined) {
       throw new Error("it is not broken");
     }
-    expect([code, told]).toEqual([1, traced.broken]);
+    expect([code, printed]).toEqual([1, traced.broken]);
     expect(stdout).toMatch(/^ {2}cause: \S/m);
     expect(stdout).toMatch(/^ {2}cure: {2}\S/m);
     // A path stays whole, however long.
@@ -108,10 +108,10 @@ async function restartDaemon(): Promise<void> {
 }
 
 describe("vhostuserctl on a node with a living pod", () => {
-  it("knows no pod that is not there, and says where to look", async () => {
-    const { code, stderr } = await runCtlOn(node, "trace", "nobody");
+  it("refuses a pod that is not there, and says where to look", async () => {
+    const { code, stderr } = await runCtlOn(node, "trace", "unknown");
     expect(code).toBe(2);
-    expect(stderr).toContain("pod nobody has no vhost-user device on this node");
+    expect(stderr).toContain("pod unknown has no vhost-user device on this node");
   });
 
   it("names the guest's socket as what an attached pod waits for, which is no problem of the node", async () => {
@@ -159,7 +159,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     expect((await stat(socket)).mode & 0o777).toBe(0o600);
   });
 
-  it("tells a port that was deleted and whose name somebody else took, which the daemon cannot mend", async () => {
+  it("names a port that was deleted and whose name another owner took, which the daemon cannot repair", async () => {
     const { portName = "" } = await theInterface();
     const other = ["type=dpdkvhostuserclient", `options:vhost-server-path=${run.directory}/other.sock`];
     await ovs.vsctl(
@@ -179,7 +179,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells a bridge that was deleted with its ports", async () => {
+  it("names a bridge that was deleted with its ports", async () => {
     await ovs.vsctl("del-br", BRIDGES.a);
     expect(await brokenAt()).toMatchObject({
       link: "port",
@@ -189,16 +189,19 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells how often a port was mended that somebody changed", async () => {
-    const mended = async () => (await status()).counts.repairs["port"] ?? 0;
-    const before = await mended();
+  it("counts repairs of a port that another program changed", async () => {
+    const repairs = async () => (await status()).counts.repairs["port"] ?? 0;
+    const before = await repairs();
     const { portName = "" } = await theInterface();
     await ovs.vsctl("set", "Interface", portName, "mtu_request=4000");
-    await waitUntil(async () => (await mended()) > before, { what: "the repair is told", limitMs: 60_000 });
+    await waitUntil(async () => (await repairs()) > before, {
+      what: "the repair is counted",
+      limitMs: 60_000,
+    });
     await untilWhole();
   });
 
-  it("tells a directory that is gone", async () => {
+  it("names a directory that is gone", async () => {
     const { places } = await theInterface();
     const path = places?.directory.path ?? "";
     const inflict = () =>
@@ -212,7 +215,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells the mode that a directory should have", async () => {
+  it("names the mode that a directory should have", async () => {
     const path = (await theInterface()).places?.directory.path ?? "";
     expect(
       await brokenAt("tests/app", { link: "directory", inflict: () => chmod(path, 0o700) }),
@@ -224,7 +227,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells the device-info file that is missing", async () => {
+  it("names the device-info file that is missing", async () => {
     const directory = join(node.deviceInfoDirectory, "cni");
     const [name = ""] = await readdir(directory);
     const file = join(directory, name);
@@ -238,7 +241,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells something else in the place of a device's device-info", async () => {
+  it("names something else in the place of a device's device-info", async () => {
     const { device } = await theInterface();
     const file = join(node.deviceInfoDirectory, "dp", `vhostuser-sockets-${device}-device.json`);
     const inflict = async () => {
@@ -254,7 +257,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await untilWhole();
   });
 
-  it("tells a switch that is down, though its database still says that all is well", async () => {
+  it("names a switch that is down, although its database still shows it as healthy", async () => {
     await ovs.killVswitchd();
     // The database may answer before it has noticed.
     await expect.poll(brokenLinkNow).toBe("port");
@@ -272,7 +275,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     });
   });
 
-  it("tells a program that died and left its socket behind", async () => {
+  it("names a program that died and left its socket behind", async () => {
     testpmd.container.kill("SIGKILL");
     await waitUntil(async () => (await theInterface()).port?.connected === false, {
       what: "the switch has noticed",
@@ -292,7 +295,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     await node.startDaemon();
   });
 
-  it("tells a device that CNI has no record of, as after an ADD that failed", async () => {
+  it("names a device that CNI has no record of, as after an ADD that failed", async () => {
     await node.stopDaemon();
     await rm(join(node.recordsDirectory, "ports"), { recursive: true });
     await node.startDaemon();
@@ -302,7 +305,7 @@ describe("vhostuserctl on a node with a living pod", () => {
     });
   });
 
-  it("tells an allocation whose record is lost, and a pod that kubelet does not know any more", async () => {
+  it("names an allocation whose record is lost, and a pod that kubelet does not know any more", async () => {
     const other = new DpdkPod({ run, node, name: "other", network: await exampleNetwork(), mac: PEER });
     await other.attach();
     const { interfaces } = await status();

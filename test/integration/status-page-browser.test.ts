@@ -18,7 +18,7 @@ import { nodeStatus, tracedInterface } from "../stand-in/records/traced-interfac
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}`;
 
 /** The page asks at once when its tab comes to the front. */
-const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
+const REFRESH = `document.dispatchEvent(new Event("visibilitychange"))`;
 
 let browser: Chromium;
 let server: HttpServer;
@@ -59,7 +59,7 @@ afterAll(async () => {
 /** Opens the page on a node. */
 async function show(next: NodeStatus): Promise<Page> {
   await shown.page.goto("about:blank");
-  // Only now: the page that was there before would load itself anew for another release.
+  // Only now: the page that was there before would reload itself for another release.
   status = next;
   await shown.page.goto(server.url);
   await shown.page.locator("#health svg").waitFor();
@@ -103,7 +103,7 @@ describe("the status page in a browser", () => {
     expect(await page.locator("#more-list li").last().innerText()).toContain("probe-k3d9f-193");
   });
 
-  it("tells healthy, waiting and broken by shape and by word, not by colour alone", async () => {
+  it("shows healthy, waiting and broken by shape and by word, not by colour alone", async () => {
     const page = await show(exampleNode());
     const shapes = await page.evaluate<string[]>(
       `["healthy", "degraded", "broken"].map((state) =>
@@ -165,7 +165,7 @@ describe("the status page in a browser", () => {
     const page = await show(exampleNode());
     await podNamed("encoder").focus();
     status = exampleNode(manyExamples(30).concat(EXAMPLE_PODS));
-    await page.evaluate(LOOK_NOW);
+    await page.evaluate(REFRESH);
     await expect.poll(() => pods().count()).toBe(37);
     expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toContain(
       "encoder-2mx8w,",
@@ -209,10 +209,10 @@ describe("the status page in a browser", () => {
     expect(await rates()).toEqual([]);
     expect(await page.locator("#picture .dropped").allTextContents()).toEqual(["12 dropped"]);
     status = exampleLater(2);
-    await page.evaluate(LOOK_NOW);
-    await page.getByText("last checked 21 s ago").waitFor();
+    await page.evaluate(REFRESH);
+    await page.getByText("last checked 21s ago").waitFor();
     status = exampleLater(3);
-    await page.evaluate(LOOK_NOW);
+    await page.evaluate(REFRESH);
     await page.getByText("1.31 Mpps").waitFor();
     expect(await rates()).toEqual(["1.31 Mpps", "524 kpps", "105 pps", "262 kpps", "1.83 Mpps"]);
     expect(await page.locator("#picture .dropped").allTextContents()).toEqual(["12 dropped"]);
@@ -223,7 +223,7 @@ describe("the status page in a browser", () => {
     await podNamed("gateway-0").click();
     await page.evaluate("globalThis.isOld = true");
     status = { ...status, version: "9.9.9" };
-    await page.evaluate(LOOK_NOW);
+    await page.evaluate(REFRESH);
     // Not by waitForFunction, whose polling code the page's policy refuses.
     const isNew = () => page.evaluate("globalThis.isOld === undefined").catch(() => false);
     await expect.poll(isNew).toBe(true);

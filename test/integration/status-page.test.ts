@@ -16,7 +16,7 @@ import { jsonOf } from "./ctl-node.ts";
 const SEEN = { timeout: 60_000 };
 
 /** The page asks at once when its tab comes to the front. */
-const LOOK_NOW = `document.dispatchEvent(new Event("visibilitychange"))`;
+const REFRESH = `document.dispatchEvent(new Event("visibilitychange"))`;
 
 let run: LabRun;
 let ovs: OvsDpdk;
@@ -113,7 +113,7 @@ describe("the status page of a daemon", () => {
   it("shows a pod that kubelet admitted and whose network never came", async () => {
     const containers = [{ name: "app", resources: { [SOCKETS]: 1 } }];
     await node.kubelet.admitPod({ namespace: "tests", name: "starting", containers });
-    await page.evaluate(LOOK_NOW);
+    await page.evaluate(REFRESH);
     await expect.poll(() => page.locator("#picture [data-pod]").count(), SEEN).toBe(2);
     await expect
       .poll(() => label("tests/starting"), SEEN)

@@ -1,13 +1,12 @@
 import { listAllocationDirectories } from "../../allocation/socket-directories.ts";
-import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown, Failure } from "../../failure/failure.ts";
 import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
 import { nodeStatusShape } from "../../status/shape.ts";
 import { statusSocket } from "../../status/status-source.ts";
+import { age, plural } from "../../status/words.ts";
 import { askDaemon } from "../daemon-client.ts";
-import { age, plural } from "../terminal.ts";
 import {
   type CheckedNode,
   type Finding,
@@ -18,7 +17,7 @@ import {
   warning,
 } from "./node-check.ts";
 
-/** A pass may take a minute, and a switch that is away makes some fail. */
+/** A pass may take a minute, and a switch that is down makes some fail. */
 const OLD_PASS_MS = 10 * 60_000;
 
 /** The daemon itself; everything else is checked without it. */
@@ -117,9 +116,9 @@ const CURE =
 export const leftoversCheck: NodeCheck = {
   name: "leftovers",
   check: async (node, signal) => {
-    const first = await look(node, signal);
+    const first = await findLeftovers(node, signal);
     // A DEL between two reads looks like a leftover; only what a second read finds too is reported.
-    const found = first.length === 0 ? first : stillThere(first, await look(node, signal));
+    const found = first.length === 0 ? first : stillThere(first, await findLeftovers(node, signal));
     return found.length === 0 ? [fine("none")] : found;
   },
 };
@@ -129,11 +128,17 @@ function stillThere(before: readonly Finding[], now: readonly Finding[]): readon
   return now.filter(({ what }) => known.has(what));
 }
 
-async function look({ config, switches }: CheckedNode, signal: AbortSignal): Promise<readonly Finding[]> {
+async function findLeftovers(
+  { config, switches }: CheckedNode,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
   const directories: readonly string[] = await listAllocationDirectories(config.root).catch(() => []);
   const dataplanes = new Map(switches.map(({ pool, dataplane }) => [dataplane, pool.name]));
   const listed = await Promise.all(
-    [...dataplanes].map(async ([dataplane, pool]) => ({ pool, ports: await list(dataplane, signal) })),
+    [...dataplanes].map(async ([dataplane, pool]) => ({
+      pool,
+      ports: await dataplane.listPorts(signal).catch(() => undefined),
+    })),
   );
   // Last: a record is written before its port is made.
   const { allocations, ports } = await readRecords(config.recordsDirectory);
@@ -164,8 +169,4 @@ async function look({ config, switches }: CheckedNode, signal: AbortSignal): Pro
         ),
       ),
   ];
-}
-
-function list(dataplane: Dataplane, signal: AbortSignal) {
-  return dataplane.listPorts(signal).catch(() => undefined);
 }

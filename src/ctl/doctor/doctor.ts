@@ -3,9 +3,16 @@ import { isSameSwitch } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { printable } from "../../names/printable.ts";
-import { type CommandContext, EXIT, type ExitCode, printJson } from "../command-context.ts";
-import { CONFIG_FILE, findConfig } from "../settings.ts";
-import { paint, plural, type Screen, type Tone, wrap } from "../terminal.ts";
+import { plural } from "../../status/words.ts";
+import {
+  CONFIG_FILE,
+  type CommandContext,
+  EXIT,
+  type ExitCode,
+  findConfig,
+  printJson,
+} from "../command-context.ts";
+import { hang, paint, type Screen, type Tone } from "../terminal.ts";
 import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
 import {
   cniCheck,
@@ -51,9 +58,8 @@ export function renderExamined(screen: Screen, unchecked: readonly Examined[]): 
     findings.flatMap(({ verdict, what, cure }, index) => {
       const { text, tone } = MARKS[verdict];
       const head = `${(index === 0 ? name : "").padEnd(width)}  ${paint(screen, tone, text)}${" ".repeat(MARK - text.length)}  `;
-      const [first = "", ...rest] = wrap(what, screen.columns - indent);
-      const cured = cure === undefined ? [] : wrap(`cure: ${cure}`, screen.columns - indent);
-      return [`${head}${first}`, ...[...rest, ...cured].map((line) => " ".repeat(indent) + line)];
+      const cured = cure === undefined ? [] : hang(screen, indent, " ".repeat(indent), `cure: ${cure}`);
+      return [...hang(screen, indent, head, what), ...cured];
     }),
   );
   const [problems, warnings] = [count(examined, "problem"), count(examined, "warning")];

@@ -16,8 +16,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-/** What is not well, each as `verdict: what`. */
-function ills(findings: readonly Finding[]): string[] {
+/** What was found that is not ok, each as `verdict: what`. */
+function findingsOf(findings: readonly Finding[]): string[] {
   return findings.filter(({ verdict }) => verdict !== "ok").map(({ verdict, what }) => `${verdict}: ${what}`);
 }
 
@@ -30,13 +30,13 @@ describe("doctor checks the machine", () => {
   }
 
   it("hugepages: some free, none free, none reserved, unknown", async () => {
-    expect(ills(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
+    expect(findingsOf(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
     await pages("2048kB", 0, 0);
-    expect(ills(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
+    expect(findingsOf(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
     await pages("1048576kB", 8, 0);
-    expect(ills(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
+    expect(findingsOf(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
     await pages("2048kB", 512, 100);
-    expect(ills(await hugepagesCheck.check(host))).toEqual([]);
+    expect(findingsOf(await hugepagesCheck.check(host))).toEqual([]);
   });
 
   it.each([
@@ -45,12 +45,12 @@ describe("doctor checks the machine", () => {
     ["5.9.16", ["problem: Linux 5.9.16"]],
     ["4.18.0-553.el8.x86_64", ["problem: Linux 4.18.0-553.el8.x86_64"]],
   ])("versions: Linux %s", async (kernel, found) => {
-    expect(ills(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
+    expect(findingsOf(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
   });
 
   it("user: others than root see little", async () => {
-    expect(ills(await userCheck.check(host))).toEqual([]);
-    expect(ills(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
+    expect(findingsOf(await userCheck.check(host))).toEqual([]);
+    expect(findingsOf(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { DaemonConfig } from "../../config/schema.ts";
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import type { PlaceOptions } from "../settings.ts";
+import type { PlaceOptions } from "../command-context.ts";
 
 /** What a check found of one thing. */
 export interface Finding {

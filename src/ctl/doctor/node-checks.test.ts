@@ -56,7 +56,7 @@ function node(pool: object = {}, keys: object = {}): CheckedNode {
 
 const check = (one: NodeCheck, of = node()) => one.check(of, AbortSignal.timeout(5_000));
 /** What is not well, each as `verdict: what`; every one of these has a cure, but for what was skipped. */
-function ills(findings: readonly Finding[]): string[] {
+function findingsOf(findings: readonly Finding[]): string[] {
   for (const { verdict, cure } of findings) {
     if (verdict === "problem" || verdict === "warning") expect(cure).toMatch(/\w{3}/);
   }
@@ -90,41 +90,47 @@ describe("doctor checks the node", () => {
 
   it("root: its flags, one that lacks, none at all, and a root that is not there", async () => {
     await mountInfo("nosuid,nodev,noexec,nosymfollow");
-    expect(ills(await check(rootCheck))).toEqual([]);
+    expect(findingsOf(await check(rootCheck))).toEqual([]);
     await mountInfo("nosuid,nodev,noexec");
-    expect(ills(await check(rootCheck))).toEqual([expect.stringMatching(/^problem: .*lacks nosymfollow/)]);
+    expect(findingsOf(await check(rootCheck))).toEqual([
+      expect.stringMatching(/^problem: .*lacks nosymfollow/),
+    ]);
     const insecure = node({}, { rootFileSystem: { allowInsecure: true } });
-    expect(ills(await check(rootCheck, insecure))).toEqual([
+    expect(findingsOf(await check(rootCheck, insecure))).toEqual([
       expect.stringMatching(/^warning: .*lacks nosymfollow/),
     ]);
     await rm(join(directory, "root"), { recursive: true });
-    expect(ills(await check(rootCheck))).toEqual([expect.stringContaining("is not there")]);
+    expect(findingsOf(await check(rootCheck))).toEqual([expect.stringContaining("is not there")]);
     await mkdir(join(directory, "root"));
   });
 
   it("kubelet: both sockets, or which one does not answer", async () => {
-    expect(ills(await check(kubeletCheck))).toEqual([
+    expect(findingsOf(await check(kubeletCheck))).toEqual([
       expect.stringMatching(/device plugins: .*\(ENOENT\)/),
       expect.stringMatching(/PodResources: .*\(ENOENT\)/),
     ]);
     await mkdir(join(directory, "plugins"));
     await listen(join(directory, "plugins/kubelet.sock"));
     await listen(join(directory, "resources.sock"));
-    expect(ills(await check(kubeletCheck))).toEqual([]);
+    expect(findingsOf(await check(kubeletCheck))).toEqual([]);
   });
 
   it("CNI socket: served for root alone, open to others, not there", async () => {
-    expect(ills(await check(cniCheck))).toEqual([expect.stringContaining("does not answer (ENOENT)")]);
+    expect(findingsOf(await check(cniCheck))).toEqual([expect.stringContaining("does not answer (ENOENT)")]);
     const path = join(directory, "cni.sock");
     await listen(path);
     await chmod(path, 0o666);
-    expect(ills(await check(cniCheck))).toEqual([expect.stringContaining("mode 666")]);
+    expect(findingsOf(await check(cniCheck))).toEqual([expect.stringContaining("mode 666")]);
     await chmod(path, 0o600);
-    expect(ills(await check(cniCheck))).toEqual(uid === 0 ? [] : [expect.stringContaining(`owner ${uid}`)]);
+    expect(findingsOf(await check(cniCheck))).toEqual(
+      uid === 0 ? [] : [expect.stringContaining(`owner ${uid}`)],
+    );
   });
 
-  it("daemon: away, well, not registered, of another release, of another name, with a reconciler that is stuck", async () => {
-    expect(ills(await check(daemonCheck))).toEqual([expect.stringContaining("does not run on this node")]);
+  it("daemon: down, healthy, not registered, of another release, of another name, with a reconciler that is stuck", async () => {
+    expect(findingsOf(await check(daemonCheck))).toEqual([
+      expect.stringContaining("does not run on this node"),
+    ]);
     let status = nodeStatus();
     const server = await serveHttp({
       socketPath: join(directory, "status.sock"),
@@ -137,14 +143,14 @@ describe("doctor checks the node", () => {
       logger: silentLogger,
     });
     try {
-      expect(ills(await check(daemonCheck))).toEqual([]);
+      expect(findingsOf(await check(daemonCheck))).toEqual([]);
       status = nodeStatus({
         node: "other",
         version: "0.2.0",
         at: 3_600_000,
         resources: [{ name: "vhostuser/sockets", registered: false, registrations: 0 }],
       });
-      expect(ills(await check(daemonCheck))).toEqual([
+      expect(findingsOf(await check(daemonCheck))).toEqual([
         expect.stringContaining("warning: the daemon calls this node other"),
         expect.stringContaining("warning: this program is of release 0.1.0"),
         expect.stringContaining("problem: not registered with kubelet: vhostuser/sockets"),
@@ -156,13 +162,13 @@ describe("doctor checks the node", () => {
   });
 
   it("records: what cannot be read, and it touches nothing", async () => {
-    expect(ills(await check(recordsCheck))).toEqual([]);
+    expect(findingsOf(await check(recordsCheck))).toEqual([]);
     await allocate();
     const at = join(directory, "records/allocations");
     await appendFile(join(at, "journal"), "odd\nunfinished");
     await writeFile(join(at, "damaged"), "older\n");
     const before = await readFile(join(at, "journal"), "utf8");
-    expect(ills(await check(recordsCheck))).toEqual([
+    expect(findingsOf(await check(recordsCheck))).toEqual([
       expect.stringContaining("allocations/damaged: it was damaged at an earlier start"),
       expect.stringContaining("allocations/journal: its checksum is wrong"),
     ]);
@@ -170,11 +176,13 @@ describe("doctor checks the node", () => {
   });
 
   it("switch: ready, without the bridge, not answering", async () => {
-    expect(ills(await check(switchCheck))).toEqual([]);
+    expect(findingsOf(await check(switchCheck))).toEqual([]);
     const other = node({ dataplane: { type: "vpp", bridge: "7" } });
-    expect(ills(await check(switchCheck, other))).toEqual(["problem: pool sockets: no bridge 7"]);
+    expect(findingsOf(await check(switchCheck, other))).toEqual(["problem: pool sockets: no bridge 7"]);
     dataplane.dead = true;
-    expect(ills(await check(switchCheck))).toEqual(["problem: pool sockets: the switch does not answer"]);
+    expect(findingsOf(await check(switchCheck))).toEqual([
+      "problem: pool sockets: the switch does not answer",
+    ]);
   });
 
   describe("permissions:", () => {
@@ -185,15 +193,15 @@ describe("doctor checks the node", () => {
     const pool = { directory: { owner: 107, group: 108 } };
 
     it("the switch's user may connect, or not, or cannot be seen", async () => {
-      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+      expect(findingsOf(await check(permissionsCheck, node(pool)))).toEqual([
         expect.stringContaining("skipped: no process of ovs-dpdk"),
       ]);
       await vswitchd("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t0");
-      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([]);
+      expect(findingsOf(await check(permissionsCheck, node(pool)))).toEqual([]);
       await vswitchd("Uid:\t64\t64\t64\t64\nGid:\t64\t64\t64\t64\nGroups:\t20 108 ");
-      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([]);
+      expect(findingsOf(await check(permissionsCheck, node(pool)))).toEqual([]);
       await vswitchd("Uid:\t64\t64\t64\t64\nGid:\t64\t64\t64\t64\nGroups:\t20");
-      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+      expect(findingsOf(await check(permissionsCheck, node(pool)))).toEqual([
         expect.stringMatching(
           /^problem: ovs-vswitchd \(pid 77, by its name alone\) runs with uid 64 and is not in group 108/,
         ),
@@ -207,7 +215,7 @@ describe("doctor checks the node", () => {
         join(directory, "proc/78/status"),
         "Name:\tovs-vswitchd\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n",
       );
-      expect(ills(await check(permissionsCheck, node(pool)))).toEqual([
+      expect(findingsOf(await check(permissionsCheck, node(pool)))).toEqual([
         expect.stringMatching(/^warning: ovs-vswitchd \(pid 77, /),
       ]);
     });
@@ -215,20 +223,20 @@ describe("doctor checks the node", () => {
     it("a directory that is not its pod's", async () => {
       await vswitchd("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
       await allocate();
-      expect(ills(await check(permissionsCheck))).toEqual([]);
+      expect(findingsOf(await check(permissionsCheck))).toEqual([]);
       await chmod(join(directory, "root", ID, "sockets-00000"), 0o700);
-      expect(ills(await check(permissionsCheck))).toEqual([expect.stringContaining("mode 0700")]);
+      expect(findingsOf(await check(permissionsCheck))).toEqual([expect.stringContaining("mode 0700")]);
     });
   });
 
   it("SELinux: off, permissive, enforcing without a label, and labels that were changed", async () => {
-    expect(ills(await check(selinuxCheck))).toEqual([]);
+    expect(findingsOf(await check(selinuxCheck))).toEqual([]);
     await writeFile(join(directory, "proc/filesystems"), "nodev\tselinuxfs\n");
     await mkdir(join(directory, "sys/fs/selinux"), { recursive: true });
     await writeFile(join(directory, "sys/fs/selinux/enforce"), "0");
-    expect(ills(await check(selinuxCheck))).toEqual([]);
+    expect(findingsOf(await check(selinuxCheck))).toEqual([]);
     await writeFile(join(directory, "sys/fs/selinux/enforce"), "1");
-    expect(ills(await check(selinuxCheck))).toEqual([
+    expect(findingsOf(await check(selinuxCheck))).toEqual([
       expect.stringContaining("pool sockets has no selinuxLabel"),
     ]);
     await allocate({ ownership: { owner: uid, group: gid, mode: 0o2770, selinuxLabel: LABEL } });
@@ -236,21 +244,21 @@ describe("doctor checks the node", () => {
       const of = node({ directory: { selinuxLabel: LABEL } });
       return check(selinuxCheck, { ...of, host: { ...host, run: async () => `${label}\n` } });
     };
-    expect(ills(await labelled(LABEL))).toEqual([]);
-    expect(ills(await labelled("system_u:object_r:var_run_t:s0"))).toEqual([
+    expect(findingsOf(await labelled(LABEL))).toEqual([]);
+    expect(findingsOf(await labelled("system_u:object_r:var_run_t:s0"))).toEqual([
       expect.stringContaining("sockets-00000 has the label system_u:object_r:var_run_t:s0"),
     ]);
   });
 
   it("leftovers: a port and a directory without a record, a record without a directory", async () => {
-    expect(ills(await check(leftoversCheck))).toEqual([]);
+    expect(findingsOf(await check(leftoversCheck))).toEqual([]);
     await allocate();
-    expect(ills(await check(leftoversCheck))).toEqual([]);
+    expect(findingsOf(await check(leftoversCheck))).toEqual([]);
     await rm(join(directory, "root", ID), { recursive: true });
     await mkdir(join(directory, "root", "zzzzzzzzzzzzzzzz"));
     const owner = { podNamespace: "shop", podName: "old" } as never;
     dataplane.ports.set("vhu9", { name: "vhu9", bridge: "br0", owner } as never);
-    expect(ills(await check(leftoversCheck))).toEqual([
+    expect(findingsOf(await check(leftoversCheck))).toEqual([
       "problem: port vhu9 on bridge br0 (pod shop/old) has no record",
       `problem: directory ${directory}/root/zzzzzzzzzzzzzzzz has no record`,
       `problem: allocation ${ID} (sockets-00000) has no directory`,
@@ -271,9 +279,9 @@ describe("doctor checks the node", () => {
       dataplane.ports.clear();
       return ports;
     };
-    expect(ills(await check(leftoversCheck))).toEqual([]);
+    expect(findingsOf(await check(leftoversCheck))).toEqual([]);
     dataplane.dead = true;
-    expect(ills(await check(leftoversCheck))).toEqual([
+    expect(findingsOf(await check(leftoversCheck))).toEqual([
       expect.stringContaining("skipped: ports of pool sockets"),
     ]);
   });

@@ -98,7 +98,7 @@ export function nodeStatus(changes: Partial<NodeStatus> = {}): NodeStatus {
     ],
     interfaces: [one],
     leftovers: { ports: [], directories: [], records: [] },
-    counts: { repairs: { stray: 0 }, errors: [], socketsMended: 0 },
+    counts: { repairs: { stray: 0 }, errors: [], socketsOpened: 0 },
     lastPassAt: 170_000,
     ...changes,
   };

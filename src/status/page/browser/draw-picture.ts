@@ -1,15 +1,8 @@
+import { plural } from "../../words.ts";
 import type { PageBridge, PageInterface, PagePod } from "../page-shape.ts";
 import { rateKey } from "../picture/rates.ts";
 import { type Segment, segmentsOf } from "../picture/segments.ts";
-import {
-  HEALTH_WORDS,
-  plural,
-  podLabel,
-  portState,
-  rateWords,
-  SOCKET_WORDS,
-  switchWords,
-} from "../picture/words.ts";
+import { HEALTH_WORDS, podLabel, portState, rateWords, SOCKET_WORDS, switchWords } from "../picture/words.ts";
 import { arrange, fill, html, nameText, setAttributes } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
 
@@ -111,7 +104,7 @@ export class Picture {
     for (const id of this.#pods.keys()) if (!shown.has(id)) this.#pods.delete(id);
     const buttons = this.#buttons();
     if (buttons.some((button) => button === focused)) {
-      // A pod that moved to another group was taken out for a moment.
+      // Moving a pod to another group blurs its button.
       if (document.activeElement !== focused) (focused as HTMLElement).focus({ preventScroll: true });
     } else {
       this.#setTabStop(buttons.find(({ dataset }) => dataset["pod"] === selected) ?? buttons[0]);

@@ -1,5 +1,6 @@
+import { age, plural } from "../../words.ts";
 import type { PageNode, PagePool } from "../page-shape.ts";
-import { age, HEALTH_WORDS, nodeWords, plural } from "../picture/words.ts";
+import { HEALTH_WORDS, nodeWords } from "../picture/words.ts";
 import { byId, fill, html } from "./elements.ts";
 import { type Mark, markIcon } from "./marks.ts";
 

@@ -23,7 +23,7 @@ export function svg<Tag extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag) as SVGElementTagNameMap[Tag], attributes, children);
 }
 
-/** Sets attributes; those that are undefined or false are taken away. */
+/** Sets attributes; those that are undefined or false are removed. */
 export function setAttributes(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) element.removeAttribute(name);

@@ -1,6 +1,6 @@
+import { age, plural } from "../../words.ts";
 import type { PageNode, PagePod, PodChains } from "../page-shape.ts";
 import { Rates } from "../picture/rates.ts";
-import { age, plural } from "../picture/words.ts";
 import { ask, NotThere } from "./ask.ts";
 import { drawChains, drawNoChains } from "./draw-chain.ts";
 import { Picture } from "./draw-picture.ts";
@@ -34,7 +34,7 @@ async function run(): Promise<never> {
   for (;;) {
     while (document.hidden) await wake.promise;
     const began = performance.now();
-    await look();
+    await refresh();
     const pause = Math.max(EVERY_MS, (performance.now() - began) * TIMES_SLOWER);
     const timer = setTimeout(() => wake.resolve(), Math.min(pause, 60_000));
     await wake.promise;
@@ -43,7 +43,7 @@ async function run(): Promise<never> {
   }
 }
 
-async function look(): Promise<void> {
+async function refresh(): Promise<void> {
   try {
     const next = await ask<PageNode>("api/node");
     // Another release has another page.
@@ -54,13 +54,13 @@ async function look(): Promise<void> {
     byId("stale").hidden = true;
     document.body.dataset["state"] = "live";
     draw();
-    if (selected !== undefined) await lookClosely(selected);
+    if (selected !== undefined) await refreshChain(selected);
   } catch (error) {
-    tellStale(error);
+    showStale(error);
   }
 }
 
-function tellStale(error: unknown): void {
+function showStale(error: unknown): void {
   document.body.dataset["state"] = "stale";
   const since = answeredAt === undefined ? "" : ` since ${new Date(answeredAt).toLocaleTimeString()}`;
   const why = error instanceof TypeError ? "the daemon cannot be reached" : `${(error as Error).message}`;
@@ -69,10 +69,10 @@ function tellStale(error: unknown): void {
   banner.hidden = false;
   // Read out once, not at each try.
   if (byId("stale-text").textContent !== text) fill(byId("stale-text"), text);
-  tellFreshness();
+  showFreshness();
 }
 
-async function lookClosely(pod: string): Promise<void> {
+async function refreshChain(pod: string): Promise<void> {
   try {
     const chains = await ask<PodChains>(`api/chain?pod=${encodeURIComponent(pod)}`);
     const { at: _, ...lasting } = chains;
@@ -101,7 +101,7 @@ function draw(): void {
   );
   const left = view.leftOut === 0 ? "" : `; ${view.leftOut} healthy interfaces are left out`;
   fill(byId("shown"), `${plural(pods.length, "pod")} shown${left}`);
-  tellFreshness();
+  showFreshness();
 }
 
 function isWanted(pod: PagePod): boolean {
@@ -127,13 +127,13 @@ function select(pod: string | undefined): void {
     return;
   }
   const known = view?.pods.find(({ id }) => id === pod);
-  drawNoChains(known === undefined ? "…" : `${known.namespace}/${known.name}`, "Looking…");
+  drawNoChains(known === undefined ? "…" : `${known.namespace}/${known.name}`, "Loading…");
   draw();
   byId("chain-title").focus();
-  lookClosely(pod).catch(tellStale);
+  refreshChain(pod).catch(showStale);
 }
 
-function tellFreshness(): void {
+function showFreshness(): void {
   const text = answeredAt === undefined ? "connecting" : `updated ${age(Date.now() - answeredAt)} ago`;
   fill(byId("fresh"), document.body.dataset["state"] === "stale" ? "stale" : text);
 }
@@ -147,7 +147,7 @@ document.addEventListener("keydown", ({ key }) => {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake.resolve();
 });
-setInterval(tellFreshness, 1_000);
+setInterval(showFreshness, 1_000);
 drawLegend();
 if (selected !== undefined) {
   chain.hidden = false;

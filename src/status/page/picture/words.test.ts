@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exampleNode } from "../../../../test/stand-in/records/example-node.ts";
 import { describeNode } from "../describe-node.ts";
-import { age, nodeWords, podLabel, portState, rateWords, switchWords } from "./words.ts";
+import { nodeWords, podLabel, portState, rateWords, switchWords } from "./words.ts";
 
 const { view } = await describeNode(exampleNode());
 
@@ -49,15 +49,5 @@ describe("the words of the page", () => {
     [1_234_567, "1.23 Mpps"],
   ])("show a rate of %s as %s", (rate, text) => {
     expect(rateWords(rate)).toBe(text);
-  });
-
-  it.each([
-    [-5_000, "0 s"],
-    [59_999, "59 s"],
-    [3_599_999, "59 min"],
-    [47 * 3_600_000, "47 h"],
-    [50 * 3_600_000, "2 d"],
-  ])("show %i ms as %s", (ms, text) => {
-    expect(age(ms)).toBe(text);
   });
 });

@@ -1,3 +1,4 @@
+import { plural } from "../../words.ts";
 import type { Health, PageBridge, PageInterface, PageNode, PagePod } from "../page-shape.ts";
 
 /** What each state is called. */
@@ -17,21 +18,6 @@ export function nodeWords({ health, problems, interfaces }: PageNode): string {
     case "broken":
       return plural(problems.length, "problem");
   }
-}
-
-/** A count and its noun. */
-export function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-/** A time span in words. @param ms negative where two clocks differ, which counts as 0 */
-export function age(ms: number): string {
-  const seconds = Math.max(0, Math.floor(ms / 1000));
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
 }
 
 /** A pod and its state in one line, for screen readers. */
