@@ -11,8 +11,6 @@ const LONGEST_RETRY_MS = 60_000;
 export interface WatchOptions {
   /** Log message: what is not seen while there is no watch. */
   readonly warning: string;
-  /** Does not warn of a switch that cannot be reached, because another watch does; default false. */
-  readonly isSilentAway?: boolean;
   /** Milliseconds before the next try after so many failures in a row; default 250, more for one that refuses. */
   readonly pauseMs?: (failures: number) => number;
   readonly clock: Clock;
@@ -27,7 +25,7 @@ export interface WatchOptions {
  */
 export async function keepWatching(
   watch: (onSeen: () => void) => Promise<void>,
-  { warning, isSilentAway = false, pauseMs, clock, logger, signal }: WatchOptions,
+  { warning, pauseMs, clock, logger, signal }: WatchOptions,
 ): Promise<void> {
   let isWarned = false;
   let failures = 0;
@@ -45,7 +43,7 @@ export async function keepWatching(
       const isAway = code === "dataplane-unavailable" || code === "dataplane-timeout";
       failures += 1;
       if (!isAway) refusals += 1;
-      if (!isWarned && !signal.aborted && !(isAway && isSilentAway)) {
+      if (!isWarned && !signal.aborted) {
         logger.warn({ reason: describeThrown(thrown) }, warning);
         isWarned = true;
       }

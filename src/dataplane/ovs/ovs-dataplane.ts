@@ -4,12 +4,13 @@ import { output, PORT, packetOut } from "../../protocols/openflow/action.ts";
 import { defaultRunDirectory } from "../../protocols/openflow/connection.ts";
 import { createOvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { systemClock } from "../../sync/clock.ts";
+import { whenAborted } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
-import type { Dataplane } from "../dataplane.ts";
+import type { Dataplane, LinkChange } from "../dataplane.ts";
 import type { OvsContext } from "./database.ts";
+import { PortLinks } from "./links/port-links.ts";
 import { macTableRefresher } from "./links/refresh-mac-table.ts";
-import { PortLinks, watchLinks } from "./links/watch-links.ts";
-import { type DisturbedPorts, watchPorts } from "./links/watch-ports.ts";
+import { type DisturbedPorts, watchDatabase } from "./links/watch-database.ts";
 import { numaNode } from "./numa-node.ts";
 import { checkPort } from "./ports/check-port.ts";
 import { ensurePort } from "./ports/ensure-port.ts";
@@ -64,11 +65,23 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     ports.run({ key: name, what: `${verb} port ${name}`, signal }, task, ({ what }) => {
       throw timeoutFailure(signal, { what });
     });
-  const { onDisturbed } = options;
-  if (onDisturbed !== undefined) {
-    const watch = { whenIdle: (name: string) => ports.whenIdle(name), onDisturbed };
-    void watchPorts(context, watch, systemClock, closing.signal);
-  }
+  const linkListeners = new Set<(change: LinkChange) => void>();
+  let isWatched = false;
+  const watchOnce = () => {
+    if (isWatched) return;
+    isWatched = true;
+    void watchDatabase(context, {
+      links,
+      onLink: (change) => {
+        for (const onLink of linkListeners) onLink(change);
+      },
+      onDisturbed: (names) => options.onDisturbed?.(names),
+      whenIdle: (name) => ports.whenIdle(name),
+      clock: systemClock,
+      signal: closing.signal,
+    });
+  };
+  if (options.onDisturbed !== undefined) watchOnce();
   return {
     capabilities: { forgetsPorts: false, servesInPlace: false },
     probe: (bridge, signal) => probe(context, bridge, signal),
@@ -88,8 +101,13 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     removeStrays: async (signal) =>
       (await removeStrayLimits(context, undefined, signal)) + (await removeStraySecurity(context, signal)),
     enableForwarding: (signal) => enableForwarding(context, signal),
-    watchLinks: (onLink, signal) =>
-      watchLinks(context, links, onLink, systemClock, AbortSignal.any([signal, closing.signal])),
+    watchLinks: async (onLink, signal) => {
+      linkListeners.add(onLink);
+      watchOnce();
+      const ended = AbortSignal.any([signal, closing.signal]);
+      await new Promise<void>((resolve) => whenAborted(ended, resolve));
+      linkListeners.delete(onLink);
+    },
     announce: async ({ name, bridge }, frames, signal) => {
       const inPort = links.numberOf(name);
       if (inPort === undefined) return false;

@@ -20,9 +20,7 @@ export interface MonitorOptions {
   readonly database: string;
   /** Columns to watch, by table. */
   readonly columns: Readonly<Record<string, readonly string[]>>;
-  /** Leave out the rows that there are; default false. */
-  readonly isSilentFirst?: boolean;
-  /** Hears first all rows there are (or none, where they are left out), then every transaction's changes. */
+  /** Hears first all rows there are, then every transaction's changes. */
   readonly onChanges: (changes: readonly RowChange[]) => void;
 }
 
@@ -57,8 +55,7 @@ export async function monitorTables(options: MonitorOptions, signal: AbortSignal
   const onAbort = () => lost.resolve();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    const select = { initial: options.isSilentFirst !== true };
-    const tables = Object.entries(options.columns).map(([table, columns]) => [table, { columns, select }]);
+    const tables = Object.entries(options.columns).map(([table, columns]) => [table, { columns }]);
     const params = [options.database, "changes", Object.fromEntries(tables)];
     report(await connection.request("monitor", params, signal));
     await lost.promise;

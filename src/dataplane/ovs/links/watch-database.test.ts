@@ -8,7 +8,8 @@ import { type Logger, silentLogger } from "../../../logging/logger.ts";
 import { JsonStream } from "../../../protocols/ovsdb/json-stream.ts";
 import { type Clock, systemClock } from "../../../sync/clock.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
-import { type DisturbedPorts, disturbedPorts, watchPorts } from "./watch-ports.ts";
+import { PortLinks } from "./port-links.ts";
+import { type DisturbedPorts, disturbedPorts, watchDatabase } from "./watch-database.ts";
 
 const marks = (owner = "kube-vhostuser", node = "n1", more: Record<string, string> = {}) => [
   "map",
@@ -36,6 +37,7 @@ describe("ports that a change concerns", () => {
       ["vhu2"],
     ],
     ["each once", [change("Port", port), change("Interface", port)], ["vhu1"]],
+    ["none whose guest comes", [change("Interface", { link_state: "down", ofport: 1 }, port)], []],
     ["none that is inserted", [change("Port", undefined, port)], []],
     ["none of another node", [change("Port", { ...port, external_ids: marks(undefined, "n2") })], []],
     ["none of another program", [change("Port", { name: "eth0", external_ids: ["map", []] })], []],
@@ -46,7 +48,7 @@ describe("ports that a change concerns", () => {
   });
 });
 
-describe("a watch over ports", () => {
+describe("a watch over the database", () => {
   let directory: string;
   let server: Server;
   let reported: DisturbedPorts[];
@@ -94,15 +96,16 @@ describe("a watch over ports", () => {
   };
 
   function watching(clock: Clock, logger: Logger = silentLogger): Promise<void> {
-    const watch = {
-      whenIdle: (port: string) => calls.whenIdle(port),
-      onDisturbed: (ports: DisturbedPorts) => void reported.push(ports),
-    };
-    return watchPorts(
+    return watchDatabase(
       { databaseSocket: join(directory, "db.sock"), node: "n1", logger },
-      watch,
-      clock,
-      stop.signal,
+      {
+        links: new PortLinks("n1"),
+        onLink: () => undefined,
+        onDisturbed: (ports) => void reported.push(ports),
+        whenIdle: (port) => calls.whenIdle(port),
+        clock,
+        signal: stop.signal,
+      },
     );
   }
 

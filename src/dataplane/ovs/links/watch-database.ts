@@ -1,12 +1,15 @@
 import { monitorTables, type RowChange } from "../../../protocols/ovsdb/monitor.ts";
 import { stringMapShape } from "../../../protocols/ovsdb/values.ts";
 import type { Clock } from "../../../sync/clock.ts";
+import type { LinkChange } from "../../dataplane.ts";
 import { keepWatching } from "../../keep-watching.ts";
 import type { OvsContext } from "../database.ts";
 import { isOurs } from "../ports/marks.ts";
+import { linkTable } from "../tables.ts";
+import type { PortLinks } from "./port-links.ts";
 
 /** Columns that hold what was asked of a port, and nothing that the switch itself writes. */
-const COLUMNS = {
+const ASKED = {
   Bridge: ["name"],
   Port: [
     ...["name", "external_ids", "interfaces", "vlan_mode", "tag", "trunks", "cvlans"],
@@ -18,30 +21,34 @@ const COLUMNS = {
   ],
   QoS: ["external_ids", "type", "other_config"],
 } as const;
+const ASKED_COLUMNS: ReadonlySet<string> = new Set(Object.values(ASKED).flat());
 
 /** Ports that may not be as asked any more, by name; `all` where it could be any. */
 export type DisturbedPorts = readonly string[] | "all";
 
-/** What {@link watchPorts} asks and calls. */
-export interface PortWatch {
+/** What {@link watchDatabase} asks and calls. */
+export interface DatabaseWatch {
+  /** Kept up to date. */
+  readonly links: PortLinks;
+  readonly onLink: (change: LinkChange) => void;
+  readonly onDisturbed: (ports: DisturbedPorts) => void;
   /** Resolves when our own calls for this port are over; undefined where none is running. Does not reject. */
   readonly whenIdle: (port: string) => Promise<void> | undefined;
-  readonly onDisturbed: (ports: DisturbedPorts) => void;
+  readonly clock: Clock;
+  /** Ends it. */
+  readonly signal: AbortSignal;
 }
 
 /**
- * Reports ports of this node that another client changed or removed, as soon as the database does, until the signal
- * fires; resolves then and never rejects. A database that is back may be another one, and ports may wait for a new
- * bridge: both concern all. A change during a call of ours may be that call's or another client's, so it is reported
- * when the call is over.
+ * Follows the links of this node's ports, and reports its ports that another client changed or removed, as soon as the
+ * database does; resolves when the signal fires and never rejects. A database that is back may be another one, and
+ * ports may wait for a new bridge: both concern all. A change during a call of ours may be that call's or another
+ * client's, so it is reported when the call is over.
  */
-export function watchPorts(
+export function watchDatabase(
   { databaseSocket, node, logger }: Pick<OvsContext, "databaseSocket" | "node" | "logger">,
-  { whenIdle, onDisturbed }: PortWatch,
-  clock: Clock,
-  signal: AbortSignal,
+  { links, onLink, onDisturbed, whenIdle, clock, signal }: DatabaseWatch,
 ): Promise<void> {
-  let wasLost = false;
   const awaited = new Set<string>();
   const isReportedLater = (port: string): boolean => {
     if (awaited.has(port)) return true;
@@ -54,28 +61,28 @@ export function watchPorts(
     });
     return true;
   };
-  const onChanges = (changes: readonly RowChange[]) => {
-    // Only the reply that starts the watch has none.
-    if (changes.length === 0) {
-      if (wasLost) onDisturbed("all");
-      return;
-    }
-    const ports = disturbedPorts(changes, node);
-    const now = ports === "all" ? ports : ports.filter((port) => !isReportedLater(port));
-    if (now.length > 0) onDisturbed(now);
-  };
-  const monitor = { path: databaseSocket, database: "Open_vSwitch", columns: COLUMNS, isSilentFirst: true };
+  const columns = { ...ASKED, Interface: [...new Set([...ASKED.Interface, ...linkTable.columns])] };
+  let wasLost = false;
   const watch = async (onSeen: () => void) => {
-    const seen = (changes: readonly RowChange[]) => {
+    let isFirst = true;
+    const onChanges = (changes: readonly RowChange[]) => {
       onSeen();
-      onChanges(changes);
+      for (const change of links.apply(changes)) onLink(change);
+      const afterLoss = wasLost ? "all" : [];
+      const ports = isFirst ? afterLoss : disturbedPorts(changes, node);
+      isFirst = false;
+      const now = ports === "all" ? ports : ports.filter((port) => !isReportedLater(port));
+      if (now.length > 0) onDisturbed(now);
     };
-    await monitorTables({ ...monitor, onChanges: seen }, signal).finally(() => {
+    try {
+      await monitorTables({ path: databaseSocket, database: "Open_vSwitch", columns, onChanges }, signal);
+    } finally {
       wasLost = true;
-    });
+      links.disconnected();
+    }
   };
-  const warning = "changes of ports by other clients are not seen until the next reconcile pass";
-  return keepWatching(watch, { warning, isSilentAway: true, clock, logger, signal });
+  const warning = "guests that come or go, and changes of ports by other clients, are not seen for now";
+  return keepWatching(watch, { warning, clock, logger, signal });
 }
 
 /** Pure: which ports of a node changes concern. What is inserted is known to the client that inserts it. */
@@ -84,6 +91,7 @@ export function disturbedPorts(changes: readonly RowChange[], node: string): Dis
   for (const { table, old, new: row } of changes) {
     if (table === "Bridge" && old === undefined) return "all";
     if (table === "Bridge" || old === undefined) continue;
+    if (!Object.keys(old).some((column) => ASKED_COLUMNS.has(column))) continue;
     // `old` has the columns that changed, or all of a removed row: our mark itself may be what is gone.
     const marks = [row, old].map((side) => stringMapShape.safeParse(side?.["external_ids"]).data);
     const ours = marks.find((ids) => ids !== undefined && isOurs(ids, node));

@@ -1,44 +1,8 @@
 import { Failure } from "../../../failure/failure.ts";
-import { monitorTables, type RowChange } from "../../../protocols/ovsdb/monitor.ts";
-import type { Clock } from "../../../sync/clock.ts";
+import type { RowChange } from "../../../protocols/ovsdb/monitor.ts";
 import type { LinkChange } from "../../dataplane.ts";
-import { keepWatching } from "../../keep-watching.ts";
-import type { OvsContext } from "../database.ts";
 import { isOurs } from "../ports/marks.ts";
 import { linkTable } from "../tables.ts";
-
-/**
- * {@link Dataplane.watchLinks}: a monitor of the database.
- * @param links kept up to date
- */
-export function watchLinks(
-  { databaseSocket, logger }: Pick<OvsContext, "databaseSocket" | "logger">,
-  links: PortLinks,
-  onLink: (change: LinkChange) => void,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<void> {
-  const watch = async (onSeen: () => void) => {
-    const onChanges = (changes: readonly RowChange[]) => {
-      onSeen();
-      for (const change of links.apply(changes)) onLink(change);
-    };
-    const columns = { [linkTable.name]: linkTable.columns };
-    const monitor = { path: databaseSocket, database: "Open_vSwitch", columns, onChanges };
-    try {
-      await monitorTables(monitor, signal);
-    } catch (thrown) {
-      links.disconnected();
-      throw thrown;
-    }
-  };
-  return keepWatching(watch, {
-    warning: "guests that come or go are not seen for now",
-    clock,
-    logger,
-    signal,
-  });
-}
 
 interface PortLink {
   readonly port: string;
@@ -82,13 +46,15 @@ export class PortLinks {
   }
 
   /**
-   * Applies changes and gives the links that changed; the first rows ever show no change.
+   * Applies changes and gives the links that changed; the first rows ever show no change. Changes of other tables do
+   * not count.
    * @throws Failure dataplane-protocol for a row that cannot be read
    */
   apply(changes: readonly RowChange[]): readonly LinkChange[] {
     const before = this.#known;
     const after = this.#isComplete ? new Map<string, PortLink>() : new Map(before);
-    for (const { uuid, new: row } of changes) {
+    for (const { table, uuid, new: row } of changes) {
+      if (table !== linkTable.name) continue;
       const now = row === undefined ? undefined : this.#read(row, before.get(uuid));
       if (now === undefined) after.delete(uuid);
       else after.set(uuid, now);

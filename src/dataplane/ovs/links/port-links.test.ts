@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RowChange } from "../../../protocols/ovsdb/monitor.ts";
-import { PortLinks } from "./watch-links.ts";
+import { PortLinks } from "./port-links.ts";
 
 const NODE = "node-a";
 
