@@ -67,7 +67,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     });
   const linkListeners = new Set<(change: LinkChange) => void>();
   let isWatched = false;
-  const watchOnce = () => {
+  const ensureWatch = () => {
     if (isWatched) return;
     isWatched = true;
     void watchDatabase(context, {
@@ -81,7 +81,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
       signal: closing.signal,
     });
   };
-  if (options.onDisturbed !== undefined) watchOnce();
+  if (options.onDisturbed !== undefined) ensureWatch();
   return {
     capabilities: { forgetsPorts: false, servesInPlace: false },
     probe: (bridge, signal) => probe(context, bridge, signal),
@@ -103,7 +103,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     enableForwarding: (signal) => enableForwarding(context, signal),
     watchLinks: async (onLink, signal) => {
       linkListeners.add(onLink);
-      watchOnce();
+      ensureWatch();
       const ended = AbortSignal.any([signal, closing.signal]);
       await new Promise<void>((resolve) => whenAborted(ended, resolve));
       linkListeners.delete(onLink);
