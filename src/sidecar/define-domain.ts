@@ -40,21 +40,10 @@ export function defineDomain(xml: string, vmi: Vmi, sockets: ReadonlyMap<string,
 
 function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket): VhostUserNic {
   return {
-    name: one.name,
+    ...one,
     socketPath: socket.path,
-    targetDevice: one.podInterfaceName,
-    model: one.model,
     mac: one.mac ?? socket.mac,
-    queues: one.queues,
-    rxQueueSize: one.settings.rxQueueSize,
-    txQueueSize: one.settings.txQueueSize,
-    packed: one.settings.packed,
     iommu: vmi.launchSecurity || one.settings.iommu === true,
-    ats: one.settings.iommu,
-    linkDown: one.linkDown,
-    bootOrder: one.bootOrder,
-    acpiIndex: one.acpiIndex,
-    pciAddress: one.pciAddress,
     noRom: vmi.romTuning && one.bootOrder === undefined,
   };
 }

@@ -1,10 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { Failure, systemCode } from "../failure/failure.ts";
-import { splitJsonStream } from "./json-stream.ts";
-import { checkMac, checkMtu, type NetworkEntry } from "./network-info.ts";
-import { readBounded, readJson } from "./read-json.ts";
+import { systemCode } from "../failure/failure.ts";
+import { checkMac, checkMtu, invalidInfo, type NetworkEntry } from "./network-info.ts";
+import { readBounded, readJson, splitJsonStream } from "./read-json.ts";
 
 /** A network's claim as the pod knows it. */
 export interface ClaimRequest {
@@ -65,7 +64,7 @@ export function parseClaimMetadata(text: string, request: ClaimRequest, where: s
     API_VERSIONS.includes(readJson(part, { ...contract, schema: headSchema }).apiVersion ?? ""),
   );
   if (known === undefined) {
-    throw invalid(`it has no object of apiVersion ${API_VERSIONS.join(" or ")}`, where, fix);
+    throw invalidInfo(`it has no object of apiVersion ${API_VERSIONS.join(" or ")}`, where, fix);
   }
   const { requests } = readJson(known, { ...contract, schema: metadataSchema });
   const devices = requests
@@ -73,7 +72,7 @@ export function parseClaimMetadata(text: string, request: ClaimRequest, where: s
     .flatMap((one) => one.devices ?? []);
   const [device] = devices;
   if (device === undefined || devices.length > 1) {
-    throw invalid(
+    throw invalidInfo(
       `request ${JSON.stringify(request.request)} has ${devices.length} devices, a network is one`,
       where,
       "ask for one device (allocationMode ExactCount, count 1) in the claim's request",
@@ -84,7 +83,7 @@ export function parseClaimMetadata(text: string, request: ClaimRequest, where: s
     device.attributes?.[key] ?? device.attributes?.[`${device.driver}/${key}`];
   const socketPath = attribute(SOCKET_ATTRIBUTE)?.string;
   if (!socketPath) {
-    throw invalid(
+    throw invalidInfo(
       `device ${JSON.stringify(device.name)} of driver ${JSON.stringify(device.driver)} has no attribute ${SOCKET_ATTRIBUTE}`,
       where,
       "use a driver that makes vhost-user sockets, with device metadata switched on",
@@ -105,25 +104,22 @@ async function onlyFile(directory: string, network: string): Promise<string> {
   try {
     names = (await readdir(directory)).filter((name) => name.endsWith(FILE_SUFFIX));
   } catch (cause) {
-    if (systemCode(cause) !== "ENOENT") throw invalid(`it cannot be read: ${systemCode(cause)}`, directory);
+    if (systemCode(cause) !== "ENOENT") {
+      throw invalidInfo(
+        `it cannot be read: ${systemCode(cause)}`,
+        directory,
+        "give the sidecar's user the right to read it",
+      );
+    }
     names = [];
   }
   const [name] = names;
   if (name !== undefined && names.length === 1) return name;
   const found = names.length === 0 ? "no" : `${names.length} files of`;
-  throw invalid(
+  throw invalidInfo(
     `network ${network} has ${found} device metadata`,
     directory,
     "the sidecar's container must have the claim too (deploy/kubevirt/sidecar-claims.yaml), from one driver that " +
       "publishes device metadata",
   );
-}
-
-function invalid(what: string, where: string, fix?: string): Failure {
-  return new Failure({
-    code: "invalid-network-info",
-    what,
-    where,
-    ...(fix === undefined ? {} : { fix }),
-  });
 }

@@ -18,7 +18,7 @@ describe("readEnvironment", () => {
     expect(
       await inContainer({ CONTAINER_NAME: "hook-sidecar-1", NETWORK_BINDING_PLUGIN_NAME: "fast" }),
     ).toEqual({
-      serves: { kind: "hook-sidecar", directory: "/var/run/kubevirt-hooks", owner: "hook-sidecar-1" },
+      serves: { kind: "hook-sidecar", socketPath: "/var/run/kubevirt-hooks/hook-sidecar-1-vhostuser.sock" },
       links: [
         {
           here: "/var/run/kubevirt-hooks/vhostuser",
@@ -34,7 +34,9 @@ describe("readEnvironment", () => {
 
   it("uses the pod's host name before, when all sidecars share one directory", async () => {
     const { serves, links } = await inContainer();
-    expect(serves).toMatchObject({ owner: "virt-launcher-router-x" });
+    expect(serves).toMatchObject({
+      socketPath: "/var/run/kubevirt-hooks/virt-launcher-router-x-vhostuser.sock",
+    });
     expect(links[0].inCompute).toBe("/var/run/kubevirt-hooks/vhostuser");
   });
 
@@ -54,7 +56,7 @@ describe("readEnvironment", () => {
   it("is a structured plugin's where it is given the socket, with links beside it", async () => {
     const socket = "/var/run/kubevirt-plugin/vhostuser/domain.sock";
     const { serves, links } = await inContainer({ VHOSTUSER_PLUGIN_SOCKET: socket });
-    expect(serves).toEqual({ kind: "plugin", socket });
+    expect(serves).toEqual({ kind: "plugin", socketPath: socket });
     const directory = "/var/run/kubevirt-plugin/vhostuser/vhostuser";
     expect(links).toEqual([{ here: directory, inCompute: directory }]);
   });

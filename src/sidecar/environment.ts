@@ -2,9 +2,8 @@ import { lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { DomainHookOptions } from "./domain-hook.ts";
 import { METADATA_ROOT } from "./dra-metadata.ts";
-import { INNER_DIRECTORY } from "./hook-socket.ts";
-import type { ServedHook, SidecarOptions } from "./sidecar.ts";
-import { SOCKET_ROOTS } from "./socket-path.ts";
+import { SOCKET_ROOTS } from "./find-sockets.ts";
+import { INNER_DIRECTORY, type ServedHook, type SidecarOptions } from "./sidecar.ts";
 import type { SharedDirectory } from "./stable-link.ts";
 
 /** KubeVirt's fixed path of the hooks directory, in the sidecar and in the compute container. */
@@ -27,10 +26,12 @@ export async function readEnvironment(
   const container = env["CONTAINER_NAME"] || undefined;
   const directory = env["VHOSTUSER_HOOKS_DIRECTORY"] || HOOKS_DIRECTORY;
   const pluginSocket = env["VHOSTUSER_PLUGIN_SOCKET"] || undefined;
+  // virt-launcher dials every entry of the hooks directory that is no directory, and counts sockets by their base name
+  // over all sidecars of the pod.
   const serves: ServedHook =
     pluginSocket === undefined
-      ? { kind: "hook-sidecar", directory, owner: container ?? hostName }
-      : { kind: "plugin", socket: pluginSocket };
+      ? { kind: "hook-sidecar", socketPath: join(directory, `${container ?? hostName}-vhostuser.sock`) }
+      : { kind: "plugin", socketPath: pluginSocket };
   return {
     serves,
     links: await linkDirectories(serves, container, env["VHOSTUSER_LINKS_DIRECTORY"] || LINKS_DIRECTORY),
@@ -52,15 +53,12 @@ async function linkDirectories(
   return [{ here: shared, inCompute: LINKS_DIRECTORY }, own];
 }
 
-function ownLinks(serves: ServedHook, container: string | undefined): SharedDirectory {
-  if (serves.kind === "plugin") {
-    // Compute has all plugins' directories at the same path.
-    const links = join(dirname(serves.socket), INNER_DIRECTORY);
-    return { here: links, inCompute: links };
-  }
+function ownLinks({ kind, socketPath }: ServedHook, container = ""): SharedDirectory {
+  const here = join(dirname(socketPath), INNER_DIRECTORY);
+  // Compute has all plugins' directories at the same path.
+  if (kind === "plugin") return { here, inCompute: here };
   // From KubeVirt 1.6 on a sidecar sees only the sub-directory of its name.
-  const inCompute = container === undefined ? HOOKS_DIRECTORY : join(HOOKS_DIRECTORY, container);
-  return { here: join(serves.directory, INNER_DIRECTORY), inCompute: join(inCompute, INNER_DIRECTORY) };
+  return { here, inCompute: join(HOOKS_DIRECTORY, container, INNER_DIRECTORY) };
 }
 
 async function isDirectory(path: string): Promise<boolean> {

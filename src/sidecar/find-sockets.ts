@@ -1,13 +1,12 @@
 import { Failure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import { checkUnixPath, isBelow } from "../names/unix-path.ts";
 import { systemClock } from "../sync/clock.ts";
 import type { NicSocket } from "./define-domain.ts";
 import { readClaimMetadata } from "./dra-metadata.ts";
-import type { NetworkEntry } from "./network-info.ts";
-import { checkSocketPath } from "./socket-path.ts";
+import { invalidInfo, type NetworkEntry, type WaitOptions, waitForNetworks } from "./network-info.ts";
 import { type SharedDirectory, stableSocketPath } from "./stable-link.ts";
 import type { Vmi, VmiInterface } from "./vmi.ts";
-import { type WaitOptions, waitForNetworks } from "./wait-for-networks.ts";
 
 /** The part of the caller's time to wait for: our error says more than an exceeded deadline. */
 const WAITED_PART = 5 / 6;
@@ -65,10 +64,10 @@ export async function findSockets(
   );
   refuseSharedSockets(paths, vmi);
   const sockets = new Map<string, NicSocket>();
-  for (const [{ name, podInterfaceName, claim }, socketPath] of paths) {
-    const nic = { network: name, podInterfaceName, socketPath, claim };
-    const path = await stableSocketPath(nic, options.links);
-    sockets.set(name, { path, mac: entries.get(name)?.mac, mtu: entries.get(name)?.mtu });
+  for (const [one, socketPath] of paths) {
+    const path = await stableSocketPath(one, socketPath, options.links);
+    const { mac, mtu } = entries.get(one.name) ?? {};
+    sockets.set(one.name, { path, mac, mtu });
   }
   return sockets;
 }
@@ -112,14 +111,12 @@ function pathOf(
 ): string {
   const where = `VMI ${vmi.name}, interface ${name}`;
   if (entry?.socketPath !== undefined) return checkSocketPath(entry.socketPath, socketRoots, where);
-  throw new Failure({
-    code: "invalid-network-info",
-    what: "the network has no device-info, so its socket is not known",
+  throw invalidInfo(
+    "the network has no device-info, so its socket is not known",
     where,
-    fix:
-      "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and a single plugin " +
+    "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and a single plugin " +
       "instead of a plugins list, for which Multus publishes no device-info",
-  });
+  );
 }
 
 function refuseSharedSockets(paths: ReadonlyMap<VmiInterface, string>, vmi: Vmi): void {
@@ -127,13 +124,38 @@ function refuseSharedSockets(paths: ReadonlyMap<VmiInterface, string>, vmi: Vmi)
   for (const [{ name }, path] of paths) {
     const other = owners.get(path);
     if (other !== undefined) {
-      throw new Failure({
-        code: "invalid-network-info",
-        what: `interfaces ${other} and ${name} have the same socket ${path}`,
-        where: `VMI ${vmi.name}`,
-        fix: "correct what wrote their device-info or device metadata: a socket serves one NIC",
-      });
+      throw invalidInfo(
+        `interfaces ${other} and ${name} have the same socket ${path}`,
+        `VMI ${vmi.name}`,
+        "correct what wrote their device-info or device metadata: a socket serves one NIC",
+      );
     }
     owners.set(path, name);
   }
+}
+
+/** Where the compute container has directories of device plugins and drivers. */
+export const SOCKET_ROOTS: readonly string[] = ["/var/run", "/run", "/var/lib"];
+
+/** Directories of compute's own: a NIC's socket there could replace another program's. */
+const RESERVED: readonly string[] = ["kubevirt", "libvirt", "kubernetes.io", "secrets", "lock"];
+
+/**
+ * Checks the path of a socket that a program outside of the pod wrote.
+ * @throws Failure `directory-unsafe`, `path-too-long`
+ */
+export function checkSocketPath(path: string, roots: readonly string[], where: string): string {
+  checkUnixPath(path, where);
+  const reserved = RESERVED.flatMap((name) => ["/var/run/", "/run/", "/var/lib/"].map((root) => root + name));
+  // `kubevirt` stands for kubevirt-private, kubevirt-hooks and their like.
+  const isReserved = reserved.some((start) =>
+    start.endsWith("kubevirt") ? path.startsWith(start) : isBelow(path, start),
+  );
+  if (!isReserved && roots.some((root) => isBelow(path, root))) return path;
+  throw new Failure({
+    code: "directory-unsafe",
+    what: `socket path ${JSON.stringify(path)} is ${isReserved ? "in a directory of KubeVirt's own" : `not below ${roots.join(", ")}`}`,
+    where,
+    fix: "let the device plugin or driver mount its sockets elsewhere, or set VHOSTUSER_SOCKET_ROOTS in the sidecar's image",
+  });
 }

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type GuestSize, queuePairs } from "./queue-pairs.ts";
+import { queuePairs } from "./vmi.ts";
+
+type GuestSize = Parameters<typeof queuePairs>[0];
 
 describe("queuePairs", () => {
   it.each<[string, GuestSize, number]>([

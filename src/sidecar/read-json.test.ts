@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { readJson } from "./read-json.ts";
+import { readJson, splitJsonStream } from "./read-json.ts";
 
 const read = (text: string) =>
   readJson(text, { schema: z.unknown(), code: "invalid-vmi", where: "a test", fix: "nothing" });
@@ -22,4 +23,29 @@ describe("readJson", () => {
       expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining(words) }),
     );
   });
+});
+
+it("finds the objects of a stream again, however they are printed", () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.tuple(
+          fc.dictionary(fc.string(), fc.jsonValue()),
+          fc.constantFrom(0, 2),
+          fc.constantFrom("", "\n"),
+        ),
+      ),
+      (objects) => {
+        const text = objects
+          .map(([value, indent, gap]) => JSON.stringify(value, null, indent) + gap)
+          .join("");
+        const expected = objects.map(([value]) => JSON.parse(JSON.stringify(value)) as unknown);
+        expect(splitJsonStream(text).map((part) => JSON.parse(part) as unknown)).toEqual(expected);
+      },
+    ),
+  );
+});
+
+it.each(["{", '{"a": "', "}{", "x", "[[1]", '{"a":1} x'])("gives what is not closed as it is: %s", (text) => {
+  expect(splitJsonStream(text).join("")).toBe(text);
 });

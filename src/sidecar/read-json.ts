@@ -44,26 +44,49 @@ export function readJson<Shape>(text: string, contract: JsonContract<Shape>): Sh
 function findExcess(text: string): string | undefined {
   let values = 0;
   let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const character = text[at];
-    if (character === '"') at = endOfString(text, at);
-    else if (character === "," || character === ":") values++;
-    else if (character === "{" || character === "[") {
-      values++;
-      depth++;
-    } else if (character === "}" || character === "]") depth--;
+  for (const at of punctuation(text)) {
+    const mark = text[at];
+    if (mark === "}" || mark === "]") depth--;
+    else values++;
+    if (mark === "{" || mark === "[") depth++;
     if (values > MOST_VALUES) return `it has more than ${MOST_VALUES} values`;
     if (depth > DEEPEST) return `it is nested more than ${DEEPEST} levels deep`;
   }
   return undefined;
 }
 
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    if (text[at] === "\\") at++;
-    else if (text[at] === '"') return at;
+/** Where a JSON text has brackets, commas and colons outside of its strings. */
+function* punctuation(text: string): Generator<number> {
+  let isInString = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at] ?? "";
+    if (isInString && character === "\\") at++;
+    else if (character === '"') isInString = !isInString;
+    else if (!isInString && "{}[]:,".includes(character)) yield at;
   }
-  return text.length;
+}
+
+/**
+ * The objects of a text that holds several, one behind the other, each as its text. What is not closed at the end is
+ * given as it is, for a parser to complain about.
+ */
+export function splitJsonStream(text: string): string[] {
+  const parts: string[] = [];
+  let start = 0;
+  let depth = 0;
+  for (const at of punctuation(text)) {
+    const mark = text[at];
+    if (mark === "{" || mark === "[") depth++;
+    else if (mark === "}" || mark === "]") {
+      depth--;
+      if (depth > 0) continue;
+      parts.push(text.slice(start, at + 1));
+      start = at + 1;
+      depth = 0;
+    }
+  }
+  const rest = text.slice(start);
+  return rest.trim() === "" ? parts : [...parts, rest];
 }
 
 /** Bytes; Kubernetes lets all annotations of a pod together have 256 KiB. */

@@ -45,7 +45,7 @@ async function start(owner = "hook-sidecar-0", options: Partial<SidecarOptions> 
   };
   const sidecar = await startSidecar(
     {
-      serves: { kind: "hook-sidecar", directory: hooksDirectory, owner },
+      serves: { kind: "hook-sidecar", socketPath: join(hooksDirectory, `${owner}-vhostuser.sock`) },
       links: [inner],
       binding: undefined,
       networkInfo: { file },
@@ -167,7 +167,7 @@ describe("the hooks directory", () => {
     const hooksDirectory = `${root}/`.padEnd("/var/run/kubevirt-hooks".length, "h");
     await mkdir(hooksDirectory, { recursive: true });
     const { socketPath } = await start("p".repeat(63), {
-      serves: { kind: "hook-sidecar", directory: hooksDirectory, owner: "p".repeat(63) },
+      serves: { kind: "hook-sidecar", socketPath: join(hooksDirectory, `${"p".repeat(63)}-vhostuser.sock`) },
     });
     expect(await rawCall(socketPath, "/kubevirt.hooks.info.Info/Info", Buffer.alloc(0))).not.toHaveLength(0);
   });

@@ -1,5 +1,9 @@
+import { createHash } from "node:crypto";
 import { once } from "node:events";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
+import { serveUnix, type UnixServer } from "../grpc/unix-server.ts";
 import { answerDomain, type DomainHookOptions } from "./domain-hook.ts";
 import {
   callbacksService,
@@ -7,9 +11,9 @@ import {
   HOOK_VERSIONS,
   type HookCallbacks,
   infoService,
+  type ServedService,
   tryInfo,
 } from "./hook-services.ts";
-import { type HookSocket, hookSocketPlace, pluginSocketPlace, serveHookSocket } from "./hook-socket.ts";
 
 /** Options of {@link startSidecar}; all of them come from the container's environment. */
 export interface SidecarOptions extends DomainHookOptions {
@@ -22,10 +26,14 @@ export interface SidecarOptions extends DomainHookOptions {
 }
 
 /** What virt-launcher calls: the sidecar of a network binding, or of a structured plugin (KubeVirt 1.9). */
-export type ServedHook =
-  /** `owner` is unique in the pod. */
-  | { readonly kind: "hook-sidecar"; readonly directory: string; readonly owner: string }
-  | { readonly kind: "plugin"; readonly socket: string };
+export interface ServedHook {
+  readonly kind: "hook-sidecar" | "plugin";
+  /** The socket where virt-launcher looks for it. */
+  readonly socketPath: string;
+}
+
+/** Sub-directory that virt-launcher does not look into: sockets that are not ready, and the stable links. */
+export const INNER_DIRECTORY = "vhostuser";
 
 /** A running sidecar. */
 export interface Sidecar {
@@ -63,25 +71,44 @@ export async function startSidecar(options: SidecarOptions, signal: AbortSignal)
     },
     shutdown: () => shutdown.abort(new Error("virt-launcher called Shutdown")),
   };
-  const socket = await serveHookSocket(
-    serves.kind === "plugin"
-      ? { ...pluginSocketPlace(serves.socket), services: [domainHookService(callbacks)] }
-      : {
-          ...hookSocketPlace(serves.directory, serves.owner),
-          services: [infoService(), ...HOOK_VERSIONS.map((version) => callbacksService(version, callbacks))],
-          tryOut: tryInfo,
-        },
-  );
-  logger.info({ socket: socket.path, binding }, "serving");
-  return { socketPath: socket.path, stopped: closeOn(ending, socket, options) };
+  const isPlugin = serves.kind === "plugin";
+  const services = isPlugin
+    ? [domainHookService(callbacks)]
+    : [infoService(), ...HOOK_VERSIONS.map((version) => callbacksService(version, callbacks))];
+  const { socketPath } = serves;
+  const server = await serveHook(socketPath, services, isPlugin ? undefined : tryInfo);
+  logger.info({ socket: socketPath, binding }, "serving");
+  const stop = async () => {
+    if (!ending.aborted) await once(ending, "abort");
+    logger.info({ reason: describeThrown(ending.reason) }, "stopping");
+    await rm(socketPath, { force: true });
+    await server.close(STOP_GRACE_MS);
+  };
+  return { socketPath, stopped: stop() };
 }
 
-async function closeOn(
-  ending: AbortSignal,
-  socket: HookSocket,
-  { logger }: Pick<SidecarOptions, "logger">,
-): Promise<void> {
-  if (!ending.aborted) await once(ending, "abort");
-  logger.info({ reason: describeThrown(ending.reason) }, "stopping");
-  await socket.close(STOP_GRACE_MS);
+/**
+ * Serves on a socket that is bound elsewhere and renamed into place, over one that a killed predecessor left, when it
+ * can answer: virt-launcher dials what it sees, and gives Info one second.
+ * @param tryOut calls the bound socket once: what virt-launcher's first call runs through is then loaded
+ */
+async function serveHook(
+  path: string,
+  services: readonly ServedService[],
+  tryOut: ((socketPath: string) => Promise<void>) | undefined,
+): Promise<UnixServer> {
+  const directory = join(dirname(path), INNER_DIRECTORY);
+  await mkdir(directory, { recursive: true });
+  // A digest, because a pod's host name has up to 63 characters and a socket's path 107. One that a predecessor
+  // left behind has the same name, and serveUnix removes it.
+  const digest = createHash("sha256").update(path).digest("hex").slice(0, 12);
+  const server = await serveUnix({
+    socketPath: join(directory, `bind-${digest}`),
+    services,
+    // virt-launcher has the pod's group, and in old releases another user.
+    mode: 0o660,
+  });
+  await tryOut?.(server.socketPath);
+  await rename(server.socketPath, path);
+  return server;
 }

@@ -4,7 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
-import type { ClaimRequest } from "./dra-metadata.ts";
+import type { VmiInterface } from "./vmi.ts";
 
 /** A directory that the sidecar and the compute container share, by both its names. */
 export interface SharedDirectory {
@@ -12,15 +12,8 @@ export interface SharedDirectory {
   readonly inCompute: string;
 }
 
-/** The interface whose socket needs a path that a live migration doesn't change. */
-export interface LinkedInterface {
-  readonly network: string;
-  readonly podInterfaceName: string;
-  /** The socket as the compute container sees it. */
-  readonly socketPath: string;
-  /** The DRA claim that the socket belongs to. */
-  readonly claim?: Pick<ClaimRequest, "claim" | "request"> | undefined;
-}
+/** An interface whose socket needs a path that a live migration doesn't change. */
+type LinkedInterface = Pick<VmiInterface, "name" | "podInterfaceName" | "claim">;
 
 /**
  * The path that goes into the domain XML. libvirt starts the source's XML on the target of a live migration, so the
@@ -31,30 +24,31 @@ export interface LinkedInterface {
  *   directory because bind(2) doesn't follow a link in the last component.
  *
  * Makes the links, or replaces them; to be called in the target's pod too.
+ * @param socketPath the socket as the compute container sees it
  * @param shared the directories that get a link; the path goes through the first. The others are for a VM that comes
  *   from a pod that had not the first one.
  * @throws Failure `directory-unsafe`, `path-too-long`
  */
 export async function stableSocketPath(
-  nic: LinkedInterface,
+  one: LinkedInterface,
+  socketPath: string,
   shared: readonly [SharedDirectory, ...SharedDirectory[]],
 ): Promise<string> {
-  if (isNamedAfterInterface(nic) || isNamedAfterClaim(nic)) return nic.socketPath;
+  if (isConstant(one, socketPath)) return socketPath;
   // Not the pod interface's name: that one changes when KubeVirt moves a VM from ordinal to hashed names.
-  const link = hashedPodInterfaceName(nic.network);
-  const path = join(shared[0].inCompute, link, basename(nic.socketPath));
-  checkUnixPath(path, `network ${nic.network}, its link in the directory shared with compute`);
-  for (const { here } of shared) await ensureDirectoryLink(join(here, link), dirname(nic.socketPath));
+  const link = hashedPodInterfaceName(one.name);
+  const path = join(shared[0].inCompute, link, basename(socketPath));
+  checkUnixPath(path, `network ${one.name}, its link in the directory shared with compute`);
+  for (const { here } of shared) await ensureDirectoryLink(join(here, link), dirname(socketPath));
   return path;
 }
 
-function isNamedAfterInterface({ network, podInterfaceName, socketPath }: LinkedInterface): boolean {
-  return [podInterfaceName, hashedPodInterfaceName(network)].includes(basename(dirname(socketPath)));
-}
-
-function isNamedAfterClaim({ socketPath, claim }: LinkedInterface): boolean {
+/** Whether the socket's directory is named after the interface, or after its claim and request. */
+function isConstant({ name, podInterfaceName, claim }: LinkedInterface, socketPath: string): boolean {
   const directory = dirname(socketPath);
-  return basename(directory) === claim?.request && basename(dirname(directory)) === claim.claim;
+  const last = basename(directory);
+  if (last === podInterfaceName || last === hashedPodInterfaceName(name)) return true;
+  return last === claim?.request && basename(dirname(directory)) === claim.claim;
 }
 
 /** Makes `link` point to `target` by a rename: at every moment it leads to the old target or to the new one. */

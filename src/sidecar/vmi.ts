@@ -5,11 +5,9 @@ import {
   isOrdinalPodInterfaceName,
 } from "../names/interface-name.ts";
 import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
-import type { PciAddress } from "./domain-xml/interface.ts";
 import type { IommuModel } from "./domain-xml/iommu.ts";
 import type { ClaimRequest } from "./dra-metadata.ts";
 import { type InterfaceSettings, parseInterfaceSettings, SETTINGS_ANNOTATION } from "./interface-settings.ts";
-import { queuePairs } from "./queue-pairs.ts";
 import { readJson } from "./read-json.ts";
 import { type RawInterface, type RawVmi, vmiSchema } from "./vmi-schema.ts";
 
@@ -51,6 +49,14 @@ export interface VmiInterface {
   /** Queue pairs; undefined where the VMI doesn't ask for several queues. */
   readonly queues: number | undefined;
   readonly settings: InterfaceSettings;
+}
+
+/** A PCI address as KubeVirt's `pciAddress` names it, each part in hex without `0x`. */
+export interface PciAddress {
+  readonly domain: string;
+  readonly bus: string;
+  readonly slot: string;
+  readonly function: string;
 }
 
 /**
@@ -130,6 +136,29 @@ function queues({ queues: asked }: InterfaceSettings, raw: RawVmi, where: string
     );
   }
   return isMultiqueue ? (asked ?? most) : undefined;
+}
+
+/** KubeVirt's limit of queue pairs per NIC. */
+const QUEUE_PAIRS_MAX = 256;
+
+/**
+ * KubeVirt's rule for several queues: one pair per vCPU that the guest starts with (not those that can be
+ * plugged), at most 256. With no topology the sockets are the CPU limit, else the request, rounded up, else 1.
+ */
+export function queuePairs({ cpu, resources }: Pick<RawVmi["spec"]["domain"], "cpu" | "resources">): number {
+  const { cores, sockets, threads } = cpu ?? {};
+  const vcpus =
+    !cores && !sockets && !threads
+      ? wholeCpus(resources?.limits?.["cpu"] ?? resources?.requests?.["cpu"])
+      : (cores || 1) * (sockets || 1) * (threads || 1);
+  return Math.min(vcpus, QUEUE_PAIRS_MAX);
+}
+
+/** A Kubernetes quantity of CPUs, rounded up; 1 where there is none. Suffixes that no CPU count has give 1. */
+function wholeCpus(quantity: string | number | undefined): number {
+  const match = /^(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(m?)$/i.exec(String(quantity ?? ""));
+  const value = Number(match?.[1] ?? 1);
+  return Math.max(1, Math.ceil(match?.[2] === "m" ? value / 1000 : value));
 }
 
 /** A claim of the VM, or one that Kubernetes makes for the pod; each is at a place of its own in a container. */

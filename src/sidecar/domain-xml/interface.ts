@@ -1,4 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
+import type { PciAddress, VmiInterface } from "../vmi.ts";
 import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
 import {
   appendChild,
@@ -11,40 +12,12 @@ import {
   insertBefore,
 } from "./edits.ts";
 
-/** A PCI address as KubeVirt's `pciAddress` names it, each part in hex without `0x`. */
-export interface PciAddress {
-  readonly domain: string;
-  readonly bus: string;
-  readonly slot: string;
-  readonly function: string;
-}
-
-/** All that a vhost-user NIC of the domain is made of. */
-export interface VhostUserNic {
-  /** The interface's name in the VMI; KubeVirt looks it up by the alias `ua-<name>`. */
-  readonly name: string;
+/** An interface of the VMI as a vhost-user NIC of the domain. */
+export interface VhostUserNic extends VmiInterface {
   /** The socket as QEMU, in the compute container, sees it. QEMU is the server. */
   readonly socketPath: string;
-  /** The pod interface's name. */
-  readonly targetDevice: string;
-  readonly model: string;
-  readonly mac?: string | undefined;
-  /** Queue pairs; absent leaves one. */
-  readonly queues?: number | undefined;
-  /** Entries of each receive ring; absent is 1024. */
-  readonly rxQueueSize?: number | undefined;
-  /** Entries of each transmit ring; absent is 1024. */
-  readonly txQueueSize?: number | undefined;
-  /** Offer the packed ring layout; absent says nothing of it, and QEMU doesn't. */
-  readonly packed?: boolean | undefined;
   /** Translate device addresses: for guests whose memory is encrypted, and behind a virtual IOMMU. */
   readonly iommu: boolean;
-  /** Let the device keep a cache of translations, which a virtual IOMMU invalidates. */
-  readonly ats?: boolean | undefined;
-  readonly linkDown: boolean;
-  readonly bootOrder?: number | undefined;
-  readonly acpiIndex?: number | undefined;
-  readonly pciAddress?: PciAddress | undefined;
   /** Load no option ROM: a NIC that is not booted from needs none. */
   readonly noRom: boolean;
 }
@@ -143,24 +116,27 @@ function insert(
 
 /** The interface element, with every line but the first on `indent`. */
 function nicXml(nic: VhostUserNic, indent: string, keptAddress?: string): string {
+  const { rxQueueSize, txQueueSize, packed, iommu: isBehindIommu } = nic.settings;
   const lines = [
     nic.mac === undefined ? "" : element("mac", { address: nic.mac }),
     element("source", { type: "unix", path: nic.socketPath, mode: "server" }),
-    element("target", { dev: nic.targetDevice }),
+    element("target", { dev: nic.podInterfaceName }),
     element("model", { type: nic.model }),
     element("driver", {
       name: "vhost",
       queues: nic.queues,
-      rx_queue_size: nic.rxQueueSize ?? RING_SIZE,
-      tx_queue_size: nic.txQueueSize ?? RING_SIZE,
+      rx_queue_size: rxQueueSize ?? RING_SIZE,
+      tx_queue_size: txQueueSize ?? RING_SIZE,
       iommu: nic.iommu ? "on" : undefined,
-      ats: nic.ats === true ? "on" : undefined,
-      packed: nic.packed === undefined ? undefined : nic.packed ? "on" : "off",
+      // Lets the device keep a cache of translations, which a virtual IOMMU invalidates.
+      ats: isBehindIommu === true ? "on" : undefined,
+      packed: packed === undefined ? undefined : packed ? "on" : "off",
     }),
     nic.bootOrder === undefined ? "" : element("boot", { order: nic.bootOrder }),
     nic.linkDown ? element("link", { state: "down" }) : "",
     nic.noRom ? element("rom", { enabled: "no" }) : "",
     nic.acpiIndex === undefined ? "" : element("acpi", { index: nic.acpiIndex }),
+    // KubeVirt looks the interface up by this.
     element("alias", { name: `ua-${nic.name}` }),
     keptAddress ?? (nic.pciAddress === undefined ? "" : pciAddress(nic.pciAddress)),
   ].filter((line) => line !== "");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkSocketPath, SOCKET_ROOTS } from "./socket-path.ts";
+import { checkSocketPath, SOCKET_ROOTS } from "./find-sockets.ts";
 
 describe("checkSocketPath", () => {
   it.each([
