@@ -80,7 +80,7 @@ const ensure = (pool: Pool) =>
     AbortSignal.timeout(30_000),
   );
 
-it("removes what a killed switch left before the port is made, for a bind that fails hurts the switch", async () => {
+it("removes what a killed switch left before the port is made, because a failed bind damages the switch", async () => {
   await listen(join(directory, name));
   const { pool, calls } = fakeSwitch();
   await ensure(pool);
@@ -88,7 +88,7 @@ it("removes what a killed switch left before the port is made, for a bind that f
   expect((await lstat(inPod)).isSocket()).toBe(true);
 });
 
-it("removes it also where the switch has failed on it already, when it started", async () => {
+it("removes it also when the switch has failed on it already at its start", async () => {
   await listen(join(directory, name));
   const { pool, calls, made } = fakeSwitch();
   made.add(name);

@@ -16,15 +16,12 @@ const pod = (name: string, ...ids: readonly string[]): PodDevices => ({
 function rig() {
   const allocations = new MemoryAllocations();
   const kubelet = { pods: [] as readonly PodDevices[], asked: 0, whileAsked: () => {} };
-  const holders = new DeviceHolders({
-    allocations: () => allocations.list(),
-    listPods: async () => {
-      kubelet.asked += 1;
-      const { pods } = kubelet;
-      kubelet.whileAsked();
-      return pods;
-    },
-  });
+  const holders = new DeviceHolders(async () => {
+    kubelet.asked += 1;
+    const { pods } = kubelet;
+    kubelet.whileAsked();
+    return pods;
+  }, allocations);
   return { allocations, kubelet, holders };
 }
 
@@ -42,7 +39,7 @@ describe("which pod holds a device", () => {
     const { allocations, kubelet, holders } = rig();
     const clock = { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() };
     const ended = new AbortController();
-    holders.follow(allocations, clock, ended.signal);
+    holders.follow(clock, ended.signal);
     kubelet.pods = [pod("web", DEVICE), pod("db", "sockets-00002")];
     const asked = new Promise<void>((done) => {
       kubelet.whileAsked = done;
@@ -60,7 +57,7 @@ describe("which pod holds a device", () => {
     expect(kubelet.asked).toBe(1);
   });
 
-  it("is asked again for every other pod, and denied to it", async () => {
+  it("is asked again for every other pod, which does not hold it", async () => {
     const { allocations, kubelet, holders } = rig();
     allocations.put({ devices: [DEVICE] });
     kubelet.pods = [pod("web", DEVICE), pod("thief")];

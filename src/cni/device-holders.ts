@@ -10,36 +10,32 @@ import { Debouncer } from "../sync/debouncer.ts";
 /** From Allocate to the question which pod it was for: kubelet knows by then, and no sandbox is made sooner. */
 const LEARN_AFTER_MS = 100;
 
-export interface DeviceHoldersOptions {
-  /** Kubelet's list, read after the call. @throws Failure kubelet-unavailable */
-  readonly listPods: () => Promise<readonly PodDevices[]>;
-  readonly allocations: () => readonly AllocationRecord[];
-}
-
 /**
  * Which pod holds which of our devices, as kubelet says. Its answer about a device stays true while the device's newest
  * allocation is the same, because a device passes to another pod through Allocate alone; so ADD need not wait for
  * kubelet when it was asked before.
  */
 export class DeviceHolders {
-  readonly #options: DeviceHoldersOptions;
+  readonly #listPods: () => Promise<readonly PodDevices[]>;
+  readonly #allocations: Pick<RecordStore<AllocationRecord>, "list" | "subscribe">;
   /** By device. Allocation ids are never used again, so an entry that is out of date matches nothing. */
   #known: ReadonlyMap<string, { readonly allocationId: string; readonly pod: string }> = new Map();
 
-  constructor(options: DeviceHoldersOptions) {
-    this.#options = options;
+  /** @param listPods reads kubelet's list after it was called; throws Failure kubelet-unavailable */
+  constructor(
+    listPods: () => Promise<readonly PodDevices[]>,
+    allocations: Pick<RecordStore<AllocationRecord>, "list" | "subscribe">,
+  ) {
+    this.#listPods = listPods;
+    this.#allocations = allocations;
   }
 
   /** Asks kubelet soon after Allocate, once for all that come close together, until the signal fires. */
-  follow(
-    allocations: Pick<RecordStore<AllocationRecord>, "subscribe">,
-    clock: Clock,
-    signal: AbortSignal,
-  ): void {
+  follow(clock: Clock, signal: AbortSignal): void {
     // What it does not learn, ADD asks for.
     const act = () => void this.#read().catch(() => undefined);
     const learn = new Debouncer({ act, settleMs: LEARN_AFTER_MS, clock, signal });
-    const stop = allocations.subscribe((before) => {
+    const stop = this.#allocations.subscribe((before) => {
       if (before === undefined) learn.call();
     });
     whenAborted(signal, stop);
@@ -48,7 +44,7 @@ export class DeviceHolders {
   /** Whether a pod holds a device. @throws Failure kubelet-unavailable */
   async holds(namespace: string, name: string, device: string): Promise<boolean> {
     const known = this.#known.get(device);
-    const newest = newestAllocationOf(device, this.#options.allocations());
+    const newest = newestAllocationOf(device, this.#allocations.list());
     if (known?.pod === `${namespace}/${name}` && known.allocationId === newest?.id) return true;
     return (await this.devicesOf(namespace, name)).includes(device);
   }
@@ -60,7 +56,7 @@ export class DeviceHolders {
    */
   async devicesOf(namespace: string, name: string): Promise<readonly string[]> {
     const { pods, before } = await this.#read();
-    const after = this.#options.allocations();
+    const after = this.#allocations.list();
     return pods
       .filter((pod) => pod.podNamespace === namespace && pod.podName === name)
       .flatMap(ourDevices)
@@ -72,8 +68,8 @@ export class DeviceHolders {
     readonly pods: readonly PodDevices[];
     readonly before: ReadonlyMap<string, AllocationRecord>;
   }> {
-    const before = newestAllocations(this.#options.allocations());
-    const pods = await this.#options.listPods();
+    const before = newestAllocations(this.#allocations.list());
+    const pods = await this.#listPods();
     const holders = pods.flatMap((pod) =>
       ourDevices(pod).flatMap((device) => {
         const allocationId = before.get(device)?.id;

@@ -6,7 +6,7 @@ import type { Answer } from "./answer.ts";
 const HEADER_MAX = 80;
 const ENVIRONMENT_MAX = 64 * 1024;
 const STDIN_MAX = 1024 * 1024;
-const REQUEST = /^kube-vhostuser-cni 2 (?<started>\d{1,15}) (?<environment>\d{1,7}) (?<stdin>\d{1,7})$/;
+const REQUEST = /^kube-vhostuser-cni 2 (\d{1,15}) (\d{1,7}) (\d{1,7})$/;
 const REPLY_MAX = 1024 * 1024;
 const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 
@@ -23,21 +23,13 @@ export interface RequestFrame {
  * @throws Failure `invalid-request` as soon as it cannot become one
  */
 export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
-  const match = firstLine(bytes, REQUEST, "a request");
-  if (match === undefined) return undefined;
-  const [line] = match;
-  const { started, environment, stdin } = match.groups ?? {};
-  const [environmentSize, stdinSize] = [Number(environment), Number(stdin)];
-  if (!(environmentSize <= ENVIRONMENT_MAX && stdinSize <= STDIN_MAX))
-    throw malformed("a request", "it is too large");
-  const environmentEnd = line.length + 1 + environmentSize;
-  const end = environmentEnd + stdinSize;
-  if (bytes.length < end) return undefined;
-  if (bytes.length > end) throw malformed("a request", "there is more than it announced");
+  const frame = parseFrame(bytes, REQUEST, [ENVIRONMENT_MAX, STDIN_MAX], "a request");
+  if (frame === undefined) return undefined;
+  const [environment, stdin] = frame.parts;
   return {
-    env: parseEnvironment(bytes.toString("utf8", line.length + 1, environmentEnd)),
-    stdin: bytes.subarray(environmentEnd, end),
-    startedAtMs: Number(started),
+    env: parseEnvironment(environment?.toString("utf8") ?? ""),
+    stdin: stdin ?? Buffer.alloc(0),
+    startedAtMs: frame.number,
   };
 }
 
@@ -46,14 +38,8 @@ export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
  * @throws Failure `invalid-request`
  */
 export function parseDelegateReply(bytes: Buffer): DelegateReply | undefined {
-  const match = firstLine(bytes, REPLY, "a plugin's end");
-  if (match === undefined) return undefined;
-  const [line, exitCode, size] = match;
-  const end = line.length + 1 + Number(size);
-  if (Number(size) > REPLY_MAX) throw malformed("a plugin's end", "it is too large");
-  if (bytes.length < end) return undefined;
-  if (bytes.length > end) throw malformed("a plugin's end", "there is more than it announced");
-  return { exitCode: Number(exitCode), stdout: bytes.toString("utf8", line.length + 1, end) };
+  const frame = parseFrame(bytes, REPLY, [REPLY_MAX], "a plugin's end");
+  return frame && { exitCode: frame.number, stdout: Buffer.concat(frame.parts).toString("utf8") };
 }
 
 /** The bytes that ask the shim to run a plugin. */
@@ -68,15 +54,31 @@ export function delegateFrame({ type, env, stdin }: DelegateCall): Buffer {
   return Buffer.concat([header, name, environment, stdin]);
 }
 
-function firstLine(bytes: Buffer, pattern: RegExp, what: string): RegExpExecArray | undefined {
+/** A first line that ends with a number and the sizes of the parts behind it; undefined while some bytes are missing. */
+function parseFrame(
+  bytes: Buffer,
+  firstLine: RegExp,
+  sizesMax: readonly number[],
+  what: string,
+): { readonly number: number; readonly parts: readonly Buffer[] } | undefined {
   const newline = bytes.subarray(0, HEADER_MAX).indexOf(0x0a);
   if (newline < 0) {
     if (bytes.length >= HEADER_MAX) throw malformed(what, "its first line is too long");
     return undefined;
   }
-  const match = pattern.exec(bytes.toString("latin1", 0, newline));
+  const match = firstLine.exec(bytes.toString("latin1", 0, newline));
   if (match === null) throw malformed(what, "its first line is wrong");
-  return match;
+  const [number = 0, ...sizes] = match.slice(1).map(Number);
+  if (sizesMax.some((max, index) => (sizes[index] ?? 0) > max)) throw malformed(what, "it is too large");
+  let end = newline + 1;
+  const parts: Buffer[] = [];
+  for (const size of sizes) {
+    parts.push(bytes.subarray(end, end + size));
+    end += size;
+  }
+  if (bytes.length < end) return undefined;
+  if (bytes.length > end) throw malformed(what, "there is more than it announced");
+  return { number, parts };
 }
 
 function parseEnvironment(block: string): Readonly<Record<string, string>> {

@@ -221,7 +221,7 @@ describe("the CNI executable dying while the plugin runs", () => {
       await expect.poll(() => rig.states()).toEqual(["c1 net1 releasing"]);
       expect(rig.ports()).toEqual([]);
       rig.aheadMs += 3_600_000;
-      await rig.call("DEL", { container: "somebody-else" });
+      await rig.call("DEL", { container: "another-sandbox" });
       expect((await ipam.verbs()).at(-1)).toBe("DEL c1");
       await nothingLeft();
     },
@@ -262,7 +262,7 @@ describe("DEL with an IPAM plugin", () => {
     ["none", ""],
     ["a torn one", '{"cniVersion":"1.1.0","name":"net","ipam":{"type":"stand'],
     ["one of another plugin", JSON.stringify({ cniVersion: "1.1.0", name: "net", ipam: { type: "other" } })],
-  ])("with %s for a configuration takes the one of ADD", async (_name, config) => {
+  ])("with %s for a configuration uses that of ADD", async (_name, config) => {
     await rig.call("ADD", network({ marker: 7 }));
     expect((await rig.call("DEL", { config, env: { CNI_ARGS: undefined } })).exitCode).toBe(0);
     expect(await ipam.lastInput("DEL")).toMatchObject({ marker: 7 });
@@ -402,7 +402,7 @@ describe("addresses of an attachment whose DEL never came", () => {
     expect(await tries()).toBe(4);
   });
 
-  it("hold up a request for a short time however long the plugin would take, and only one of many requests", async () => {
+  it("delay a request only briefly, however long the plugin would take, and only one of many requests", async () => {
     await lostDel(["c1", "net1"], ["c2", "net2"]);
     rig.aheadMs += 61_000;
     await ipam.hang("DEL");

@@ -32,7 +32,7 @@ function multus(mode: "thin" | "thick"): StandInMultus {
   const socket = { KUBE_VHOSTUSER_CNI_SOCKET: rig.socketPath };
   return new StandInMultus({
     cniBinDir: executable.binDir,
-    podResourcesSocket: join(rig.top, "nobody"),
+    podResourcesSocket: join(rig.top, "not-served"),
     deviceInfo: { devicePlugin: join(rig.top, "devinfo/dp"), cni: join(rig.top, "devinfo/cni") },
     cacheDirectory: join(rig.top, "multus"),
     mode,
@@ -57,7 +57,7 @@ const selected = (config: object, keys: Partial<SelectedNetwork> = {}): Selected
 });
 
 describe.each(["thin", "thick"] as const)("under %s Multus, through the real executable", (mode) => {
-  it("attaches with addresses, and DEL gives them back with the namespace gone", async () => {
+  it("attaches with addresses, and DEL releases them although the namespace is gone", async () => {
     const keys = { mac: "02:00:00:00:00:42", bandwidth: { ingressRate: 8000, ingressBurst: 800 } };
     const { networkStatus } = await multus(mode).attach({
       ...sandbox,
@@ -83,7 +83,7 @@ describe.each(["thin", "thick"] as const)("under %s Multus, through the real exe
     expect(await ipam.held()).toEqual([]);
   });
 
-  it("stands anywhere in a chain: what came before is in its result, and what comes after sees it", async () => {
+  it("works anywhere in a chain: its result includes what came before, and later plugins get it", async () => {
     const log = join(rig.top, "log");
     const { binDir: directory } = executable;
     const behave = 'if (verb === "ADD" && stdin.prevResult) out = stdin.prevResult;';
@@ -100,7 +100,7 @@ describe.each(["thin", "thick"] as const)("under %s Multus, through the real exe
     expect(await ipam.held()).toEqual([]);
   });
 
-  it("leaves nothing where a later plugin of the chain fails", async () => {
+  it("leaves nothing when a later plugin of the chain fails", async () => {
     const directory = executable.binDir;
     const behave =
       'if (verb === "ADD") { out = { cniVersion: stdin.cniVersion, code: 7, msg: "no" }; exit = 1; } else out = "";';

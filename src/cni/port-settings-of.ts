@@ -1,7 +1,6 @@
 import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
 import type { NetworkConfig } from "./network-config.ts";
-import { type Bandwidth, expandVlans } from "./port-keys.ts";
 
 /**
  * What a network asks of its port, in terms of the switch.
@@ -108,6 +107,15 @@ function vlanOf(config: NetworkConfig): VlanSettings | undefined {
   };
 }
 
+/** Every VLAN of a list, once, in order. */
+function expandVlans(ranges: NetworkConfig["trunk"]): number[] {
+  const vlans = new Set<number>();
+  for (const { minID, maxID } of ranges ?? []) {
+    for (let vlan = minID; vlan <= maxID; vlan++) vlans.add(vlan);
+  }
+  return [...vlans].sort((one, other) => one - other);
+}
+
 function impliedMode(config: NetworkConfig, given: readonly VlanKey[]): VlanSettings["mode"] | undefined {
   for (const key of ["customerVlans", "qinqEthertype"] as const) {
     if (given.includes(key)) throw contradiction(key, config[key], 'needs vlanMode "dot1q-tunnel"');
@@ -147,11 +155,12 @@ function limitsOf(config: NetworkConfig): Pick<PortSettings, "fromGuest" | "toGu
 }
 
 /** Rate and burst come together, as the reference plugin for bandwidth demands; a runtime sends 0 for none. */
-function rateOf(bandwidth: Bandwidth, direction: "ingress" | "egress", where: string): Rate | undefined {
-  const { [`${direction}Rate`]: rate = 0, [`${direction}Burst`]: burst = 0 } = bandwidth as Record<
-    string,
-    number
-  >;
+function rateOf(
+  bandwidth: NonNullable<NetworkConfig["bandwidth"]>,
+  direction: "ingress" | "egress",
+  where: string,
+): Rate | undefined {
+  const { [`${direction}Rate` as const]: rate = 0, [`${direction}Burst` as const]: burst = 0 } = bandwidth;
   if (rate === 0 && burst === 0) return undefined;
   if (rate === 0) throw contradiction(`${where}.${direction}Burst`, burst, `needs ${direction}Rate`);
   if (burst === 0) throw contradiction(`${where}.${direction}Rate`, rate, `needs ${direction}Burst`);

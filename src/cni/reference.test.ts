@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CNI_CODES } from "./answer.ts";
-import { networkConfigKeys, OTHERS_KEYS, parseNetworkConfig } from "./network-config.ts";
-import { portKeys } from "./port-keys.ts";
+import { networkConfigKeys, OTHERS_KEYS, parseNetworkConfig, portKeys } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
 
 const text = readFileSync(resolve(import.meta.dirname, "../../docs/cni.md"), "utf8");

@@ -111,7 +111,7 @@ describe("a shim that runs plugins for the daemon", () => {
     expect(rest.join("\n")).toMatch(/host-local was called with ADD.*\|.*host-local was called with ADD/);
   });
 
-  it("and hangs up: that plugin's end is unknown", async () => {
+  it("and disconnects: how that plugin ended is unknown", async () => {
     const failed = Promise.withResolvers<unknown>();
     await begin(async ({ delegate }) => {
       await needed(delegate)(CALL).catch((error: unknown) => failed.resolve(error));
@@ -124,7 +124,7 @@ describe("a shim that runs plugins for the daemon", () => {
 });
 
 describe("a server that is closed", () => {
-  it("hangs up on a plugin that goes on, and is closed when the request has heard of it", async () => {
+  it("disconnects a shim whose plugin goes on, and waits until its request has failed", async () => {
     const failed: unknown[] = [];
     await begin(
       async ({ delegate }) => {
@@ -138,7 +138,7 @@ describe("a server that is closed", () => {
     expect(failed).toMatchObject([{ code: "ipam-interrupted" }]);
   });
 
-  it("runs no further plugin, and still answers what runs none", async () => {
+  it("runs no further plugin, and still answers a request that needs none", async () => {
     const begun = Promise.withResolvers<Delegate>();
     const goOn = Promise.withResolvers<void>();
     await begin(
@@ -157,7 +157,7 @@ describe("a server that is closed", () => {
     await closed;
   });
 
-  it("lets one that ends soon end", async () => {
+  it("waits for a plugin that ends soon", async () => {
     const begun = Promise.withResolvers<void>();
     const end = Promise.withResolvers<string>();
     await begin(async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { StaleRequestFilter } from "./stale-requests.ts";
 
-it("recognises what started before the end, of the same key only, whichever end was recorded first", () => {
+it("recognises a request that started before the end, of the same key only, whichever end was recorded first", () => {
   const filter = new StaleRequestFilter();
   filter.recordEnd("a", 20);
   filter.recordEnd("a", 10);
@@ -13,7 +13,7 @@ it("recognises what started before the end, of the same key only, whichever end 
   expect(filter.isStale("b", 15)).toBe(false);
 });
 
-it("forgets an end once no request from before it can live", () => {
+it("forgets an end once no request from before it can be running", () => {
   const filter = new StaleRequestFilter();
   filter.recordEnd("a", 0);
   filter.recordEnd("b", 5 * 60_000);

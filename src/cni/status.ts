@@ -14,7 +14,7 @@ import { WorkDeadline } from "./work-deadline.ts";
 const PROBE_MS = 5_000;
 
 /**
- * STATUS: whether ADD could succeed now: one of the pools that the network can use has a switch that takes ports, and
+ * STATUS: whether ADD could succeed now: one of the pools that the network can use has a switch that is ready, and
  * the IPAM is ready. The switches are asked at the same time, each with its own deadline.
  * @throws Failure `not-ready`, or what the IPAM plugin answered
  */
@@ -49,7 +49,7 @@ function usablePools(config: NetworkConfig, { node: { pools, records } }: CniCon
   return used.size > 0 ? [...used] : [...pools.configured.values()];
 }
 
-/** Why a pool's switch cannot take ports on a bridge, by default the pool's; undefined where it can. */
+/** Why a pool's switch cannot have ports on a bridge, by default the pool's; undefined where it can. */
 async function poolProblem(
   pool: Pool,
   bridge: string | undefined,

@@ -213,7 +213,7 @@ describe("ADD", () => {
     },
   );
 
-  it("takes the MAC from runtimeConfig, then CNI_ARGS, then args.cni, then the network, else derives a stable one", async () => {
+  it("uses the MAC of runtimeConfig, then CNI_ARGS, then args.cni, then the network, else derives a stable one", async () => {
     await allocate([DEVICE]);
     const mac = async (config: object, args = "") => {
       const { json } = await call("ADD", {
@@ -264,7 +264,7 @@ describe("ADD", () => {
     expect([...dataplane.ports.values()]).toEqual(before);
   });
 
-  it("of a new sandbox takes the port over without making it again, and the old one's late DEL harms nothing", async () => {
+  it("of a new sandbox takes over the port without recreating it, and the old one's late DEL changes nothing", async () => {
     await allocate([DEVICE]);
     await call("ADD", { container: "old" });
     const calls: string[] = [];
@@ -282,7 +282,7 @@ describe("ADD", () => {
     expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
-  it("that comes to its end after a newer sandbox's, which started later, leaves the newer one's port alone", async () => {
+  it("of an older sandbox that ends after the newer one's leaves the newer one's port alone", async () => {
     await allocate([DEVICE]);
     const { holders } = context;
     const kubelet = Promise.withResolvers<void>();
@@ -312,7 +312,7 @@ describe("ADD", () => {
     },
   );
 
-  it("of an older sandbox makes nothing either after the newer one was detached", async () => {
+  it("of an older sandbox makes nothing after the newer one was detached", async () => {
     await allocate([DEVICE]);
     const startedAtMs = monotonicMs();
     await call("ADD", { container: "new" });
@@ -347,7 +347,7 @@ describe("ADD", () => {
     expect(sandboxes()).toEqual(["newest"]);
   });
 
-  it("twice at once is answered alike, whichever began first", async () => {
+  it("twice at once gets the same answer, whichever began first", async () => {
     await allocate([DEVICE]);
     const startedAtMs = monotonicMs();
     const first = await call("ADD");
@@ -365,7 +365,7 @@ describe("ADD", () => {
     expect((await call("ADD")).exitCode).toBe(0);
   });
 
-  it("without a device id takes one that kubelet says the pod holds, another for each interface", async () => {
+  it("without a device id uses one that kubelet says the pod holds, another for each interface", async () => {
     held = ["sockets-00003", "sockets-00002"];
     await allocate(held);
     const config = { deviceID: undefined };
@@ -463,7 +463,7 @@ describe("ADD", () => {
 });
 
 describe("ADD with a device of another pod", () => {
-  it("is refused though Multus handed the device over, and the other pod keeps its port", async () => {
+  it("is refused although Multus passed it, and the other pod keeps its port", async () => {
     await allocate([DEVICE]);
     await call("ADD", { container: "victim" });
     const before = [...dataplane.ports.values()];
@@ -502,7 +502,7 @@ describe("ADD with a device of another pod", () => {
 });
 
 describe("DEL", () => {
-  it("succeeds any number of times, for what never was and without any configuration", async () => {
+  it("succeeds any number of times, for an unknown interface and without a configuration", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     const env = { CNI_NETNS: "", CNI_ARGS: "" };
@@ -734,7 +734,7 @@ describe("a request whose interface is busy with one that hangs", () => {
     expect([...dataplane.ports.keys()]).toEqual([portNamed("net1")]);
   });
 
-  it("DEL that gave up harms no ADD that came after it", async () => {
+  it("DEL that gave up does not affect an ADD that came after it", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     const { adding, goOn } = await hangingAdd();
@@ -768,7 +768,7 @@ describe("CHECK", () => {
     expect(json?.["msg"]).toMatch(/the directory .* is gone; port .* is gone/);
   });
 
-  it("sees that prevResult is of another attachment", async () => {
+  it("fails for the prevResult of another attachment", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     const other = { interfaces: [{ name: "net1", sandbox: "/var/run/netns/x", mac: "02:00:00:00:00:77" }] };
@@ -786,7 +786,7 @@ describe("other verbs", () => {
     });
   });
 
-  it("STATUS tells whether the switch is there", async () => {
+  it("STATUS says whether the switch answers", async () => {
     expect((await call("STATUS")).exitCode).toBe(0);
     dataplane.dead = true;
     expect((await call("STATUS")).json).toMatchObject({ code: 50 });
@@ -803,7 +803,7 @@ describe("other verbs", () => {
     expect(records.ports.list()).toEqual([]);
   });
 
-  it("GC removes what was attached before a reboot, though the clock began again", async () => {
+  it("GC removes what was attached before a reboot, although the clock started at 0 again", async () => {
     await allocate([DEVICE]);
     await call("ADD");
     await openDaemonState("another boot");

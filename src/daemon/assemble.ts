@@ -155,19 +155,20 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   );
   // kubelet allows 100 calls a second, in bursts of 10, and a node that boots attaches dozens of pods at a time.
   const podList = new SharedRead({ read: () => listPods(AbortSignal.timeout(POD_LIST_MS)) });
-  const holders = new DeviceHolders({
-    listPods: () => podList.get(),
-    allocations: () => records.allocations.list(),
-  });
+  const holders = new DeviceHolders(() => podList.get(), records.allocations);
   const following = new AbortController();
   undo.defer(() => following.abort());
-  holders.follow(records.allocations, clock, following.signal);
+  holders.follow(clock, following.signal);
   const locks = new KeyedMutex();
   const cni = { node, locks, stale: new StaleRequestFilter(), holders, clock, logger };
   const counted = observeCni(observer.metrics, (request: RawRequest, limit) => answer(request, cni, limit));
   const server = await serveCni({
     socketPath: config.cniSocket,
-    answer: events?.events.cni(counted) ?? counted,
+    answer: async (request, limit) => {
+      const answered = await counted(request, limit);
+      events?.events.answered(request, answered);
+      return answered;
+    },
     logger,
   });
   undo.defer(() => server.close());

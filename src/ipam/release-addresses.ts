@@ -18,7 +18,7 @@ export interface ReleaseContext {
 }
 
 /**
- * Releases addresses and takes their lease out of the record, which is removed where that was all it was kept for. To be
+ * Releases addresses and removes their lease from the record, and the record where it was kept for that lease alone. To be
  * called with the port's lock.
  * @param request what the IPAM is asked with; default what its ADD was
  * @throws Failure of {@link Ipam}; the lease then holds when the try was
@@ -61,7 +61,7 @@ export async function releaseNowOrLater(
   }
 }
 
-/** Takes out the lease of addresses that are not held any more, and removes a record that was kept for it alone. */
+/** Removes the lease of addresses that are not held any more, and a record that was kept for it alone. */
 export async function dropLease(
   ports: Records["ports"],
   record: PortRecord,

@@ -8,6 +8,8 @@ import type { ObservedNode } from "./observed-node.ts";
 
 const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching", "releasing"];
 
+const OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;
+
 /** What is known of ports beside their records. */
 export interface PortHealth {
   /** Milliseconds for which each port is down, by name; undefined while no switch answers. */
@@ -22,40 +24,33 @@ export function collectNode(node: ObservedNode, health: PortHealth, metrics: Met
   const { allocations, ports } = node.records;
   const allocated = Map.groupBy(allocations.list(), ({ pool }) => pool);
   const names = [...new Set([...pools.map(({ name }) => name), ...allocated.keys()])];
-  metrics.replace(
-    "vhostuser_pool_devices",
-    pools.map(({ name, devices }) => [{ pool: name }, devices.length]),
-  );
-  metrics.replace(
-    "vhostuser_pool_devices_healthy",
-    pools.map(({ name, devices }) => [{ pool: name }, devices.filter(({ healthy }) => healthy).length]),
-  );
+  const healthy = ({ devices }: (typeof pools)[number]) => devices.filter((device) => device.healthy);
+  metrics.replace("vhostuser_pool_devices", pools, (pool) => [{ pool: pool.name }, pool.devices.length]);
+  metrics.replace("vhostuser_pool_devices_healthy", pools, (pool) => [
+    { pool: pool.name },
+    healthy(pool).length,
+  ]);
   // A device whose pod was replaced is in two allocations until the older one is reclaimed.
-  metrics.replace(
-    "vhostuser_pool_devices_in_use",
-    names.map((pool) => [{ pool }, new Set(allocated.get(pool)?.flatMap((one) => deviceNamesOf(one))).size]),
-  );
+  const inUse = (pool: string) => new Set(allocated.get(pool)?.flatMap((one) => deviceNamesOf(one)));
+  metrics.replace("vhostuser_pool_devices_in_use", names, (pool) => [{ pool }, inUse(pool).size]);
   for (const { name } of pools) {
     metrics.count("vhostuser_allocations_total", { pool: name, code: "ok" }, 0);
     metrics.count("vhostuser_reclaims_total", { pool: name }, 0);
   }
   collectPorts(ports.list(), health, names, metrics);
   metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
-  metrics.replace("vhostuser_sockets_mended_total", [[{}, node.socketsMended()]]);
+  metrics.replace("vhostuser_sockets_mended_total", [node.socketsMended()], (count) => [{}, count]);
   const events = node.events();
-  metrics.replace(
-    "vhostuser_events_total",
-    (["posted", "merged", "dropped", "failed"] as const).map((outcome) => [{ outcome }, events[outcome]]),
-  );
+  metrics.replace("vhostuser_events_total", OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
   const plugins = node.plugins();
-  metrics.replace(
-    "vhostuser_kubelet_registered",
-    plugins.map(({ resource, registered }) => [{ resource }, registered ? 1 : 0]),
-  );
-  metrics.replace(
-    "vhostuser_kubelet_registrations_total",
-    plugins.map(({ resource, registrations }) => [{ resource }, registrations]),
-  );
+  metrics.replace("vhostuser_kubelet_registered", plugins, ({ resource, registered }) => [
+    { resource },
+    registered ? 1 : 0,
+  ]);
+  metrics.replace("vhostuser_kubelet_registrations_total", plugins, ({ resource, registrations }) => [
+    { resource },
+    registrations,
+  ]);
 }
 
 function collectPorts(
@@ -68,54 +63,32 @@ function collectPorts(
   const pools = [...new Set([...poolNames, ...byPool.keys()])].map((pool) => {
     const ports = byPool.get(pool) ?? [];
     const attached = ports.filter(({ state }) => state === "attached");
-    return { pool, ports, downMs: attached.flatMap(({ portName }) => downFor?.get(portName) ?? []) };
+    const failing = ports.filter(({ portName }) => unsettled.has(portName));
+    const downMs = attached.flatMap(({ portName }) => downFor?.get(portName) ?? []);
+    return { pool, ports, failing, downMs };
   });
-  metrics.replace(
-    "vhostuser_ports",
-    pools.flatMap(({ pool, ports }) =>
-      PORT_STATES.map(
-        (state) => [{ pool, state }, ports.filter((port) => port.state === state).length] as const,
-      ),
-    ),
-  );
-  metrics.replace(
-    "vhostuser_ports_unsettled",
-    pools.map(({ pool, ports }) => [
-      { pool },
-      ports.filter(({ portName }) => unsettled.has(portName)).length,
-    ]),
-  );
+  const states = pools.flatMap((one) => PORT_STATES.map((state) => ({ ...one, state })));
+  metrics.replace("vhostuser_ports", states, ({ pool, ports, state }) => [
+    { pool, state },
+    ports.filter((port) => port.state === state).length,
+  ]);
+  metrics.replace("vhostuser_ports_unsettled", pools, ({ pool, failing }) => [{ pool }, failing.length]);
   const known = downFor === undefined ? [] : pools;
-  metrics.replace(
-    "vhostuser_links_down",
-    known.map(({ pool, downMs }) => [{ pool }, downMs.length]),
-  );
-  metrics.replace(
-    "vhostuser_link_down_longest_seconds",
-    known.map(({ pool, downMs }) => [{ pool }, Math.max(0, ...downMs) / 1000]),
-  );
+  metrics.replace("vhostuser_links_down", known, ({ pool, downMs }) => [{ pool }, downMs.length]);
+  metrics.replace("vhostuser_link_down_longest_seconds", known, ({ pool, downMs }) => [
+    { pool },
+    Math.max(0, ...downMs) / 1000,
+  ]);
 }
 
 /** The root's file system, 0 where it cannot be read, and the hugepages that the kernel has. */
 export function collectMachine(root: string, sys: string, metrics: Metrics): void {
   const roots = orNothing(() => [statfsSync(root)]);
-  metrics.replace(
-    "vhostuser_root_size_bytes",
-    roots.map(({ blocks, bsize }) => [{}, blocks * bsize]),
-  );
-  metrics.replace(
-    "vhostuser_root_free_bytes",
-    roots.map(({ bavail, bsize }) => [{}, bavail * bsize]),
-  );
+  metrics.replace("vhostuser_root_size_bytes", roots, ({ blocks, bsize }) => [{}, blocks * bsize]);
+  metrics.replace("vhostuser_root_free_bytes", roots, ({ bavail, bsize }) => [{}, bavail * bsize]);
   const pages = readHugepages(join(sys, "kernel/mm/hugepages"));
-  metrics.replace(
-    "vhostuser_hugepages",
-    pages.map(({ size, total }) => [{ size }, total]),
-  );
-  metrics.replace(
-    "vhostuser_hugepages_free",
-    pages.map(({ size, free }) => [{ size }, free]),
-  );
+  metrics.replace("vhostuser_hugepages", pages, ({ size, total }) => [{ size }, total]);
+  metrics.replace("vhostuser_hugepages_free", pages, ({ size, free }) => [{ size }, free]);
 }
 
 function readHugepages(top: string) {
@@ -149,9 +122,9 @@ export async function collectProcess(version: string, metrics: Metrics): Promise
   await eventLoop();
   metrics.set("nodejs_eventloop_lag_seconds", {}, (performance.now() - before) / 1000);
   const { user, system } = process.cpuUsage();
-  metrics.replace("process_cpu_seconds_total", [[{}, (user + system) / 1e6]]);
+  metrics.replace("process_cpu_seconds_total", [user + system], (us) => [{}, us / 1e6]);
   const busyMs = performance.eventLoopUtilization().active;
-  metrics.replace("nodejs_eventloop_busy_seconds_total", [[{}, busyMs / 1000]]);
+  metrics.replace("nodejs_eventloop_busy_seconds_total", [busyMs], (ms) => [{}, ms / 1000]);
   metrics.set("process_resident_memory_bytes", {}, process.memoryUsage.rss());
   metrics.set("process_start_time_seconds", {}, performance.timeOrigin / 1000);
   metrics.set("process_open_fds", {}, readdirSync("/proc/self/fd").length);

@@ -77,16 +77,17 @@ export class Metrics {
     this.#gauges.get(name)?.set(labels, value);
   }
 
-  /** Replaces all series of a gauge, or of a counter that is kept elsewhere, so that what is gone disappears. */
-  replace<Name extends MetricName<"gauge" | "counter">>(
+  /** Replaces all series of a gauge, or of a counter that is kept elsewhere, by one for each item. */
+  replace<Name extends MetricName<"gauge" | "counter">, Item>(
     name: Name,
-    series: readonly (readonly [labels: LabelsOf<Name>, value: number])[],
+    items: readonly Item[],
+    seriesOf: (item: Item) => readonly [labels: LabelsOf<Name>, value: number],
   ): void {
     const gauge = this.#gauges.get(name);
     const counter = this.#counters.get(name);
     gauge?.reset();
     counter?.reset();
-    for (const [labels, value] of series) {
+    for (const [labels, value] of items.map(seriesOf)) {
       gauge?.set(labels, value);
       counter?.inc(labels, value);
     }

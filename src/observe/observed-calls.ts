@@ -1,3 +1,5 @@
+import type { Answer } from "../cni/answer.ts";
+import type { RawRequest } from "../cni/request.ts";
 import type { FailureCode } from "../failure/catalogue.ts";
 import { toFailure } from "../failure/failure.ts";
 import type { Metrics } from "./metrics.ts";
@@ -28,10 +30,7 @@ export function collectZeros(metrics: Metrics): void {
 }
 
 /** Counts and times what answers the container runtime. */
-export function observeCni<
-  Request extends { readonly env: Readonly<Record<string, string>> },
-  Answer extends { readonly exitCode: number; readonly failure?: FailureCode },
->(
+export function observeCni<Request extends Pick<RawRequest, "env">>(
   metrics: Metrics,
   answer: (request: Request, signal: AbortSignal) => Promise<Answer>,
 ): (request: Request, signal: AbortSignal) => Promise<Answer> {

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { systemClock } from "../sync/clock.ts";
 import { Metrics } from "./metrics.ts";
 import { ObservedDataplanes } from "./observed-dataplane.ts";
 
@@ -8,7 +9,7 @@ const soon = () => AbortSignal.timeout(30_000);
 it("reading the status of a switch that is away counts no error", async () => {
   const metrics = new Metrics();
   const dataplane = new MemoryDataplane();
-  const observed = new ObservedDataplanes(metrics).observe(dataplane);
+  const observed = new ObservedDataplanes(metrics, systemClock).observe(dataplane);
   const looks = () => Promise.allSettled([observed.inspectPorts(soon()), observed.version(soon())]);
   const calls = async () =>
     [...(await metrics.text()).matchAll(/^vhostuser_dataplane_call_duration_seconds_count\{(.*)\} (\d+)$/gm)]
@@ -29,7 +30,7 @@ it("reading the status of a switch that is away counts no error", async () => {
 });
 
 it("a switch that is closed while it lists its ports does not count as answering", async () => {
-  const observed = new ObservedDataplanes(new Metrics());
+  const observed = new ObservedDataplanes(new Metrics(), systemClock);
   const kept = new MemoryDataplane();
   const removed = new MemoryDataplane();
   const listing = Promise.withResolvers<void>();

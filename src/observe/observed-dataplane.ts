@@ -1,5 +1,6 @@
 import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import type { PortInspection, PortState } from "../dataplane/port.ts";
+import type { Clock } from "../sync/clock.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { Metrics } from "./metrics.ts";
 import { type CallCode, countError, outcomeOf, timed } from "./observed-calls.ts";
@@ -11,14 +12,13 @@ export class ObservedDataplanes {
   readonly #listed = new Map<Dataplane, readonly PortState[]>();
   /** Those that are not closed. */
   readonly #open = new Set<Dataplane>();
-  /** When each port that is down was first seen so, in milliseconds of `elapsedMs`. */
+  /** When each port that is down was first seen so, in milliseconds of `clock.monotonic()`. */
   readonly #downSince = new Map<string, number>();
-  readonly #elapsedMs: () => number;
+  readonly #clock: Clock;
 
-  /** @param elapsedMs a time that never steps, unlike the clock's */
-  constructor(metrics: Metrics, elapsedMs: () => number = () => performance.now()) {
+  constructor(metrics: Metrics, clock: Clock) {
     this.#metrics = metrics;
-    this.#elapsedMs = elapsedMs;
+    this.#clock = clock;
   }
 
   /** The same switch, with its calls timed. */
@@ -59,14 +59,13 @@ export class ObservedDataplanes {
   /** Ports by bridge and state as they were listed last. */
   collect(): void {
     const bridges = Map.groupBy([...this.#listed.values()].flat(), ({ bridge }) => bridge);
-    this.#metrics.replace(
-      "vhostuser_switch_ports",
-      [...bridges].flatMap(([bridge, ports]) =>
-        (["connected", "waiting", "failed"] as const).map((state) => {
-          return [{ bridge, state }, ports.filter((port) => stateOf(port) === state).length] as const;
-        }),
-      ),
+    const states = [...bridges].flatMap(([bridge, ports]) =>
+      (["connected", "waiting", "failed"] as const).map((state) => ({ bridge, state, ports })),
     );
+    this.#metrics.replace("vhostuser_switch_ports", states, ({ bridge, state, ports }) => [
+      { bridge, state },
+      ports.filter((port) => stateOf(port) === state).length,
+    ]);
   }
 
   /**
@@ -76,7 +75,7 @@ export class ObservedDataplanes {
   downFor(): ReadonlyMap<string, number> | undefined {
     if (this.#listed.size === 0) return undefined;
     const listed = [...this.#listed.values()].flat();
-    const now = this.#elapsedMs();
+    const now = this.#clock.monotonic();
     return new Map(
       listed.flatMap(({ name }) => {
         const since = this.#downSince.get(name);
@@ -132,7 +131,7 @@ export class ObservedDataplanes {
     if (this.#listed.size === this.#open.size) {
       for (const name of this.#downSince.keys()) if (!known.has(name)) this.#downSince.delete(name);
     }
-    const now = this.#elapsedMs();
+    const now = this.#clock.monotonic();
     for (const { name, link } of ports) {
       if (link === "up") this.#downSince.delete(name);
       else if (!this.#downSince.has(name)) this.#downSince.set(name, now);

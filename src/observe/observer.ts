@@ -7,7 +7,7 @@ import { type Count, Metrics } from "./metrics.ts";
 import { collectZeros } from "./observed-calls.ts";
 import { ObservedDataplanes } from "./observed-dataplane.ts";
 import type { ObservedNode } from "./observed-node.ts";
-import { type Check, Heartbeat, readinessChecks, runChecks } from "./probes.ts";
+import { type Check, readinessChecks, runChecks } from "./probes.ts";
 import { ReconcileWatch } from "./reconcile-watch.ts";
 
 /** What the daemon is observed with. */
@@ -65,15 +65,14 @@ export async function startObserver(options: ObserverOptions): Promise<Observer>
     () => collectMachine(node.root, sys, metrics),
     () => collectProcess(version, metrics),
   ]);
-  const dataplanes = new ObservedDataplanes(metrics);
-  const heartbeat = new Heartbeat();
-  const reconcile: ReconcileWatch = new ReconcileWatch({ metrics, clock, onAlive: () => heartbeat.beat() });
+  const dataplanes = new ObservedDataplanes(metrics, clock);
+  const reconcile: ReconcileWatch = new ReconcileWatch(metrics, clock);
   const page = async (body: Promise<string>): Promise<Page> => {
     return { status: 200, contentType: metrics.contentType, body: await body };
   };
   const pages = new Map<string, () => Promise<Page>>([
     ["/metrics", () => page(metrics.text())],
-    ["/livez", () => probe([heartbeat.check("reconciler", options.maxReconcilerSilenceMs)])],
+    ["/livez", () => probe([reconcile.check(options.maxReconcilerSilenceMs)])],
     ["/readyz", () => probe(readinessChecks(node))],
   ]);
   if (interfaces) {

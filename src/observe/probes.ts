@@ -29,31 +29,6 @@ export async function runChecks(
   return { ok, text: `${ok ? "ok" : "not ok"}\n${lines.join("")}` };
 }
 
-/** A loop that must show now and then that it runs; one that does not hangs, and only a restart helps. */
-export class Heartbeat {
-  readonly #elapsedMs: () => number;
-  #lastMs: number;
-
-  /** @param elapsedMs a time that never steps: a step must not look like a loop that hangs */
-  constructor(elapsedMs: () => number = () => performance.now()) {
-    this.#elapsedMs = elapsedMs;
-    this.#lastMs = elapsedMs();
-  }
-
-  beat(): void {
-    this.#lastMs = this.#elapsedMs();
-  }
-
-  check(name: string, maxSilenceMs: number): Check {
-    const problem = () => {
-      const silentMs = this.#elapsedMs() - this.#lastMs;
-      if (silentMs <= maxSilenceMs) return undefined;
-      return `no progress for ${Math.round(silentMs / 1000)} s, ${Math.round(maxSilenceMs / 1000)} s are allowed`;
-    };
-    return { name, problem };
-  }
-}
-
 /**
  * What the daemon needs to serve kubelet and the container runtime. The switch is not part of it: while it is away its
  * devices are unhealthy, which kubelet knows, and the daemon goes on with DEL, reclaiming and other pools. An unready

@@ -1,22 +1,37 @@
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../sync/clock.ts";
 import { Metrics } from "./metrics.ts";
+import { runChecks } from "./probes.ts";
 import { ReconcileWatch } from "./reconcile-watch.ts";
 
 describe("the watch over the reconciler", () => {
-  it("counts the begin and end of a pass and each step as progress, also when the pass fails", () => {
-    let signs = 0;
-    const onAlive = () => {
-      signs += 1;
-    };
-    const watch = new ReconcileWatch({ metrics: new Metrics(), clock: systemClock, onAlive });
-    expect(signs).toBe(0);
-    const passed = watch.passBegan();
-    expect(signs).toBe(1);
-    watch.progress();
-    expect(signs).toBe(2);
-    watch.stageFailed(new Error("the switch is away"));
-    passed();
-    expect(signs).toBe(3);
+  it("reports one that hangs; begin, steps and end of a pass are progress, also when the pass fails", async () => {
+    let now = 5_000;
+    const watch = new ReconcileWatch(new Metrics(), { ...systemClock, monotonic: () => now });
+    const probe = () => runChecks([watch.check(90_000)], AbortSignal.timeout(20_000));
+    now += 90_000;
+    expect(await probe()).toEqual({ ok: true, text: "ok\nreconciler: ok\n" });
+    now += 1_000;
+    expect(await probe()).toEqual({
+      ok: false,
+      text: "not ok\nreconciler: NOT OK, no progress for 91 s, 90 s are allowed\n",
+    });
+    let passed = () => {};
+    const signs = [
+      () => {
+        passed = watch.passBegan();
+      },
+      () => watch.progress(),
+      () => {
+        watch.stageFailed(new Error("the switch is away"));
+        passed();
+      },
+    ];
+    for (const sign of signs) {
+      now += 91_000;
+      expect(await probe()).toMatchObject({ ok: false });
+      sign();
+      expect(await probe()).toMatchObject({ ok: true });
+    }
   });
 });

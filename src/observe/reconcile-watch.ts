@@ -5,6 +5,7 @@ import type { Clock } from "../sync/clock.ts";
 import type { NodeEvents } from "./events/node-events.ts";
 import type { Metrics } from "./metrics.ts";
 import { countError } from "./observed-calls.ts";
+import type { Check } from "./probes.ts";
 
 type RepairKind = Parameters<ReconcileObserver["repaired"]>[0];
 type Leftover = Parameters<ReconcileObserver["leftover"]>[0];
@@ -15,26 +16,21 @@ const REPAIR_KINDS: readonly RepairKind[] = [
 ];
 const LEFTOVERS: readonly Leftover[] = ["allocation", "port", "directory"];
 
-/** What the watch over the reconciler works with. */
-export interface ReconcileWatchOptions {
-  readonly metrics: Metrics;
-  readonly clock: Clock;
-  /** Called whenever the reconciler makes progress. */
-  readonly onAlive: () => void;
-}
-
 /** Counts what the reconciler does, and passes on what makes Kubernetes events. */
 export class ReconcileWatch implements ReconcileObserver {
-  readonly #options: ReconcileWatchOptions;
+  readonly #metrics: Metrics;
+  readonly #clock: Clock;
   readonly #unsettled = new Set<string>();
   #hasFailed = false;
   #lastOkAt: number | undefined;
+  #progressedAtMs: number;
   /** Where events are posted. */
   events: Pick<NodeEvents, "passEnded" | "restored"> | undefined;
 
-  constructor(options: ReconcileWatchOptions) {
-    this.#options = options;
-    const { metrics } = options;
+  constructor(metrics: Metrics, clock: Clock) {
+    this.#metrics = metrics;
+    this.#clock = clock;
+    this.#progressedAtMs = clock.monotonic();
     for (const kind of REPAIR_KINDS) metrics.count("vhostuser_reconcile_repairs_total", { kind }, 0);
     for (const what of LEFTOVERS) metrics.set("vhostuser_unreclaimed", { what }, 0);
     for (const outcome of ["ok", "failed"]) metrics.count("vhostuser_reconcile_passes_total", { outcome }, 0);
@@ -50,27 +46,37 @@ export class ReconcileWatch implements ReconcileObserver {
     return this.#unsettled;
   }
 
+  /** Fails when the reconciler has made no progress for so long: it hangs, and only a restart helps. */
+  check(maxSilenceMs: number): Check {
+    const problem = () => {
+      const silentMs = this.#clock.monotonic() - this.#progressedAtMs;
+      if (silentMs <= maxSilenceMs) return undefined;
+      return `no progress for ${Math.round(silentMs / 1000)} s, ${Math.round(maxSilenceMs / 1000)} s are allowed`;
+    };
+    return { name: "reconciler", problem };
+  }
+
   passBegan(): () => void {
-    const { metrics, clock, onAlive } = this.#options;
+    const metrics = this.#metrics;
     const began = performance.now();
     this.#hasFailed = false;
-    onAlive();
+    this.progress();
     return () => {
       const outcome = this.#hasFailed ? "failed" : "ok";
       const seconds = (performance.now() - began) / 1000;
       metrics.count("vhostuser_reconcile_passes_total", { outcome });
       metrics.observe("vhostuser_reconcile_pass_duration_seconds", { outcome }, seconds);
       if (outcome === "ok") {
-        this.#lastOkAt = clock.now();
+        this.#lastOkAt = this.#clock.now();
         metrics.set("vhostuser_reconcile_last_ok_timestamp_seconds", {}, this.#lastOkAt / 1000);
       }
-      onAlive();
+      this.progress();
       this.events?.passEnded();
     };
   }
 
   progress(): void {
-    this.#options.onAlive();
+    this.#progressedAtMs = this.#clock.monotonic();
   }
 
   stageFailed(error: unknown): void {
@@ -79,7 +85,7 @@ export class ReconcileWatch implements ReconcileObserver {
   }
 
   itemFailed(error: unknown): void {
-    countError(this.#options.metrics, "reconcile", toFailure(error).code);
+    countError(this.#metrics, "reconcile", toFailure(error).code);
   }
 
   portTried(port: string, isSettled: boolean): void {
@@ -92,14 +98,14 @@ export class ReconcileWatch implements ReconcileObserver {
   }
 
   leftover(what: Leftover, count: number): void {
-    this.#options.metrics.set("vhostuser_unreclaimed", { what }, count);
+    this.#metrics.set("vhostuser_unreclaimed", { what }, count);
   }
 
   repaired(kind: RepairKind): void {
-    this.#options.metrics.count("vhostuser_reconcile_repairs_total", { kind });
+    this.#metrics.count("vhostuser_reconcile_repairs_total", { kind });
   }
 
   reclaimed(pool: string): void {
-    this.#options.metrics.count("vhostuser_reclaims_total", { pool });
+    this.#metrics.count("vhostuser_reclaims_total", { pool });
   }
 }

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { networkConfigKeys, parseNetworkConfig } from "../../src/cni/network-config.ts";
-import { portKeys } from "../../src/cni/port-keys.ts";
+import { networkConfigKeys, parseNetworkConfig, portKeys } from "../../src/cni/network-config.ts";
 import { portSettingsOf, withAddresses } from "../../src/cni/port-settings-of.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import { checkRequest as checkOvsRequest } from "../../src/dataplane/ovs/settings/check-request.ts";

@@ -33,7 +33,7 @@ shimContract("as it ships", async () => ({
 }));
 
 describe("CNI executable and daemon", () => {
-  it("understand each other", async () => {
+  it("agree on the protocol", async () => {
     const executable = await compileShim({ output: join(built, "shipped") });
     await using rig = await ShimRig.open({ executable });
     await rig.plugin("ipam", 'cat; echo ":$CNI_COMMAND"; exit 4');
@@ -58,7 +58,7 @@ describe("CNI executable and daemon", () => {
     expect(seen).toEqual(["net1", "{}", { exitCode: 4, stdout: "é:CHECK\n" }]);
   });
 
-  it("do not wait for a plugin beyond the limit that the daemon sets it", async () => {
+  it("do not wait for a plugin longer than the limit that the daemon sets", async () => {
     const executable = await compileShim({ output: join(built, "shipped") });
     await using rig = await ShimRig.open({ executable });
     await rig.plugin("ipam", "exec sleep 1000");

@@ -125,18 +125,16 @@ export class EventPoster {
     this.#freeAtMs = Math.max(this.#freeAtMs, nowMs - BURST * PACE_MS) + PACE_MS;
     if (this.#freeAtMs > nowMs) await clock.sleep(this.#freeAtMs - nowMs, signal);
     const { event, name, count, firstAt: at, lastAt } = series;
-    const resource = {
-      ...{ group: "events.k8s.io", version: "v1", plural: "events", namespace: namespaceOf(event.regarding) },
-    };
+    const namespace = namespaceOf(event.regarding);
+    const resource = { group: "events.k8s.io", version: "v1", plural: "events", namespace };
     const repeated = count < 2 ? undefined : { count, lastObservedTime: microTime(lastAt) };
     try {
       if (series.posted > 0)
         await api.patch(resource, name, { type: "merge", body: { series: repeated } }, signal);
       else await api.create(resource, eventObject(event, { name, at, instance, series: repeated }), signal);
     } catch (error) {
-      // An earlier try made it, and its answer was lost: the name is random.
-      const isMade = error instanceof ApiFailure && error.problem === "exists";
-      if (!isMade) throw error;
+      // It exists where an earlier try made it and the answer was lost: the name is random.
+      if (!(error instanceof ApiFailure && error.problem === "exists")) throw error;
     }
     if (series.posted > 0) series.quietMs = Math.min(series.quietMs * 2, MAX_QUIET_MS);
     else if (this.#series.get(key) === series) this.#counts.posted += 1;
@@ -147,11 +145,8 @@ export class EventPoster {
 
   #failed(key: string, error: unknown, isLast: boolean): void {
     const series = this.#series.get(key);
-    const {
-      problem = undefined,
-      isRetryable = false,
-      retryAfterMs = 0,
-    } = error instanceof ApiFailure ? error : {};
+    const failure = error instanceof ApiFailure ? error : undefined;
+    const { problem, isRetryable = false, retryAfterMs = 0 } = failure ?? {};
     if (retryAfterMs > 0) this.#freeAtMs = this.#options.clock.monotonic() + retryAfterMs;
     // The API server keeps events for an hour: this one is made again.
     if (series !== undefined && problem === "not-found" && series.posted > 0) {
@@ -160,7 +155,8 @@ export class EventPoster {
       return;
     }
     this.#warn(error);
-    if (isRetryable || problem === "conflict" ? isLast : true) this.#forget(key, "failed");
+    const isRetried = !isLast && (isRetryable || problem === "conflict");
+    if (!isRetried) this.#forget(key, "failed");
   }
 
   /** An event whose first post was lost is lost; one that was only not updated is not. */

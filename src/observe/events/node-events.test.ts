@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { FailureCode } from "../../failure/catalogue.ts";
 import type { PortRecord } from "../../records/port-record.ts";
 import type { NodeEvent } from "./event.ts";
 import { NodeEvents } from "./node-events.ts";
@@ -34,7 +35,6 @@ function node(records: readonly PortRecord[] = [record("net1")]) {
 }
 
 const POD = { kind: "Pod", namespace: "tenant", name: "vm", uid: "u-1" };
-const SIGNAL = new AbortController().signal;
 const add = (CNI_IFNAME: string) => ({
   env: {
     ...{ CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME },
@@ -43,10 +43,9 @@ const add = (CNI_IFNAME: string) => ({
 });
 
 describe("events of a node", () => {
-  it("report an interface that was attached, and pass the answer through", async () => {
+  it("report an interface that was attached", () => {
     const { events, posted } = node();
-    const answer = { exitCode: 0, stdout: "{}" };
-    expect(await events.cni(async () => answer)(add("net1"), SIGNAL)).toBe(answer);
+    events.answered(add("net1"), { exitCode: 0, stdout: "{}" });
     expect(posted).toEqual([
       {
         regarding: POD,
@@ -58,12 +57,12 @@ describe("events of a node", () => {
 
   it("report one that could not be attached, for the pod that the runtime names, with code and message", async () => {
     const { events, posted } = node();
-    const failing = (failure: string, stdout: string) => async () => ({ exitCode: 1, stdout, failure });
-    await events.cni(failing("bridge-missing", '{"msg":"there is no bridge br9"}'))(add("net9"), SIGNAL);
+    const failed = (failure: FailureCode, stdout: string) => ({ exitCode: 1, stdout, failure }) as const;
+    events.answered(add("net9"), failed("bridge-missing", '{"msg":"there is no bridge br9"}'));
     // The next try repairs it, or it is unknown which pod it was.
-    await events.cni(failing("busy", "{}"))(add("net9"), SIGNAL);
-    await events.cni(failing("internal", "{}"))({ env: { CNI_COMMAND: "ADD" } }, SIGNAL);
-    await events.cni(failing("internal", "{}"))({ env: { ...add("net9").env, CNI_COMMAND: "DEL" } }, SIGNAL);
+    events.answered(add("net9"), failed("busy", "{}"));
+    events.answered({ env: { CNI_COMMAND: "ADD" } }, failed("internal", "{}"));
+    events.answered({ env: { ...add("net9").env, CNI_COMMAND: "DEL" } }, failed("internal", "{}"));
     expect(posted).toEqual([
       {
         regarding: POD,

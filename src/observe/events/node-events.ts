@@ -1,3 +1,5 @@
+import type { Answer } from "../../cni/answer.ts";
+import type { RawRequest } from "../../cni/request.ts";
 import { parseCniArgs } from "../../names/cni-args.ts";
 import type { PortRecord } from "../../records/port-record.ts";
 import type { NodeEvent, Regarding } from "./event.ts";
@@ -14,14 +16,6 @@ export interface NodeEventsOptions {
   readonly unsettled: () => ReadonlySet<string>;
   /** Pools, and whether kubelet may give out their devices. */
   readonly pools: () => readonly { readonly name: string; readonly isHealthy: boolean }[];
-}
-
-/** The part of a CNI answer that events are made of. */
-export interface CniAnswer {
-  readonly exitCode: number;
-  /** What the plugin prints: for a failure, a JSON object with `msg`. */
-  readonly stdout: string;
-  readonly failure?: string;
 }
 
 /** A guest that boots is not down. */
@@ -41,33 +35,10 @@ export class NodeEvents {
     this.#options = options;
   }
 
-  /** Wraps what answers the container runtime: interfaces that were attached, or could not be. */
-  cni<Request extends { readonly env: Readonly<Record<string, string>> }, Answer extends CniAnswer>(
-    answer: (request: Request, signal: AbortSignal) => Promise<Answer>,
-  ): (request: Request, signal: AbortSignal) => Promise<Answer> {
-    return async (request, signal) => {
-      const answered = await answer(request, signal);
-      if (request.env["CNI_COMMAND"] === "ADD") this.#added(request.env, answered);
-      return answered;
-    };
-  }
-
-  /** The reconciler repaired a port that was not as attached. */
-  restored(record: PortRecord, changes: readonly string[]): void {
-    const { interfaceName, network } = record;
-    const note = `Interface ${interfaceName} of network ${network} had changed and was repaired: ${changes.join("; ")}`;
-    this.#post(record, "InterfaceRepaired", "Repair", note);
-  }
-
-  /** To be called after each pass of the reconciler, so that what the next pass repairs is not reported. */
-  passEnded(): void {
-    this.#checkPorts();
-    this.#checkLinks();
-    this.#checkPools();
-  }
-
-  #added(env: Readonly<Record<string, string>>, { exitCode, stdout, failure = "" }: CniAnswer): void {
-    const { CNI_IFNAME: subject = "", CNI_CONTAINERID: container, CNI_ARGS = "" } = env;
+  /** The container runtime got an answer: an interface was attached, or could not be. */
+  answered({ env }: Pick<RawRequest, "env">, { exitCode, stdout, failure = "internal" }: Answer): void {
+    const { CNI_COMMAND: verb, CNI_IFNAME: subject = "", CNI_CONTAINERID: container, CNI_ARGS = "" } = env;
+    if (verb !== "ADD") return;
     if (exitCode === 0) {
       const isIt = (port: PortRecord) => port.containerId === container && port.interfaceName === subject;
       const record = this.#options.ports.list().find(isIt);
@@ -83,6 +54,20 @@ export class NodeEvents {
     const regarding: Regarding = { kind: "Pod", namespace, name, uid };
     const note = `Interface ${subject} cannot be attached (${failure}): ${messageOf(stdout)}`;
     this.#options.post({ regarding, reason: "InterfaceFailed", action: "Attach", note, subject });
+  }
+
+  /** The reconciler repaired a port that was not as attached. */
+  restored(record: PortRecord, changes: readonly string[]): void {
+    const { interfaceName, network } = record;
+    const note = `Interface ${interfaceName} of network ${network} had changed and was repaired: ${changes.join("; ")}`;
+    this.#post(record, "InterfaceRepaired", "Repair", note);
+  }
+
+  /** To be called after each pass of the reconciler, so that what the next pass repairs is not reported. */
+  passEnded(): void {
+    this.#checkPorts();
+    this.#checkLinks();
+    this.#checkPools();
   }
 
   #checkPorts(): void {
