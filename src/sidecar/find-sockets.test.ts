@@ -7,7 +7,7 @@ describe("checkSocketPath", () => {
     "/var/run/ovsdpdk/net/port/vhost.sock",
     "/run/x/vhost.sock",
     "/var/lib/sockets/a/b.sock",
-  ])("takes %s", (path) => {
+  ])("accepts %s", (path) => {
     expect(checkSocketPath(path, SOCKET_ROOTS, "a test")).toBe(path);
   });
 

@@ -115,7 +115,7 @@ describe("waitForNetworks", () => {
     });
   });
 
-  it("says so where the file is none", async () => {
+  it("reports a directory in the place of the file", async () => {
     await expect(waitForNetworks(["a"], { file: directory, budgetMs: 2_000 })).rejects.toMatchObject({
       code: "invalid-network-info",
       message: expect.stringContaining("EISDIR"),
