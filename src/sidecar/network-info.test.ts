@@ -91,7 +91,7 @@ describe("waitForNetworks", () => {
     ["is not there", undefined, "downwardAPI: device-info"],
     ["is empty", "", "network-status"],
     ["lists others only", info({ network: "a" }), "network b within 2 s"],
-  ])("says what it saw where the file %s until the end", async (_name, content, words) => {
+  ])("reports what it saw where the file %s until the end", async (_name, content, words) => {
     if (content !== undefined) await writeFile(file, content);
     await expect(
       waitForNetworks(["a", "b"], { file, budgetMs: 2_000, clock: steppedClock() }),
@@ -101,7 +101,7 @@ describe("waitForNetworks", () => {
     });
   });
 
-  it("stops waiting when the caller is gone", async () => {
+  it("stops waiting when the caller has given up", async () => {
     const caller = new AbortController();
     const waiting = waitForNetworks(["a"], { file, budgetMs: 2_000, signal: caller.signal });
     caller.abort(new Error("gone"));
@@ -115,7 +115,7 @@ describe("waitForNetworks", () => {
     });
   });
 
-  it("reports a directory in the place of the file", async () => {
+  it("reports a path that is not a file", async () => {
     await expect(waitForNetworks(["a"], { file: directory, budgetMs: 2_000 })).rejects.toMatchObject({
       code: "invalid-network-info",
       message: expect.stringContaining("EISDIR"),

@@ -46,6 +46,9 @@ it("finds the objects of a stream again, however they are printed", () => {
   );
 });
 
-it.each(["{", '{"a": "', "}{", "x", "[[1]", '{"a":1} x'])("gives what is not closed as it is: %s", (text) => {
-  expect(splitJsonStream(text).join("")).toBe(text);
-});
+it.each(["{", '{"a": "', "}{", "x", "[[1]", '{"a":1} x'])(
+  "returns unchanged what is not closed: %s",
+  (text) => {
+    expect(splitJsonStream(text).join("")).toBe(text);
+  },
+);

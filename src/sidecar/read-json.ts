@@ -68,7 +68,7 @@ function* punctuation(text: string): Generator<number> {
 
 /**
  * The objects of a text that holds several, one behind the other, each as its text. What is not closed at the end is
- * given as it is, for a parser to complain about.
+ * returned unchanged, for a parser to complain about.
  */
 export function splitJsonStream(text: string): string[] {
   const parts: string[] = [];

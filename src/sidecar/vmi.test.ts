@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseVmi } from "./vmi.ts";
+import { parseVmi, queuePairs } from "./vmi.ts";
 
 interface Given {
   readonly interfaces?: readonly object[];
@@ -233,5 +233,21 @@ describe("parseVmi", () => {
     expect(() => parseVmi(vmi({ interfaces }), "vhostuser")).toThrow(
       expect.objectContaining({ code: "invalid-vmi", message: expect.stringContaining("256") }),
     );
+  });
+});
+
+describe("queuePairs", () => {
+  it.each<[string, Parameters<typeof queuePairs>[0], number]>([
+    ["cores alone", { cpu: { cores: 4 } }, 4],
+    ["a full topology", { cpu: { cores: 4, sockets: 2, threads: 2 } }, 16],
+    ["sockets with zero cores", { cpu: { cores: 0, sockets: 3, threads: 0 } }, 3],
+    ["more than QEMU takes", { cpu: { cores: 200, sockets: 2 } }, 256],
+    ["the limit before the request", { resources: { limits: { cpu: "3" }, requests: { cpu: "2" } } }, 3],
+    ["the request", { cpu: { cores: 0 }, resources: { requests: { cpu: 2 } } }, 2],
+    ["thousandths, rounded up", { resources: { limits: { cpu: "1500m" } } }, 2],
+    ["a fraction, rounded up", { resources: { limits: { cpu: "0.5" } } }, 1],
+    ["nothing at all", {}, 1],
+  ])("counts %s", (_name, guest, pairs) => {
+    expect(queuePairs(guest)).toBe(pairs);
   });
 });

@@ -154,7 +154,7 @@ export function queuePairs({ cpu, resources }: Pick<RawVmi["spec"]["domain"], "c
   return Math.min(vcpus, QUEUE_PAIRS_MAX);
 }
 
-/** A Kubernetes quantity of CPUs, rounded up; 1 where there is none. Suffixes that no CPU count has give 1. */
+/** A Kubernetes quantity of CPUs, rounded up; 1 where none is given. Suffixes that no CPU count has give 1. */
 function wholeCpus(quantity: string | number | undefined): number {
   const match = /^(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(m?)$/i.exec(String(quantity ?? ""));
   const value = Number(match?.[1] ?? 1);
