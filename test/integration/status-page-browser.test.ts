@@ -107,7 +107,7 @@ describe("the status page in a browser", () => {
     const page = await show(exampleNode());
     const shapes = await page.evaluate<string[]>(
       `["healthy", "degraded", "broken"].map((state) =>
-        document.querySelector("#picture .pod." + state + " > .card .mark .outline").getAttribute("d"))`,
+        document.querySelector(document.querySelector("#picture .pod." + state + " > .card use").getAttribute("href") + " .outline").getAttribute("d"))`,
     );
     expect(new Set(shapes).size).toBe(3);
     const lines = await page.evaluate<string[]>(

@@ -3,7 +3,7 @@ import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown, Failure } from "../../failure/failure.ts";
 import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
-import { nodeStatusShape } from "../../status/shape.ts";
+import { type NodeStatus, nodeStatusShape } from "../../status/shape.ts";
 import { statusSocket } from "../../status/status-source.ts";
 import { age, plural } from "../../status/words.ts";
 import { askDaemon } from "../daemon-client.ts";
@@ -25,52 +25,42 @@ export const daemonCheck: NodeCheck = {
   name: "daemon",
   check: async ({ config, host }) => {
     const socket = host.places.socket ?? statusSocket(config);
-    const status = await askDaemon(socket, "/v1/node", nodeStatusShape).catch((error: unknown) => error);
-    if (!isStatus(status)) {
-      return [
-        problem(
-          status instanceof Failure ? `${status.what} (${socket})` : describeThrown(status),
-          "kubectl -n kube-vhostuser get pods -o wide, and the log of this node's pod",
-        ),
-      ];
+    try {
+      return checkDaemon(await askDaemon(socket, "/v1/node", nodeStatusShape), config.node, host.version);
+    } catch (error) {
+      const what = error instanceof Failure ? `${error.what} (${socket})` : describeThrown(error);
+      return [problem(what, "kubectl -n kube-vhostuser get pods -o wide, and the log of this node's pod")];
     }
-    const { version, at, startedAt, lastPassAt, resources, node } = status;
-    const missing = resources.filter(({ registered }) => !registered).map(({ name }) => name);
-    return [
-      fine(`release ${version}, up ${age(at - startedAt)}`),
-      ...(node === config.node
-        ? []
-        : [
-            warning(
-              `the daemon calls this node ${node}, the configuration ${config.node}`,
-              "set NODE_NAME for this program",
-            ),
-          ]),
-      ...(version === host.version
-        ? []
-        : [warning(`this program is of release ${host.version}`, "run the one of the daemon's own image")]),
-      ...(missing.length === 0
-        ? [fine("registered with kubelet")]
-        : [
-            problem(
-              `not registered with kubelet: ${missing.join(", ")}`,
-              "the daemon keeps retrying; its log has kubelet's answer",
-            ),
-          ]),
-      ...(at - (lastPassAt ?? startedAt) > OLD_PASS_MS
-        ? [
-            problem(
-              `the reconciler has not finished a pass for ${age(at - (lastPassAt ?? startedAt))}`,
-              "nothing is repaired or reclaimed; the daemon's log names the stage that fails",
-            ),
-          ]
-        : []),
-    ];
   },
 };
 
-function isStatus(value: unknown): value is ReturnType<typeof nodeStatusShape.parse> {
-  return typeof value === "object" && value !== null && !(value instanceof Error);
+function checkDaemon(status: NodeStatus, wantedNode: string, ownVersion: string): readonly Finding[] {
+  const { version, at, startedAt, lastPassAt = startedAt, resources, node } = status;
+  const findings = [fine(`release ${version}, up ${age(at - startedAt)}`)];
+  if (node !== wantedNode) {
+    const what = `the daemon calls this node ${node}, the configuration ${wantedNode}`;
+    findings.push(warning(what, "set NODE_NAME for this program"));
+  }
+  if (version !== ownVersion) {
+    const what = `this program is of release ${ownVersion}`;
+    findings.push(warning(what, "run the one of the daemon's own image"));
+  }
+  const missing = resources.filter(({ registered }) => !registered).map(({ name }) => name);
+  findings.push(
+    missing.length === 0
+      ? fine("registered with kubelet")
+      : problem(
+          `not registered with kubelet: ${missing.join(", ")}`,
+          "the daemon keeps retrying; its log has kubelet's answer",
+        ),
+  );
+  if (at - lastPassAt > OLD_PASS_MS) {
+    const what = `the reconciler has not finished a pass for ${age(at - lastPassAt)}`;
+    findings.push(
+      problem(what, "nothing is repaired or reclaimed; the daemon's log names the stage that fails"),
+    );
+  }
+  return findings;
 }
 
 /** The daemon's records. */

@@ -1,3 +1,4 @@
+import type { DaemonConfig } from "../../config/schema.ts";
 import { openDataplane } from "../../dataplane/open-dataplane.ts";
 import { isSameSwitch } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
@@ -124,10 +125,10 @@ export async function examine(host: CheckedHost): Promise<readonly Examined[]> {
 }
 
 /** One connection to each switch, however many pools use it. */
-function openSwitches(config: { readonly node: string; readonly pools: readonly CheckedSwitch["pool"][] }) {
+function openSwitches({ node, pools }: DaemonConfig): readonly CheckedSwitch[] {
   const opened: CheckedSwitch[] = [];
-  const options = { node: config.node, logger: silentLogger, ownersOf: () => [] };
-  for (const pool of config.pools) {
+  const options = { node, logger: silentLogger, ownersOf: () => [] };
+  for (const pool of pools) {
     const same = opened.find((one) => isSameSwitch(one.pool.dataplane, pool.dataplane));
     opened.push({ pool, dataplane: same?.dataplane ?? openDataplane(pool.dataplane, options) });
   }

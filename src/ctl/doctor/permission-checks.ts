@@ -1,6 +1,7 @@
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { isSelinuxOn } from "../../allocation/selinux-label.ts";
+import type { DaemonConfig } from "../../config/schema.ts";
 import type { DataplaneConfig } from "../../dataplane/open-dataplane.ts";
 import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
@@ -8,7 +9,15 @@ import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
 import { checkOwnership } from "../../status/diagnosis/chain.ts";
 import { inspectPlaces } from "../../status/inspect-places.ts";
-import { type Finding, fine, type NodeCheck, problem, skipped, warning } from "./node-check.ts";
+import {
+  type CheckedHost,
+  type Finding,
+  fine,
+  type NodeCheck,
+  problem,
+  skipped,
+  warning,
+} from "./node-check.ts";
 
 /** Whether the switch's user may connect to pods' sockets, and whether pods' directories are theirs. */
 export const permissionsCheck: NodeCheck = {
@@ -37,10 +46,7 @@ function judge(findings: readonly Finding[]): readonly Finding[] {
 
 function mayConnect(
   { pid, name, program, uid, groups }: SwitchProcess,
-  {
-    name: pool,
-    directory,
-  }: { readonly name: string; readonly directory: { readonly group: number; readonly owner: number } },
+  { name: pool, directory }: DaemonConfig["pools"][number],
 ): Finding {
   const who = `${name} (pid ${pid}, ${program ?? "by its name alone"}) runs with uid ${uid}`;
   if (uid === 0 || uid === directory.owner) return fine(`${who}: pool ${pool}`);
@@ -51,7 +57,7 @@ function mayConnect(
   );
 }
 
-async function checkDirectories(config: { readonly root: string; readonly recordsDirectory: string }) {
+async function checkDirectories(config: DaemonConfig) {
   const { allocations, ports } = await readRecords(config.recordsDirectory);
   const wrong = allocations.flatMap((allocation) => {
     const { id, ownership } = allocation;
@@ -123,12 +129,8 @@ export const selinuxCheck: NodeCheck = {
     if (!(await isSelinuxOn({ fileSystems: join(host.proc, "filesystems") }))) return [fine("off")];
     const enforce = await readFile(join(host.sys, "fs/selinux/enforce"), "utf8").catch(() => undefined);
     const isEnforcing = enforce?.trim() === "1";
-    const mode =
-      enforce === undefined
-        ? "on; its mode cannot be seen from here"
-        : isEnforcing
-          ? "enforcing"
-          : "permissive";
+    const known = isEnforcing ? "enforcing" : "permissive";
+    const mode = enforce === undefined ? "on; its mode cannot be seen from here" : known;
     const unlabelled = config.pools.filter(({ directory }) => directory.selinuxLabel === undefined);
     return [
       fine(mode),
@@ -145,10 +147,7 @@ export const selinuxCheck: NodeCheck = {
   },
 };
 
-async function checkLabels(
-  config: { readonly root: string; readonly recordsDirectory: string },
-  run: (command: string, args: readonly string[]) => Promise<string>,
-): Promise<readonly Finding[]> {
+async function checkLabels(config: DaemonConfig, run: CheckedHost["run"]): Promise<readonly Finding[]> {
   const { allocations } = await readRecords(config.recordsDirectory);
   const labelled = allocations.flatMap((allocation) => {
     const { selinuxLabel: label } = allocation.ownership;

@@ -1,8 +1,7 @@
 import type { Link } from "../../diagnosis/link.ts";
 import type { PageChain, PodChains } from "../page-shape.ts";
 import { HEALTH_WORDS } from "../picture/words.ts";
-import { byId, fill, html } from "./elements.ts";
-import { type Mark, markIcon } from "./marks.ts";
+import { byId, fill, html, type Mark, markIcon } from "./elements.ts";
 
 const MARKS: Readonly<Record<Link["verdict"], { readonly mark: Mark; readonly word: string }>> = {
   ok: { mark: "healthy", word: "ok" },

@@ -3,8 +3,7 @@ import type { PageBridge, PageInterface, PagePod } from "../page-shape.ts";
 import { rateKey } from "../picture/rates.ts";
 import { type Segment, segmentsOf } from "../picture/segments.ts";
 import { HEALTH_WORDS, podLabel, portState, rateWords, SOCKET_WORDS, switchWords } from "../picture/words.ts";
-import { arrange, fill, html, nameText, setAttributes } from "./elements.ts";
-import { type Mark, markIcon } from "./marks.ts";
+import { arrange, fill, html, type Mark, markIcon, nameText, setAttributes } from "./elements.ts";
 
 // The picture is a list of pods for each bridge, laid out by style/picture.css. Screen readers read the same elements:
 // what only a shape or a colour shows is there as hidden text too.

@@ -1,8 +1,7 @@
 import { age, plural } from "../../words.ts";
 import type { PageNode, PagePool } from "../page-shape.ts";
 import { HEALTH_WORDS, nodeWords } from "../picture/words.ts";
-import { byId, fill, html } from "./elements.ts";
-import { type Mark, markIcon } from "./marks.ts";
+import { byId, fill, html, type Mark, markIcon } from "./elements.ts";
 
 /** Problems that are shown without being asked for. */
 const AT_ONCE = 3;
@@ -82,18 +81,6 @@ function tile(title: string, figure: string, ...rest: readonly HTMLElement[]): H
     html("h2", {}, html("bdi", {}, title)),
     html("p", { class: "figure" }, figure),
     ...rest,
-  );
-}
-
-/** What the marks and lines of the picture mean. */
-export function drawLegend(): void {
-  const line = (state: string) => html("span", { class: `line ${state}` });
-  fill(
-    byId("legend"),
-    html("span", {}, markIcon("healthy"), line("ok"), "healthy"),
-    html("span", {}, markIcon("degraded"), line("waiting"), "waits for the pod's program"),
-    html("span", {}, markIcon("broken"), line("broken"), "broken"),
-    html("span", {}, line("unknown"), "not known"),
   );
 }
 

@@ -1,3 +1,5 @@
+import type { Health } from "../page-shape.ts";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** What may be put into an element; a text is always text. */
@@ -12,15 +14,6 @@ export function html<Tag extends keyof HTMLElementTagNameMap>(
   ...children: readonly Child[]
 ): HTMLElementTagNameMap[Tag] {
   return filled(document.createElement(tag), attributes, children);
-}
-
-/** Makes an SVG element. */
-export function svg<Tag extends keyof SVGElementTagNameMap>(
-  tag: Tag,
-  attributes: Attributes = {},
-  ...children: readonly Child[]
-): SVGElementTagNameMap[Tag] {
-  return filled(document.createElementNS(SVG, tag) as SVGElementTagNameMap[Tag], attributes, children);
 }
 
 /** Sets attributes; those that are undefined or false are removed. */
@@ -50,6 +43,16 @@ export function arrange(parent: Element, children: readonly Element[]): void {
 /** A name that the style may cut with an ellipsis; its title has all of it. */
 export function nameText(kind: string, text: string): HTMLElement {
   return html("bdi", { class: kind, title: text }, text);
+}
+
+/** A mark that page.html defines: each has a shape of its own, so that none needs its colour. */
+export type Mark = Health | "unknown" | "none";
+
+/** A mark as an icon; the words beside it say the same. */
+export function markIcon(mark: Mark, size = 16): SVGSVGElement {
+  const [icon, use] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "use")];
+  setAttributes(use, { href: `#mark-${mark}` });
+  return filled(icon, { class: "mark", width: size, height: size, "aria-hidden": "true" }, [use]);
 }
 
 /** An element of the document, by id. */

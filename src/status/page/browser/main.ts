@@ -1,16 +1,20 @@
 import { age, plural } from "../../words.ts";
 import type { PageNode, PagePod, PodChains } from "../page-shape.ts";
 import { Rates } from "../picture/rates.ts";
-import { ask, NotThere } from "./ask.ts";
 import { drawChains, drawNoChains } from "./draw-chain.ts";
 import { Picture } from "./draw-picture.ts";
-import { drawLegend, drawSummary } from "./draw-summary.ts";
+import { drawSummary } from "./draw-summary.ts";
 import { byId, fill } from "./elements.ts";
 
 /** Between two requests; a slow answer makes it longer, so that the page never keeps a node busy. */
 const EVERY_MS = 2_000;
 const TIMES_SLOWER = 10;
 const HASH = "#pod=";
+/** The daemon's own deadline is 3 s; kubelet's list may take 5 s. */
+const ANSWER_MS = 12_000;
+
+/** The daemon answered 404. */
+class NotThere extends Error {}
 
 const filter = byId<HTMLInputElement>("filter");
 const attention = byId<HTMLInputElement>("attention");
@@ -87,6 +91,14 @@ async function refreshChain(pod: string): Promise<void> {
   }
 }
 
+/** Asks the daemon. @throws NotThere for a 404; any other Error where it cannot be asked or has no answer */
+async function ask<Answer>(path: string): Promise<Answer> {
+  const response = await fetch(path, { signal: AbortSignal.timeout(ANSWER_MS), cache: "no-store" });
+  if (response.status === 404) throw new NotThere(path);
+  if (!response.ok) throw new Error(`the daemon answered ${response.status}`);
+  return (await response.json()) as Answer;
+}
+
 function draw(): void {
   if (view === undefined) return;
   drawSummary(view);
@@ -148,7 +160,6 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake.resolve();
 });
 setInterval(showFreshness, 1_000);
-drawLegend();
 if (selected !== undefined) {
   chain.hidden = false;
   document.body.classList.add("with-chain");
