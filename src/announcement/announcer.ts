@@ -26,7 +26,7 @@ export interface AnnouncerOptions {
   /** All attachments of the node. */
   readonly ports: { list(): readonly PortRecord[] };
   readonly isEnabled: boolean;
-  /** Hears of every guest that came up and was to be announced. */
+  /** Called for every guest that came up and was to be announced. */
   readonly onAnnounced: (outcome: AnnouncementOutcome) => void;
   readonly clock: Clock;
   readonly logger: Logger;

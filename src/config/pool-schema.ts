@@ -73,7 +73,7 @@ const directorySchema = z.strictObject({
     .describe("SELinux context of the directories; without categories, so that any pod may use it."),
 });
 
-/** One pool of devices, and the switch that it stands for. */
+/** One pool of devices, and its switch. */
 export const poolSchema = z.strictObject({
   name: z
     .string()

@@ -3,7 +3,7 @@ import { z } from "zod";
 /** VLAN identifiers as IEEE 802.1Q counts them; 0 means untagged, 4095 is reserved. */
 const vlanId = z.number().int().min(0).max(4094);
 
-/** Highest number of a routing table; the one above stands for "any". */
+/** Highest number of a routing table; the one above means "any". */
 export const VRF_MAX = 0xffff_fffe;
 
 /** Modes of a port by their names in Open vSwitch (ovs-vswitchd.conf.db(5), Port.vlan_mode). */

@@ -235,7 +235,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   return { close: () => running.disposeAsync() };
 }
 
-/** Owners for which a port of this name was asked and is not given up, by the records. */
+/** Owners that asked for a port of this name and did not release it, by the records. */
 function ownersOf(node: string, portName: string, { ports }: Records): readonly PortOwner[] {
   return ports
     .list()

@@ -3,7 +3,7 @@ import type { Rate } from "../config/port-settings.ts";
 /** Open vSwitch's own burst for what a guest sends where 0 is given; it means the same with every switch. */
 const DEFAULT_BURST_BITS = 8_000_000;
 
-/** Bits that may pass at once: 0 stands for the default in both directions. */
+/** Bits that may pass at once: 0 means the default in both directions. */
 export function burstBits(rate: Rate): number {
   return rate.burst === 0 ? DEFAULT_BURST_BITS : rate.burst;
 }

@@ -89,7 +89,7 @@ describe("the device list streams", () => {
     expect([first.lists.length, second.lists.length]).toEqual([1, 1]);
   });
 
-  it("end in peace from our side, which is no loss", async () => {
+  it("may be ended from our side, which does not count as lost", async () => {
     const { ended } = await open();
     streams.endAll();
     expect(await ended).toBeUndefined();

@@ -57,7 +57,7 @@ describe("preferred devices", () => {
     expect(prefer(available, must, size)).toEqual(gives);
   });
 
-  it("are of what was asked for, without doubles, as many as can be, and the same in any order", () => {
+  it("are among the offered ones, without duplicates, as many as possible, and the same in any order", () => {
     const ids = fc.array(fc.constantFrom(...ALL, "gone", "", "__proto__"));
     fc.assert(
       fc.property(ids, ids, fc.integer({ min: -2, max: 12 }), (available, must, size) => {

@@ -15,8 +15,8 @@ describe("a pool's health", () => {
   it.each([
     { what: "the first good probe proves it", probes: "--+", stepMs: 2_000, last: "healthy" },
     { what: "a switch that never answered stays unproven", probes: "-----", stepMs: 9_000, last: "unproven" },
-    { what: "few failures are borne", probes: "+--", stepMs: 60_000, last: "healthy" },
-    { what: "many failures in a short time are borne", probes: "+-----", stepMs: 2_000, last: "healthy" },
+    { what: "few failures are tolerated", probes: "+--", stepMs: 60_000, last: "healthy" },
+    { what: "many failures in a short time are tolerated", probes: "+-----", stepMs: 2_000, last: "healthy" },
     { what: "many failures over a long time are not", probes: "+------", stepMs: 2_000, last: "unhealthy" },
     {
       what: "a good probe in between starts the count again",

@@ -28,9 +28,9 @@ export interface PoolMonitor {
   close(): Promise<void>;
 }
 
-/** Milliseconds between probes while the switch is not well, so that the rules of health have their probes. */
+/** Milliseconds between probes while the switch fails, so that the health rules get enough probes. */
 const INTERVAL_MS = 2_000;
-/** The same while all is well: a probe is most of what an idle daemon does. */
+/** The same while the switch is healthy: probes are most of an idle daemon's work. */
 const CALM_INTERVAL_MS = 4_000;
 /** A switch that takes longer to answer counts as not ready. */
 const PROBE_MS = 5_000;

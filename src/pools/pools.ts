@@ -8,7 +8,7 @@ import type { Logger } from "../logging/logger.ts";
 import { type AllocationRecord, pluginDevicesOf, resourceOf } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 
-/** A pool with the switch that it stands for. */
+/** A pool with its switch. */
 export interface Pool {
   readonly config: PoolConfig;
   readonly dataplane: Dataplane;
@@ -25,7 +25,7 @@ export interface PoolsOptions {
 /**
  * The node's pools: those that are configured and, until their last allocation is gone, those that allocations
  * recorded and that are no longer configured, or with another switch. One connection to each switch, however many
- * pools stand for bridges of it.
+ * pools belong to bridges of it.
  */
 export class Pools {
   /** Configured pools by name. */

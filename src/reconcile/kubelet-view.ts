@@ -6,7 +6,7 @@ export interface PodName {
   readonly name: string;
 }
 
-/** What PodResources says, in the form in which it is asked. */
+/** An answer of PodResources, in the form in which it is queried. */
 export interface KubeletView {
   /** `<namespace>/<name>` of every pod. */
   readonly pods: ReadonlySet<string>;

@@ -56,7 +56,7 @@ export async function attemptEach<Item>(
   return failed;
 }
 
-/** Hears what the reconciler does. Its passes never overlap. */
+/** Is notified of what the reconciler does. Its passes never overlap. */
 export interface ReconcileObserver {
   /** A pass begins. @returns to be called at its end, however it ends */
   passBegan(): () => void;
@@ -90,7 +90,7 @@ export interface ReconcileObserver {
   reclaimed(pool: string): void;
 }
 
-/** Hears nothing, for tests. */
+/** Ignores everything, for tests. */
 export const unobserved: ReconcileObserver = {
   passBegan: () => () => undefined,
   progress: () => undefined,

@@ -96,7 +96,7 @@ describe("a reconciler between two passes", () => {
     expect(logged).toEqual(["warn", ...new Array(9).fill("debug"), "warn"]);
     expect(new Set(asked)).toEqual(new Set([broken]));
     asked.length = 0;
-    // Something changes it again: it is tried once more, and no more.
+    // Something changes it again: it is retried exactly once.
     reconciler.disturbed([broken]);
     await until(() => asked.length === 1);
     await clock.advance(10_000);

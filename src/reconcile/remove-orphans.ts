@@ -65,8 +65,8 @@ async function isPodAlive(
 
 /**
  * Removes directories without a record: an Allocate that was killed before its record left them, and kubelet never had
- * an answer. The record may also have been lost while a pod lives on, so a directory goes only when it is old enough,
- * no damaged record names it, no port of the switch stands on it, and no pod has made anything in it; all that
+ * an answer. The record may have been lost while its pod still runs, so a directory goes only when it is old enough,
+ * no damaged record names it, no port of the switch uses it, and no pod has made anything in it; all that
  * at two checks in a row, because a clock that steps forward makes a running Allocate look old.
  * @param before what the check before this one returned
  * @returns what to compare with at the next check

@@ -50,7 +50,7 @@ export class PortRepair {
     this.stopped = this.#queue.run(scope.stop);
   }
 
-  /** Repairs all recorded ports, those as well whose retries were given up. Resolves when each was tried once. */
+  /** Repairs all recorded ports, including those whose retries have ended. Resolves when each was tried once. */
   repairAll({ warnOnFailure = false, onTried = () => {} }: RepairAllOptions = {}): Promise<void> {
     const recorded = this.#scope.context.records.ports.list().map(({ portName }) => portName);
     const ports = new Set([...recorded, ...this.#failed]);
@@ -71,7 +71,7 @@ export class PortRepair {
     if (!this.#scope.stop.aborted) await this.#forwarding.get();
   }
 
-  /** Has the switch give up its connections to these ports' guests and make them again. Resolves after one try each. */
+  /** Makes the switch close its connections to these ports' guests and reconnect. Resolves after one try each. */
   async reconnect(ports: Iterable<string>): Promise<void> {
     const names = [...ports];
     for (const port of names) this.#reconnects.add(port);
@@ -104,7 +104,7 @@ export class PortRepair {
 /**
  * Brings one port in line with its record: makes or repairs an attached one, removes one whose ADD did not succeed or
  * whose DEL is not complete.
- * @param isReconnect the switch is to give up its connection to the guest of an attached port first
+ * @param isReconnect the switch must first close its connection to the guest of an attached port
  */
 export async function repairPort(
   scope: ReconcileScope,

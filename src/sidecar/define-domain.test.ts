@@ -134,7 +134,7 @@ describe("an interface that is there already", () => {
     "<interface type='vhostuser' trustGuestRxFilters='no'><address type='pci' bus='0x05'/><source></source>" +
     "<mac address='02:00:00:00:00:09'/><alias name='ua-blue'/><driver name='vhost'/></interface>";
 
-  it("is rebuilt where it stands, and keeps its address byte for byte", () => {
+  it("is rebuilt in place, and keeps its address byte for byte", () => {
     const xml = `<domain>${BACKING}<devices><disk/>${stripped}<interface><alias name="x"/></interface></devices></domain>`;
     const answer = define(xml, vmi([nic("blue")]));
     expect(answer).toContain("<address type='pci' bus='0x05'/></interface><interface><alias");

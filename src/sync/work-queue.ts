@@ -10,7 +10,7 @@ export interface WorkQueueOptions {
    * Default 100 ms, doubled with each failure, at most 30 s.
    */
   readonly backoffMs?: (failures: number) => number | undefined;
-  /** Hears of each failure; `retryMs` is undefined where no retry follows. */
+  /** Called for each failure; `retryMs` is undefined where no retry follows. */
   readonly onFailure?: (key: string, error: unknown, retryMs: number | undefined) => void;
   /** Adds keys at this interval, beginning one interval after the start. */
   readonly resync?: { readonly everyMs: number; readonly keys: () => Iterable<string> };
@@ -41,7 +41,7 @@ export class WorkQueue {
   readonly #working = new Set<string>();
   readonly #delayed = new Map<string, Delayed>();
   readonly #failures = new Map<string, number>();
-  /** By key; undefined stands for all of them. */
+  /** By key; undefined means all of them. */
   readonly #idle = new Map<string | undefined, PromiseWithResolvers<void>>();
   #signal: AbortSignal | undefined;
 

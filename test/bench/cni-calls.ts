@@ -148,7 +148,7 @@ export class CniCalls {
   }
 }
 
-/** Stands between the executable and the daemon; gives all of the answer but its last byte, and a way to release it. */
+/** A proxy before the daemon that passes all of the answer but its last byte, and a way to release it. */
 function holdLastByte(caller: Socket, daemonSocket: string, onHeld: (release: () => void) => void): void {
   const daemon = connect(daemonSocket);
   const answer: Buffer[] = [];

@@ -6,7 +6,7 @@ import { timeWork } from "./timed-program.ts";
 export interface RestTimes {
   /** A daemon that has started does a first pass and a probe or two. */
   readonly settleMs: number;
-  /** One that has allocated looks once more at what it has made, some seconds later, and then V8 collects. */
+  /** A daemon that has allocated checks what it has made some seconds later, and then V8 collects. */
   readonly calmMs: number;
   readonly idleMs: number;
 }

@@ -64,7 +64,7 @@ export async function endAll(lane: ChurnNode, dice: Dice): Promise<void> {
   }
 }
 
-/** In peace CHECK finds nothing, unless the switch has just restarted for another node's run. */
+/** Without disturbances CHECK finds nothing, unless the switch has just restarted for another node's run. */
 export async function checkAll(lane: ChurnNode, shared: SharedSwitch): Promise<void> {
   for (const pod of lane.pods) {
     for (const wanted of pod.interfaces) {

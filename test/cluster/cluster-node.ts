@@ -18,7 +18,7 @@ const PROJECT = resolve(import.meta.dirname, "../..");
 /** The daemon as built for images. */
 export const DAEMON_PROGRAM = join(PROJECT, "dist/daemon/main.mjs");
 
-/** Where a node is and which bridge its pool stands for. */
+/** A node's place and its pool's bridge. */
 export interface ClusterNodeOptions {
   /** Short, for example `a`: unix sockets lie below it. */
   readonly name: string;
@@ -89,7 +89,7 @@ export class ClusterNode {
       podResourcesSocket: this.kubelet.paths.podResourcesSocket,
       deviceInfo: { devicePlugin: join(devinfo, "dp"), cni: join(devinfo, "cni") },
       cacheDirectory: join(this.directory, "multus"),
-      // With the IPAM plugins: whatever executable comes next is asked to give back what is left of others.
+      // With the IPAM plugins: the next executable is asked to release what is left of others.
       runtimeEnv: {
         PATH: "/usr/bin:/bin",
         CNI_PATH: options.cniPath ?? "/usr/lib/cni",
@@ -114,7 +114,7 @@ export class ClusterNode {
   /** Starts the daemon and waits until kubelet has healthy devices to give. */
   async startDaemon(): Promise<void> {
     this.#lives += 1;
-    // What kubelet still shows may be the devices of a daemon that is dead.
+    // Kubelet may still show the devices of the ended daemon.
     const registrations = () =>
       this.kubelet.registrations.filter(({ resource }) => resource === SOCKETS).length;
     const before = registrations();

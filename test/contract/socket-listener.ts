@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { orAborted } from "../../src/sync/deadlines.ts";
 
-/** Stands where QEMU would: listens on a port's socket and sees whether the switch dials it. Says nothing itself. */
+/** Replaces QEMU: listens on a port's socket and sees whether the switch dials it. Sends nothing. */
 interface SocketListener {
   /** Resolves once the switch has dialled; a switch tries about once a second. */
   dialled(limitMs?: number): Promise<void>;

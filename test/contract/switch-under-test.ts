@@ -26,7 +26,7 @@ export interface SwitchUnderTest {
   belongings(): Promise<readonly string[]>;
   /** Removes a port as another program would, which leaves what belongs to it. */
   removeBehindOurBack(port: string): Promise<void>;
-  /** Removes every port but the bridges' own, bridges that a test made, and heals what a test broke. */
+  /** Removes every port but the bridges' own, bridges that a test made, and repairs what a test broke. */
   reset(): Promise<void>;
   /** Kills what applies changes; the configuration can still be written where the switch has one. */
   killSwitch(): Promise<void>;

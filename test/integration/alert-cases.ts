@@ -16,7 +16,7 @@ const ON = 'node="n1",instance="i"';
 const UP = { [`vhostuser_build_info{${ON}}`]: "1x400" };
 const NODE = { node: "n1", instance: "i" };
 
-/** A gauge that has to stand at a value for a while. */
+/** A gauge that has to stay at a value for a while. */
 function gauge(
   metric: string,
   labels: Readonly<Record<string, string>>,

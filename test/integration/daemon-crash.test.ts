@@ -200,7 +200,7 @@ describe("the daemon killed with SIGKILL", () => {
     await expectNothingLeft();
     // The record is gone a moment before this.
     await waitUntil(() => log().includes("last pod in a switch that is not configured is gone"), {
-      what: "the recorded switch is given up",
+      what: "the recorded switch is released",
     });
     const other = await admit();
     const otherContainer = await attach(other);

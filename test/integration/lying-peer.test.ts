@@ -71,7 +71,7 @@ describe("a misbehaving switch", () => {
     });
   }
 
-  /** Greets as a VPP with these messages, numbered from 100 on; hears the number and context of each request. */
+  /** Greets as a VPP with these messages, numbered from 100 on; gets the number and context of each request. */
   function greetByVpp(
     peer: Socket,
     names: readonly string[],

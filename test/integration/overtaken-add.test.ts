@@ -50,7 +50,7 @@ it("a killed ADD that waits for a slow kubelet longer than the next sandbox's do
   // That of the ADD that was killed.
   await asked(2);
   pod.sandbox = newSandbox();
-  // This one the daemon need not ask for any more.
+  // The daemon no longer needs to ask for this one.
   expect(await lane.add(pod, pod.sandbox, wanted)).toMatchObject({ exitCode: 0 });
   expect(questions).toHaveLength(2);
   node.kubelet.beforeAnswer = undefined;

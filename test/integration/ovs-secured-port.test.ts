@@ -212,7 +212,7 @@ describe("a port of OVS-DPDK with port security", () => {
       expect([await passes("10.0.0.5"), await passes("10.0.0.6")]).toEqual([true, false]);
     });
 
-    it("keeps the flows that a daemon of before installed", async () => {
+    it("keeps the flows that an earlier daemon installed", async () => {
       await dataplane.ensurePort(request(), soon());
       await reopen();
       await dataplane.enableForwarding?.(soon());

@@ -99,7 +99,7 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   const { downtimeMs } = await source.libvirt.migrate(source.domainName, target.libvirt);
   await peer.guest.waitForPeer(address);
   const pings = await pinging.stop();
-  // The guest may be heard before its announcement is written down: a switch floods what it does not know.
+  // The guest's frames may arrive before its announcement is logged: a switch floods what it does not know.
   await waitUntil(() => isAnnounced(target), { what: "the guest is announced" });
   return { source, target, downtimeMs, pings };
 }

@@ -101,7 +101,7 @@ async function bothPeersReachIt(): Promise<void> {
   }
 }
 
-/** Counts the frames that a peer's interface in one VLAN hears of the VM's interface in one. */
+/** Counts the frames that a peer's interface in one VLAN receives from the VM's interface in one. */
 const startHearing = (side: Side, at: 0 | 1, from: 0 | 1) =>
   peers[side].guest.startCount(PEERS[side].macs[at], MOVING.macs[from]);
 

@@ -16,7 +16,7 @@ export const UPLINK = "uplink";
 /**
  * Joins two switches as a network between nodes does: a veth pair, which carries all VLANs. DPDK's af_packet driver
  * makes it a port that the polling thread serves, as it serves a network card; a kernel port would wait for
- * ovs-vswitchd's main thread, which stands still while it makes ports. The pair goes with the namespaces.
+ * ovs-vswitchd's main thread, which blocks while it makes ports. The pair goes with the namespaces.
  * @throws Failure internal, with the switch's words, where it cannot open its end
  */
 export async function linkSwitches(one: SwitchEnd, other: SwitchEnd): Promise<void> {

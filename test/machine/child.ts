@@ -93,7 +93,7 @@ export async function startChild(run: LabRun, options: ChildOptions): Promise<Ch
     if (stopping) return new Promise(() => undefined);
     throw death(options, end, (await readFile(log)).subarray(from).toString());
   });
-  died.catch(() => undefined); // who does not race it sees the dead program by what it no longer answers
+  died.catch(() => undefined); // a caller that does not race it notices by missing answers
 
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   const kill = (signal: NodeJS.Signals) => {

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from "../../src/sync/clock.ts";
 
 /** How a cleanup behaves. */
 export interface CleanupOptions {
-  /** An undo that takes longer is given up and reported; default 60 000 ms. */
+  /** An undo that takes longer is abandoned and reported; default 60 000 ms. */
   readonly undoLimitMs?: number;
   readonly clock?: Clock;
 }

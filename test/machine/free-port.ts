@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { systemCode } from "../../src/failure/failure.ts";
 
-/** Below those that Linux gives to who asks for any port (net.ipv4.ip_local_port_range). */
+/** Below those that Linux gives to programs that ask for any port (net.ipv4.ip_local_port_range). */
 const [FIRST, END] = [20_000, 32_000];
 const given = new Set<number>();
 

@@ -21,7 +21,7 @@ export interface Manifest {
   readonly [key: string]: any;
 }
 
-/** All objects of a YAML text. @throws Error for what is no YAML, a key that stands twice too */
+/** All objects of a YAML text. @throws Error for invalid YAML, duplicate keys included */
 export function parseManifests(text: string, where: string): Manifest[] {
   return parseAllDocuments(text, { uniqueKeys: true }).flatMap((document) => {
     const [error] = document.errors;

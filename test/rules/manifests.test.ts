@@ -71,7 +71,7 @@ describe("deploy/manifests", () => {
     expect(kinds.filter((kind) => /Role|Binding/.test(kind))).toEqual([]);
   });
 
-  it("lets VMs live on: one node at a time, no second daemon beside the first, not evicted, time to end", () => {
+  it("keeps VMs running: one node at a time, no second daemon beside the first, not evicted, time to end", () => {
     expect(theOnly(manifests, "DaemonSet")["spec"].updateStrategy).toEqual({
       type: "RollingUpdate",
       rollingUpdate: { maxUnavailable: 1, maxSurge: 0 },

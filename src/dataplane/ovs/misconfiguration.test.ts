@@ -24,7 +24,7 @@ describe("a switch that is not configured for a setting", () => {
     expect(why(config, tunnel)).toBeUndefined();
   });
 
-  it("polls with other cores than it is asked for", () => {
+  it("polls with other cores than requested", () => {
     const cores: PortSettings = { receiveQueueCores: [[0, 1], [1, 5]] }; // biome-ignore format: a pair each
     expect(why({ "pmd-cpu-mask": "0x2" }, cores)).toContain("core 5 to poll its queue 1");
     expect(why({ "pmd-cpu-mask": "23" }, cores)).toBeUndefined();

@@ -47,7 +47,7 @@ function table<Shape extends z.ZodRawShape>(name: string, shape: Shape) {
   return { name, columns, parse, select };
 }
 
-/** The one row that stands for the switch. */
+/** The one row that represents the switch. */
 export const switchTable = table("Open_vSwitch", {
   next_cfg: z.number(),
   cur_cfg: z.number(),

@@ -2,7 +2,7 @@ import { XMLParser, XMLValidator } from "fast-xml-parser";
 import { describeThrown, Failure } from "../../failure/failure.ts";
 import { blankOpaque, malformed } from "./scan.ts";
 
-/** An element of a domain, with where it stands in the text. Offsets are in UTF-16 units of the text. */
+/** An element of a domain, with its position in the text. Offsets are in UTF-16 units of the text. */
 export interface XmlElement {
   readonly name: string;
   /** Offset of its `<`. */

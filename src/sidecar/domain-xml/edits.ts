@@ -1,7 +1,7 @@
 import { Failure } from "../../failure/failure.ts";
 import type { XmlElement } from "./document.ts";
 
-/** One change of a text: what stands in [start, end) becomes `replacement`. */
+/** One change of a text: the text in [start, end) becomes `replacement`. */
 export interface Edit {
   readonly start: number;
   readonly end: number;
@@ -47,7 +47,7 @@ export function appendChild(text: string, parent: XmlElement, xml: string): Edit
   if (last !== undefined) {
     return { start: last.end, end: last.end, replacement: indentOf(text, last.start) + xml };
   }
-  // What stands in an element of which no child is listed stays in front.
+  // The content of an element without listed children stays in front.
   const content = text.slice(open, text.lastIndexOf("</", parent.end - 1));
   const at = open + content.trimEnd().length;
   const isOnOneLine = content === "";
@@ -61,7 +61,7 @@ export function addAttribute(text: string, element: XmlElement, name: string, va
   return { start: at, end: at, replacement: ` ${name}="${escapeAttribute(value)}"` };
 }
 
-/** Line break and white space in front of an offset, or nothing where something else stands on its line. */
+/** Line break and white space in front of an offset, or nothing where its line has something else. */
 export function indentOf(text: string, offset: number): string {
   let at = offset;
   while (at > 0 && (text[at - 1] === " " || text[at - 1] === "\t")) at--;
@@ -81,7 +81,7 @@ export function deeper(indent: string): string {
   return indent + (indent.endsWith(" ") ? "  " : "\t");
 }
 
-/** A value as it may stand between double quotes. */
+/** A value escaped for double quotes. */
 export function escapeAttribute(value: string): string {
   return value
     .replaceAll("&", "&amp;")

@@ -26,7 +26,7 @@ export interface VhostUserNic extends VmiInterface {
 const RING_SIZE = 1024;
 
 /**
- * The edits that give the domain exactly these NICs. A NIC whose alias exists is rebuilt where it stands, keeping
+ * The edits that give the domain exactly these NICs. A NIC whose alias exists is rebuilt in place, keeping
  * its address, because KubeVirt's own structs lose half of it between two calls; else it is inserted in the
  * order of the VMI's interfaces, because libvirt gives free PCI slots in document order.
  * @param order names of all interfaces of the VMI, ours and others, in VMI order
@@ -108,7 +108,7 @@ function insert(
   const isHere = (name: string) => present.has(name);
   const before = present.get(order.slice(0, at).findLast(isHere) ?? "");
   if (before !== undefined) return insertAfter(text, before, nicXml(nic, indentOf(text, before.start)));
-  // None of the VMI's interfaces stands in front: then before all interfaces, KubeVirt's placeholders included.
+  // None of the VMI's interfaces comes before it: then before all interfaces, KubeVirt's placeholders included.
   const after = present.get(order.slice(at + 1).find(isHere) ?? "") ?? firstChild(devices, "interface");
   if (after === undefined) throw new Failure({ code: "internal", what: "the domain has no interface" });
   return insertBefore(text, after, nicXml(nic, indentOf(text, after.start)));

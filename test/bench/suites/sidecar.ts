@@ -110,7 +110,7 @@ export const sidecarSuite: SuiteDefinition<SidecarRig> = {
   ],
 };
 
-/** With a whole processor: at 200 millicores it would take minutes, and memory doesn't ask for how long. */
+/** With a whole processor: at 200 millicores it would take minutes, and memory does not depend on time. */
 async function growthOverCalls({ bench }: SidecarRig): Promise<number> {
   const { run, isTrial } = bench;
   const [settling, calls] = isTrial === true ? [10, 100] : [SETTLING, CALLS];

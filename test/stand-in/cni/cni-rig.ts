@@ -35,7 +35,7 @@ export interface RigCall {
   readonly shim?: Pick<ShimRun, "diesAt">;
 }
 
-/** What the runtime hears, parsed. */
+/** What the runtime gets, parsed. */
 export interface RigAnswer {
   readonly exitCode: number;
   readonly json: Record<string, unknown> | undefined;
@@ -47,7 +47,7 @@ export interface CniRigOptions {
   readonly pool?: Readonly<Record<string, unknown>>;
   /** Another switch than the one in memory, which the rig does not close. */
   readonly dataplane?: Dataplane;
-  /** What stands for the CNI executable; default the stand-in. */
+  /** What replaces the CNI executable; default the stand-in. */
   readonly execute?: (run: ShimRun) => Promise<ShimEnd>;
 }
 
@@ -206,7 +206,7 @@ export class CniRig {
     return JSON.stringify({ ...usual, ...config });
   }
 
-  /** The reconciler's stages for ports. @returns what it says that it has put right */
+  /** The reconciler's stages for ports. @returns what it reports as repaired */
   async reconcile(): Promise<readonly string[]> {
     const repaired: string[] = [];
     const scope = {

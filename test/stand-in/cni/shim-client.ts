@@ -10,11 +10,11 @@ export interface ShimRun {
   /** All CNI_ variables, CNI_PATH among them. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string | Buffer;
-  /** Ends the shim without a word when it is asked to run a plugin for this verb: before it runs, or after it has. */
+  /** Ends the shim silently when it is asked to run a plugin for this verb: before or after running it. */
   readonly diesAt?: { readonly verb: string; readonly when: "before" | "after" };
 }
 
-/** What the runtime hears. */
+/** What the runtime gets. */
 export interface ShimEnd {
   readonly exitCode: number;
   readonly stdout: string;

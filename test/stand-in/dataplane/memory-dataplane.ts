@@ -9,7 +9,7 @@ import { Failure } from "../../../src/failure/failure.ts";
 import { orAborted } from "../../../src/sync/deadlines.ts";
 
 /**
- * A switch in memory for tests of what stands on the dataplane interface. Like Open vSwitch it takes one port
+ * A switch in memory for tests of what uses the dataplane interface. Like Open vSwitch it takes one port
  * per name and per socket, and none on a bridge that it does not have.
  */
 export class MemoryDataplane implements Dataplane {

@@ -52,7 +52,7 @@ export async function chooseDevices(choice: DeviceChoice): Promise<readonly stri
   return take(aligned, offered, shuffled(unaligned, random), shuffled(none, random));
 }
 
-/** The plugin's wish. An error of the call fails the pod. */
+/** The plugin's preference. An error of the call fails the pod. */
 async function preferred(choice: DeviceChoice, available: readonly string[]): Promise<readonly string[]> {
   const { resource, first: mustInclude, count: size, plugin, random, calls } = choice;
   if (plugin?.options.get_preferred_allocation_available !== true) return [];

@@ -15,7 +15,7 @@ import { seededRandom } from "./seeded-random.ts";
 import { TokenBucket } from "./token-bucket.ts";
 import { wipeSockets } from "./wipe-sockets.ts";
 
-/** Where a stand-in lives and how it rolls its dice. */
+/** A stand-in's directory and its source of random numbers. */
 export interface StandInKubeletOptions {
   /** kubelet's root directory; a short path, for sockets lie below it. */
   readonly root: string;
@@ -38,7 +38,7 @@ interface Life {
 }
 
 /**
- * A kubelet as device plugins and PodResources readers see it, on real unix sockets. Pods live on while it is
+ * A kubelet as device plugins and PodResources readers see it, on real unix sockets. Pods keep running while it is
  * down; devices that they hold are in its checkpoint.
  */
 export class StandInKubelet {
@@ -140,7 +140,7 @@ export class StandInKubelet {
   }
 
   /**
-   * Admits the pods of before a reboot again, from the checkpoint: Allocate is not called for what is in it, and the
+   * Admits the pods from before a reboot again, from the checkpoint: Allocate is not called for what is in it, and the
    * runtime makes the containers with the paths of the answer of then. A pod that is refused is Failed for good.
    */
   async readmitPods(): Promise<ReadonlyMap<string, Admission>> {

@@ -6,7 +6,7 @@ import { loadService } from "../../../src/grpc/load-service.ts";
 import { serveUnix, type UnixServer } from "../../../src/grpc/unix-server.ts";
 import { type ListedDevice, PluginClient, type PluginOptions } from "./plugin-client.ts";
 
-/** Who hears of plugins: kubelet's device manager. */
+/** Is notified of plugins: kubelet's device manager. */
 export interface PluginHandler {
   pluginConnected(resource: string, client: PluginClient, options: PluginOptions): void;
   pluginListed(resource: string, devices: readonly ListedDevice[]): void;

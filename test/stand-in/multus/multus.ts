@@ -89,7 +89,7 @@ export class StandInMultus {
         status.push(...networkStatus(delegate.id, result, deviceInfo));
         results.push(result);
       } catch (error) {
-        // The first error is what the runtime hears of; those of the clean-up Multus drops as well.
+        // The runtime gets the first error; Multus drops those of the clean-up as well.
         for (const started of delegates.slice(0, index + 1).reverse()) {
           await this.#del(started, request).catch(() => undefined);
         }
@@ -100,7 +100,7 @@ export class StandInMultus {
   }
 
   /**
-   * DEL for what attach left in the cache, in reverse. Without a cache nothing is called and all is well.
+   * DEL for what attach left in the cache, in reverse. Without a cache nothing is called and it succeeds.
    * @throws AggregateError with every plugin's error, after all were called
    */
   async detach(sandbox: Sandbox): Promise<void> {

@@ -1,7 +1,7 @@
 import type { NodeStatus, TraceAnswer, TracedInterface } from "../../../src/status/shape.ts";
 import { nodeStatus, tracedInterface } from "./traced-interface.ts";
 
-/** What an example says of one interface; the rest is as it should be. */
+/** What an example says of one interface; the rest has no problems. */
 interface Example {
   readonly pod: readonly [namespace: string, name: string];
   readonly name: string;

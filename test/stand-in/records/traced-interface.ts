@@ -2,7 +2,7 @@ import type { NodeStatus, TracedInterface } from "../../../src/status/shape.ts";
 
 const ROOT = "/var/run/vhostuser/0123456789abcdef";
 
-/** An interface of which everything is as it should be, with what a test wants otherwise. */
+/** An interface without problems, with a test's changes. */
 export function tracedInterface(changes: Partial<TracedInterface> = {}): TracedInterface {
   const rootOwned = { owner: 0, group: 0, mode: 0o755 };
   const traffic = { packets: 0, bytes: 0, dropped: 0 };
@@ -63,7 +63,7 @@ export function tracedInterface(changes: Partial<TracedInterface> = {}): TracedI
   };
 }
 
-/** A healthy node with one interface, with what a test wants otherwise. */
+/** A healthy node with one interface, with a test's changes. */
 export function nodeStatus(changes: Partial<NodeStatus> = {}): NodeStatus {
   const { holder: _, deviceInfo: __, switch: ___, differences: ____, ...one } = tracedInterface();
   return {

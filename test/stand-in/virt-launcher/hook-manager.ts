@@ -33,7 +33,7 @@ interface InfoResult {
 
 const ROUND_MS = 300;
 const DIAL_MS = 2_000;
-/** The real one gives it one second, in which a busy machine may stand still. */
+/** The real one gives it one second, in which a busy machine may stall. */
 const INFO_DEADLINE_MS = 10_000;
 const CALLBACK_DEADLINE_MS = 60_000;
 const COLLECT_TIMEOUT_MS = 240_000;

@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from "./vmi.ts";
 import { node, type XmlNode } from "./xml-tree.ts";
 
-/** Everything of a domain that follows from the VMI's memory and CPU wishes. */
+/** Everything of a domain that follows from the VMI's memory and CPU requests. */
 export interface MemoryPlan {
   readonly bytes: number;
   readonly maxMemory?: XmlNode | undefined;

@@ -143,7 +143,7 @@ export class RoutingState {
 
   /**
    * What goes with an interface; routes by it stay, and lead nowhere.
-   * @throws Error where others go on with addresses that are no more
+   * @throws Error where others would keep using addresses that are gone
    */
   forget(index: number): void {
     const user = [...this.unnumbered].find(([, of]) => of === index)?.[0];

@@ -161,7 +161,7 @@ export class SwitchState {
     return 0;
   }
 
-  /** @throws Error where a real VPP would go on with a policer that is no more */
+  /** @throws Error where a real VPP would keep using a policer that is gone */
   deletePolicer(name: string): number {
     if (!this.policers.has(name)) return -6;
     const still = [...this.applied].find(([, policer]) => policer === name)?.[0];

@@ -13,7 +13,7 @@ const HELLO_BYTES = 70;
 const NO_GENERATOR = done("cli_inband", -1, { reply: "unknown input `packet-generator'\n" });
 const NO_STREAM = done("cli_inband", -1, { reply: "packet-generator new: pg0 is in use\n" });
 
-/** What the stand-in is to be like. */
+/** How the stand-in behaves. */
 export interface VppStandInOptions {
   /** Path of its API socket. */
   readonly path: string;

@@ -8,7 +8,7 @@ import { isOurs } from "../ports/marks.ts";
 import { linkTable } from "../tables.ts";
 import type { PortLinks } from "./port-links.ts";
 
-/** Columns that hold what was asked of a port, and nothing that the switch itself writes. */
+/** Columns that hold what was requested for a port, and nothing that the switch itself writes. */
 const ASKED = {
   Bridge: ["name"],
   Port: [

@@ -63,7 +63,7 @@ export async function ensurePort(
   }
 }
 
-/** The one transaction that brings a port nearer to what is asked; `none` when it is there. */
+/** The one transaction that brings a port closer to the request; `none` when nothing is left to do. */
 export type Step =
   | { readonly kind: "none" }
   | { readonly kind: "insert" | "amend" | "delete"; readonly operations: readonly Operation[] };

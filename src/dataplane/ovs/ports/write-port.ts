@@ -102,7 +102,7 @@ export function deletePort(port: PortRow): Operation[] {
 }
 
 /**
- * Brings MTU, settings and marks of our port to what is asked. What others set, and we never, stays: their keys in
+ * Brings MTU, settings and marks of our port to the requested ones. What only others set stays: their keys in
  * map columns, and columns of settings that are not asked for.
  */
 export function amendPort(

@@ -41,7 +41,7 @@ interface SecuredBridge extends BridgeSecurity {
 
 /**
  * Holds guests to their MAC and addresses, on every bridge. A bridge that has a secured port is watched over a lasting
- * connection: when the switch is back, or one of the ports gets another number, the flows are put right at once, from
+ * connection: when the switch is back, or one of the ports gets another number, the flows are restored at once, from
  * what this process was asked for. A daemon that starts asks for all ports again ({@link ensure}).
  */
 export class PortSecurity {
@@ -209,7 +209,7 @@ export class PortSecurity {
     return bridge;
   }
 
-  /** @param served connection over which the flows were put right a moment ago */
+  /** @param served connection over which the flows were just restored */
   #watch(bridge: SecuredBridge, served: OpenflowConnection): void {
     if (bridge.watch !== undefined) return;
     bridge.watch = new AbortController();

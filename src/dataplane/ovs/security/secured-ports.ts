@@ -14,7 +14,7 @@ export function securedPort({ name, owner, settings }: PortRequest): SecuredPort
 }
 
 /**
- * Brings the flows of a port that the switch has made to what is asked. Without security the bridge's OpenFlow socket
+ * Brings the flows of a port that the switch has made to the request. Without security the bridge's OpenFlow socket
  * is not used, unless the port had it before.
  * @param before settings that the port had
  */

@@ -5,7 +5,7 @@ import type { OpenflowClient, OpenflowConnection } from "../../../protocols/open
 import type { Clock } from "../../../sync/clock.ts";
 import { watchBridge } from "./watch-bridge.ts";
 
-/** A client whose connections are made and lost by hand; it stands for a bridge that comes and goes. */
+/** A client whose connections are made and lost by hand; it represents a bridge that comes and goes. */
 function bridge() {
   const attempts: PromiseWithResolvers<OpenflowConnection>[] = [];
   const client: OpenflowClient = {

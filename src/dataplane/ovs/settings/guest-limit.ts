@@ -42,7 +42,7 @@ export function describeLimit(limit: GuestLimit | undefined): string {
 }
 
 /**
- * Brings the limit of a port to what is asked: operations on QoS rows, and the columns of the Port row that refer to
+ * Brings the limit of a port to the request: operations on QoS rows, and the columns of the Port row that refer to
  * them. Makes the port's QoS row, or changes one of ours; a row of another program is replaced only by a limit.
  * @param current the port's QoS row now, by uuid
  * @param rows our QoS rows for this port
