@@ -148,7 +148,7 @@ export const cniCheck: NodeCheck = {
 const LIMIT_MS = 2_000;
 
 /** Connects to a unix socket and disconnects. @returns the system's error code; undefined where a process listens */
-export function whyUnreached(path: string): Promise<string | undefined> {
+function whyUnreached(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ path });
     const end = (reason: string | undefined) => {
