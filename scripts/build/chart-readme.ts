@@ -6,16 +6,16 @@ const VALUES = resolve(import.meta.dirname, "../../deploy/chart/kube-vhostuser/v
 
 const INTRODUCTION = `# Helm chart of kube-vhostuser
 
-The node daemon as a DaemonSet, with its configuration and, where asked for, networks, policies and what monitoring needs.
-[docs/install.md](../../../docs/install.md) says how to install it, on which clusters, and how to remove it.
+The chart installs the node daemon as a DaemonSet with its configuration and, optionally, networks, policies and objects for
+monitoring. [docs/install.md](../../../docs/install.md) describes requirements, installation and removal.
 
     kubectl create namespace kube-vhostuser
     kubectl label namespace kube-vhostuser pod-security.kubernetes.io/enforce=privileged
     helm install kube-vhostuser oci://ghcr.io/kube-vhostuser/charts/kube-vhostuser \\
       --namespace kube-vhostuser --values values.yaml
 
-A value that is not listed here is refused (\`values.schema.json\`), and so is a key of \`config\` that the daemon does not
-know. This page is written from the comments in \`values.yaml\` by \`npm run docs\`.
+Unknown values are refused (\`values.schema.json\`), and so are unknown keys of \`config\`. This page is generated from the
+comments in \`values.yaml\` by \`npm run docs\`.
 
 | value | default | meaning |
 | --- | --- | --- |

@@ -45,7 +45,7 @@ export const dataplaneSchema = z.discriminatedUnion(
       runDirectory: absolutePath
         .optional()
         .describe(
-          "Directory of the bridges' OpenFlow sockets, for port security and announcements; that of `database` where it is left out.",
+          "Directory of the bridges' OpenFlow sockets, for port security and announcements; default is that of `database`.",
         ),
       bridge,
     }),
@@ -90,18 +90,18 @@ export const poolSchema = z.strictObject({
     })
     .default("auto")
     .describe(
-      "NUMA node of the devices in kubelet's list. `auto`: that of the bridge's physical DPDK ports where they share one.",
+      "NUMA node of the devices in kubelet's list. `auto`: that of the bridge's physical DPDK ports if they share one.",
     ),
   directory: directorySchema.prefault({}),
   socketServer: z
     .enum(["guest", "switch"])
     .optional()
     .describe(
-      "Who makes the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts. A pod keeps what it was allocated with.",
+      "Which side serves the pool's sockets: `guest` (the default) for VMs; `switch` for DPDK programs that connect, which lose their port when the switch restarts. A pod keeps what it was allocated with.",
     ),
   switchSockets: absolutePath
     .optional()
     .describe(
-      "Directory where the switch makes sockets of its own (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but in no allocation. Needed where the switch is the socket's server.",
+      "Directory where the switch creates the sockets that it serves (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but not in an allocation. Needed if the switch serves sockets.",
     ),
 });

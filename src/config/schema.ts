@@ -16,7 +16,7 @@ const rootFileSystem = z.strictObject({
     .min(1)
     .max(1024)
     .default(16)
-    .describe("Bytes that all allocations together may fill; sockets and directories take none."),
+    .describe("Bytes that all allocations together may use; sockets and directories need none."),
   allowInsecure: switchedOff.describe(
     "Serve although the root's mount does not keep pods apart; for trying things out.",
   ),
@@ -37,7 +37,7 @@ const reclaim = z.strictObject({
     .number()
     .min(1)
     .default(120)
-    .describe("Age that an allocation must have before it can count as abandoned."),
+    .describe("Minimum age of an allocation that can be reclaimed."),
 });
 
 const observe = z.strictObject({
@@ -50,7 +50,7 @@ const observe = z.strictObject({
     .default(9417)
     .describe("TCP port of metrics and probes; 0 for any free one, which is in the log."),
   interfaces: switchedOff.describe(
-    "Serve `/metrics/interfaces`, with the traffic of each interface. Everybody who reaches the address reads names of pods there.",
+    "Serve `/metrics/interfaces`, with the traffic of each interface. Every client that reaches the address can read names of pods there.",
   ),
 });
 
@@ -79,7 +79,7 @@ const events = z.strictObject({
       error: "must be https://host:port and nothing else: a path is not supported",
     })
     .optional()
-    .describe("API server; that of the environment (`KUBERNETES_SERVICE_HOST`) where it is left out."),
+    .describe("API server; default is that of the environment (`KUBERNETES_SERVICE_HOST`)."),
   serviceAccountDirectory: absolutePath
     .default("/var/run/secrets/kubernetes.io/serviceaccount")
     .describe("Directory of the ServiceAccount's `token` and `ca.crt`."),
@@ -98,7 +98,7 @@ export const daemonConfigSchema = z
     rootFileSystem: rootFileSystem.prefault({}),
     switchRoot: absolutePath
       .optional()
-      .describe("The root as the switch sees it, where that differs from what the daemon sees."),
+      .describe("The root as the switch sees it, if that differs from the daemon's path."),
     podRoot: absolutePath
       .default("/var/run/vhostuser")
       .describe("Directory in pods below which their allocation appears; the same on every node."),
@@ -109,7 +109,7 @@ export const daemonConfigSchema = z
     statusSocket: absolutePath
       .optional()
       .describe(
-        "Socket of the node's status for `vhostuserctl`, for root alone; `status.sock` beside `cniSocket` where it is left out.",
+        "Socket of the node's status for `vhostuserctl`, for root only; default is `status.sock` beside `cniSocket`.",
       ),
     deviceInfoDirectory: absolutePath
       .default("/var/run/k8s.cni.cncf.io/devinfo")
@@ -117,7 +117,7 @@ export const daemonConfigSchema = z
     kubelet: kubelet.prefault({}),
     dataplaneResource: resourceName
       .default("vhostuser/dataplane")
-      .describe("Resource that mounts the whole root into the switch's own pod."),
+      .describe("Resource that mounts the root of all allocations into the switch's pod."),
     reclaim: reclaim.prefault({}),
     observe: observe.prefault({}),
     statusPage: statusPage.prefault({}),
@@ -133,7 +133,7 @@ export const daemonConfigSchema = z
       .max(3_600)
       .default(30)
       .describe(
-        "Seconds after which the switch reconnects to a VM whose socket is there and whose guest never sent anything, as after a migration from a node whose switch is dead; then after twice the time, seven times in all. 0 for never.",
+        "Seconds after which the switch reconnects to a VM whose socket exists but whose guest never sent anything, as after a migration from a node whose switch failed; repeated after twice the time, seven times in all. 0 for never.",
       ),
     events: events.prefault({}),
     pools: z.array(poolSchema).min(1),
