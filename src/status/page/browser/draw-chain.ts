@@ -12,7 +12,7 @@ const MARKS: Readonly<Record<Link["verdict"], { readonly mark: Mark; readonly wo
 
 /** The chains of a pod, as `vhostuserctl trace` has them. */
 export function drawChains({ namespace, name, interfaces }: PodChains): void {
-  fill(byId("chain-title"), html("bdi", {}, `${namespace}/${name}`));
+  fill(byId("chain-title"), html("bdi", `${namespace}/${name}`));
   const body = byId("chain-body");
   // What a reader has opened stays open.
   const open = [...body.querySelectorAll("details")].map((details) => details.open);
@@ -21,8 +21,8 @@ export function drawChains({ namespace, name, interfaces }: PodChains): void {
 
 /** Shown instead of chains. */
 export function drawNoChains(title: string, why: string): void {
-  fill(byId("chain-title"), html("bdi", {}, title));
-  fill(byId("chain-body"), html("p", { class: "why" }, why));
+  fill(byId("chain-title"), html("bdi", title));
+  fill(byId("chain-body"), html("p.why", why));
 }
 
 function drawInterface({ name, health, chain, beyond, facts }: PageChain, open: boolean): HTMLElement {
@@ -30,36 +30,20 @@ function drawInterface({ name, health, chain, beyond, facts }: PageChain, open: 
   return html(
     "section",
     { class: `chain ${health}` },
-    html(
-      "h3",
-      {},
-      markIcon(health, 18),
-      html("bdi", {}, name),
-      html("span", { class: "state" }, HEALTH_WORDS[health]),
-    ),
+    html("h3", markIcon(health, 18), html("bdi", name), html("span.state", HEALTH_WORDS[health])),
     end?.cure === undefined ? undefined : drawCure(end),
     html(
-      "ol",
-      { class: "links" },
+      "ol.links",
       ...chain.map(drawLink),
       ...beyond.map((link) =>
-        html(
-          "li",
-          { class: "beyond" },
-          markIcon("none"),
-          html("div", {}, html("strong", {}, link), " not reached"),
-        ),
+        html("li.beyond", markIcon("none"), html("div", html("strong", link), " not reached")),
       ),
     ),
     html(
       "details",
       { open },
-      html("summary", {}, "More of this interface"),
-      html(
-        "dl",
-        {},
-        ...facts.flatMap(([label, text]) => [html("dt", {}, label), html("dd", {}, html("bdi", {}, text))]),
-      ),
+      html("summary", "More of this interface"),
+      html("dl", ...facts.flatMap(([label, text]) => [html("dt", label), html("dd", html("bdi", text))])),
     ),
   );
 }
@@ -71,13 +55,7 @@ function drawLink({ name, verdict, what, cause, cure }: Link): HTMLElement {
     "li",
     { class: `${verdict}${isEnd ? " end" : ""}` },
     markIcon(mark),
-    html(
-      "div",
-      {},
-      html("strong", {}, name),
-      html("span", { class: "verdict" }, ` ${word}`),
-      html("p", {}, html("bdi", {}, what)),
-    ),
+    html("div", html("strong", name), html("span.verdict", ` ${word}`), html("p", html("bdi", what))),
   );
 }
 
@@ -85,14 +63,13 @@ function drawCure({ name, verdict, cause, cure }: Link): HTMLElement {
   return html(
     "div",
     { class: `cure ${verdict}` },
-    html("h4", {}, verdict === "waiting" ? `It waits at ${name}` : `The chain breaks at ${name}`),
+    html("h4", verdict === "waiting" ? `It waits at ${name}` : `The chain breaks at ${name}`),
     html(
       "dl",
-      {},
-      html("dt", {}, "Cause"),
-      html("dd", {}, html("bdi", {}, cause)),
-      html("dt", {}, "Cure"),
-      html("dd", {}, html("bdi", {}, cure)),
+      html("dt", "Cause"),
+      html("dd", html("bdi", cause)),
+      html("dt", "Cure"),
+      html("dd", html("bdi", cure)),
     ),
   );
 }

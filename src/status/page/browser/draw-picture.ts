@@ -22,13 +22,13 @@ export interface Drawing {
 class DrawnPod {
   readonly button: HTMLButtonElement;
   readonly item: HTMLLIElement;
-  readonly #rows = html("ul", { class: "rows", role: "list" });
+  readonly #rows = html("ul.rows", { role: "list" });
   #drawn = "";
 
   constructor(id: string, onSelect: (pod: string) => void) {
     this.button = html("button", { type: "button", class: "card", tabindex: -1, "data-pod": id });
     this.button.addEventListener("click", () => onSelect(id));
-    this.item = html("li", {}, this.button, this.#rows);
+    this.item = html("li", this.button, this.#rows);
   }
 
   draw(pod: PagePod, home: string | undefined, { bridges, selected, rates }: Drawing): void {
@@ -45,12 +45,7 @@ class DrawnPod {
       "aria-pressed": String(isSelected),
       title: `${namespace}/${name}`,
     });
-    fill(
-      this.button,
-      html("bdi", { class: "namespace" }, `${namespace}/`),
-      nameText("name", name),
-      markIcon(health),
-    );
+    fill(this.button, html("bdi.namespace", `${namespace}/`), nameText("name", name), markIcon(health));
     const rows = interfaces.map((one, index) =>
       drawRow(one, one.bridge === home ? undefined : bridgeNames[index], ownRates[index]),
     );
@@ -73,9 +68,9 @@ export class Picture {
     "aria-label": "Pods of this node by bridge; arrow keys go from one pod to the next",
   });
   readonly #headings = html(
-    "div",
-    { class: "headings", "aria-hidden": "true" },
-    ...["Pod, its interfaces and networks", "Socket", "Port", "Bridge"].map((text) => html("span", {}, text)),
+    "div.headings",
+    { "aria-hidden": "true" },
+    ...["Pod, its interfaces and networks", "Socket", "Port", "Bridge"].map((text) => html("span", text)),
   );
   readonly #onSelect: (pod: string) => void;
   readonly #groups = new Map<string | undefined, DrawnGroup>();
@@ -162,8 +157,8 @@ function homeOf({ interfaces }: PagePod): string | undefined {
 
 function newGroup(hasBridge: boolean): DrawnGroup {
   const bridge = html("div");
-  const pods = html("ul", { class: "pods", role: "list" });
-  return { section: html("div", { class: "group" }, hasBridge ? bridge : undefined, pods), bridge, pods };
+  const pods = html("ul.pods", { role: "list" });
+  return { section: html("div.group", hasBridge ? bridge : undefined, pods), bridge, pods };
 }
 
 function drawBridge(element: HTMLElement, bridge: PageBridge): void {
@@ -174,11 +169,10 @@ function drawBridge(element: HTMLElement, bridge: PageBridge): void {
   fill(
     element,
     html(
-      "div",
-      { class: "about-bridge" },
-      html("h3", {}, nameText("name", name), markIcon(mark)),
+      "div.about-bridge",
+      html("h3", nameText("name", name), markIcon(mark)),
       ...[...switchWords(bridge), `${plural(ports, "port")}, ${state}`].map((line) =>
-        html("p", { class: "note" }, html("bdi", {}, line)),
+        html("p.note", html("bdi", line)),
       ),
     ),
   );
@@ -196,25 +190,23 @@ function drawRow(one: PageInterface, elsewhere: string | undefined, rate: number
     );
   const dropped = port?.dropped ?? 0;
   const traffic = [
-    ...(rate === undefined ? [] : [html("span", { class: "note rate" }, rateWords(rate))]),
-    ...(dropped === 0 ? [] : [html("span", { class: "note dropped" }, `${dropped} dropped`)]),
+    ...(rate === undefined ? [] : [html("span.note.rate", rateWords(rate))]),
+    ...(dropped === 0 ? [] : [html("span.note.dropped", `${dropped} dropped`)]),
   ];
   return html(
-    "li",
-    { class: "row" },
-    html("span", { class: "interface" }, nameText("name", name), nameText("note", network ?? device)),
+    "li.row",
+    html("span.interface", nameText("name", name), nameText("note", network ?? device)),
     line("socket"),
     html(
       "span",
       { class: `socket ${socket}`, title: `socket ${SOCKET_WORDS[socket]}` },
-      html("span", { class: "unseen" }, `socket ${SOCKET_WORDS[socket]}`),
+      html("span.unseen", `socket ${SOCKET_WORDS[socket]}`),
     ),
     ...(portName === undefined ? [] : [line("peer"), drawPort(one, portName)]),
     portName === undefined || bridge === undefined
       ? undefined
       : html(
-          "span",
-          { class: "to-bridge" },
+          "span.to-bridge",
           line("port", ...traffic),
           elsewhere === undefined ? undefined : nameText("elsewhere", elsewhere),
         ),
@@ -229,8 +221,8 @@ function drawPort(one: PageInterface, portName: string): HTMLElement {
     "span",
     { class: `port ${kind}`, title: `${portName}: ${full}` },
     nameText("name", portName),
-    html("span", { class: "note", "aria-hidden": "true" }, short),
-    html("span", { class: "unseen" }, full),
+    html("span.note", { "aria-hidden": "true" }, short),
+    html("span.unseen", full),
   );
 }
 
@@ -240,8 +232,8 @@ function drawBreak(health: PageInterface["health"], link: string, what: string):
     "span",
     { class: `break ${health}`, title: what },
     markIcon(health, 14),
-    html("span", { class: "unseen" }, `${HEALTH_WORDS[health]} at `),
-    html("span", { class: "name" }, link),
-    html("span", { class: "unseen" }, `: ${what}`),
+    html("span.unseen", `${HEALTH_WORDS[health]} at `),
+    html("span.name", link),
+    html("span.unseen", `: ${what}`),
   );
 }

@@ -20,7 +20,7 @@ export function drawSummary(view: PageNode): void {
   badge.className = `badge ${health}`;
   const words = nodeWords(view);
   // A live region: it is read out where its text changes, so it must not change without need.
-  if (badge.textContent !== words) fill(badge, markIcon(health, 18), html("span", {}, words));
+  if (badge.textContent !== words) fill(badge, markIcon(health, 18), html("span", words));
   fill(byId("tiles"), interfacesTile(view), ...view.pools.map(poolTile));
   drawProblems(view);
 }
@@ -38,8 +38,8 @@ function interfacesTile({ interfaces, unattached }: PageNode): HTMLElement {
   return tile(
     "Interfaces",
     String(all),
-    html("ul", { class: "counts" }, ...counts),
-    ...(unattached === 0 ? [] : [html("p", {}, `${plural(unattached, "allocation")} without an interface`)]),
+    html("ul.counts", ...counts),
+    ...(unattached === 0 ? [] : [html("p", `${plural(unattached, "allocation")} without an interface`)]),
   );
 }
 
@@ -70,18 +70,12 @@ function poolTile({
     `Pool ${name}`,
     `${inUse} of ${devices}`,
     meter,
-    html("p", {}, markIcon(mark, 14), html("span", {}, html("bdi", {}, resource), ` ${state}`)),
+    html("p", markIcon(mark, 14), html("span", html("bdi", resource), ` ${state}`)),
   );
 }
 
 function tile(title: string, figure: string, ...rest: readonly HTMLElement[]): HTMLElement {
-  return html(
-    "section",
-    { class: "tile" },
-    html("h2", {}, html("bdi", {}, title)),
-    html("p", { class: "figure" }, figure),
-    ...rest,
-  );
+  return html("section.tile", html("h2", html("bdi", title)), html("p.figure", figure), ...rest);
 }
 
 /** The first ones; the others are a click away, or the picture would be out of sight. */
@@ -95,11 +89,6 @@ function drawProblems({ problems }: PageNode): void {
 }
 
 function drawProblem({ what, look }: PageNode["problems"][number]): HTMLElement {
-  const words = html("p", {}, html("bdi", {}, what));
-  return html(
-    "li",
-    {},
-    markIcon("broken"),
-    html("div", {}, words, html("p", { class: "look" }, "see ", html("bdi", {}, look))),
-  );
+  const words = html("p", html("bdi", what));
+  return html("li", markIcon("broken"), html("div", words, html("p.look", "see ", html("bdi", look))));
 }

@@ -7,13 +7,22 @@ export type Child = Node | string | undefined;
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Makes an HTML element. Attributes that are undefined or false are left out. */
-export function html<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag,
-  attributes: Attributes = {},
-  ...children: readonly Child[]
-): HTMLElementTagNameMap[Tag] {
-  return filled(document.createElement(tag), attributes, children);
+type TagOf<Selector> = Selector extends `${infer Tag}.${string}` ? Tag : Selector;
+type ElementOf<Tag> = Tag extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[Tag] : never;
+
+/** Makes an HTML element. @param selector a tag with classes, `p.note`. @param content children, and attributes */
+export function html<Selector extends string>(
+  selector: Selector,
+  ...content: readonly (Child | Attributes)[]
+): ElementOf<TagOf<Selector>> {
+  const [tag = "", ...classes] = selector.split(".");
+  const element = document.createElement(tag);
+  if (classes.length > 0) element.className = classes.join(" ");
+  for (const one of content) {
+    if (typeof one === "string" || one instanceof Node) element.append(one);
+    else if (one !== undefined) setAttributes(element, one);
+  }
+  return element as ElementOf<TagOf<Selector>>;
 }
 
 /** Sets attributes; those that are undefined or false are removed. */
@@ -52,7 +61,9 @@ export type Mark = Health | "unknown" | "none";
 export function markIcon(mark: Mark, size = 16): SVGSVGElement {
   const [icon, use] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "use")];
   setAttributes(use, { href: `#mark-${mark}` });
-  return filled(icon, { class: "mark", width: size, height: size, "aria-hidden": "true" }, [use]);
+  setAttributes(icon, { class: "mark", width: size, height: size, "aria-hidden": "true" });
+  icon.append(use);
+  return icon;
 }
 
 /** An element of the document, by id. */
@@ -60,14 +71,4 @@ export function byId<Kind extends Element = HTMLElement>(id: string): Kind {
   const element = document.getElementById(id);
   if (element === null) throw new Error(`the page has no #${id}`);
   return element as unknown as Kind;
-}
-
-function filled<Kind extends Element>(
-  element: Kind,
-  attributes: Attributes,
-  children: readonly Child[],
-): Kind {
-  setAttributes(element, attributes);
-  fill(element, ...children);
-  return element;
 }
