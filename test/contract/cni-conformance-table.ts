@@ -3,12 +3,15 @@ import { caseName, SITUATIONS, VERBS } from "./cni-conformance.ts";
 
 const INTRODUCTION = `# What CNI answers, verb by verb
 
-Written and checked by \`test/integration/cni-conformance.test.ts\`, on a network with an IPAM plugin. Each case also compares the
-attachments that the records, the switch and the IPAM plugin hold afterwards. *After a crash*: the daemon was killed
-in the middle of the same verb. *Concurrent*: four times at once, beside another container's ADD. *Garbage input*: no
-JSON, wrong versions, names and values, missing or hostile environment; the table has the error codes that these end
-in, each its own; DEL succeeds with any stdin. *Repeated* and *concurrent* calls all get the same answer. What the codes
-mean is in [cni.md](cni.md).
+This table is generated and checked by \`test/integration/cni-conformance.test.ts\`, on a network with an IPAM plugin. Each case
+also compares the resulting attachments in the records, in the switch and at the IPAM plugin.
+
+- *After a crash*: the daemon was killed in the middle of the same verb.
+- *Concurrent*: four requests at once, beside another container's ADD.
+- *Garbage input*: no JSON, wrong versions, names and values, missing or hostile environment. The table lists the error codes
+  of the cases; DEL succeeds with any stdin.
+
+*Repeated* and *concurrent* calls all get the same answer. [cni.md](cni.md) explains the codes.
 
 | verb | situation | ${SUPPORTED_CNI_VERSIONS.join(" | ")} |
 | --- | --- |${" --- |".repeat(SUPPORTED_CNI_VERSIONS.length)}
