@@ -6,7 +6,7 @@ interface JsonSchema {
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly JsonSchema[];
-  /** Maps of which one key, with one value in each, tells which one it is. */
+  /** Maps of which one key, with one value in each, says which one it is. */
   readonly oneOf?: readonly JsonSchema[];
   readonly description?: string;
   readonly default?: unknown;

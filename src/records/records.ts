@@ -97,7 +97,7 @@ export function nextSequence(allocations: readonly AllocationRecord[]): number {
 
 /**
  * Changes a port's record where there is one. With a disk that takes no writes the change is in memory only: what removes
- * things must go on, for the request may never be repeated.
+ * things must proceed, because the request may never be repeated.
  */
 export async function updatePort(
   ports: RecordStore<PortRecord>,

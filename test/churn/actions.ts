@@ -100,7 +100,7 @@ async function replaceSandbox(lane: ChurnNode, pod: LivingPod, dice: Dice): Prom
   }
 }
 
-/** A runtime must not, but some do. Both may succeed, or one may be told to retry. */
+/** A runtime must not, but some do. Both may succeed, or one may have to retry. */
 async function addTwice(lane: ChurnNode, pod: LivingPod): Promise<void> {
   const [wanted] = pod.interfaces;
   if (wanted === undefined) return;

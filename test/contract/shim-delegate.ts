@@ -18,14 +18,14 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
     /** Runs one delegation in an ADD that then succeeds. */
     async function delegated(
       call: Parameters<import("../shim/scripted-daemon.ts").DaemonSide["delegate"]>[0],
-      more: { env?: Record<string, string>; hasty?: boolean } = {},
+      more: { env?: Record<string, string>; strict?: boolean } = {},
     ): Promise<{ end: WireDelegateEnd | undefined; stderr: string; code: number | null }> {
       let end: WireDelegateEnd | undefined;
       await under.rig().daemon(async (side) => {
         end = await side.delegate(call);
         side.answer(0, "{}\n");
       });
-      const command = more.hasty === true ? { command: under.shim().hasty } : {};
+      const command = more.strict === true ? { command: under.shim().strict } : {};
       const { stderr, code } = await under.rig().run({ verb: "ADD", env: more.env ?? {}, ...command });
       return { end, stderr, code };
     }
@@ -153,7 +153,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
       [" and does not listen to SIGTERM", "trap '' TERM; "],
     ])("that runs too long%s is ended", async (_name, trap) => {
       await under.rig().plugin("ipam", `${trap}sleep 1000; sleep 1000`);
-      const { end } = await delegated({ type: "ipam" }, { hasty: true });
+      const { end } = await delegated({ type: "ipam" }, { strict: true });
       expect(end).toEqual({ exitCode: 124, stdout: Buffer.alloc(0) });
     });
 
@@ -202,7 +202,7 @@ export function shimDelegateContract(under: { rig: () => ShimRig; shim: () => Sh
         await waitUntil(() => existsSync(join(directory, "runs")), { what: "it runs", limitMs: LIMIT_MS });
         return side.socket.destroy();
       });
-      const command = under.shim().patient;
+      const command = under.shim().lenient;
       expect(await under.rig().run({ verb: "ADD", command })).toMatchObject({ code: 0 });
       expect(await readFile(join(directory, "lease"), "utf8")).toBe("whole\n");
     });

@@ -80,7 +80,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       });
 
       it("is refused when stdin is never closed", async () => {
-        const ended = await rig.run({ verb: "ADD", stdin: undefined, command: shim.hasty });
+        const ended = await rig.run({ verb: "ADD", stdin: undefined, command: shim.strict });
         expect(JSON.parse(ended.stdout)).toMatchObject({ code: IO_FAILURE });
       });
 
@@ -120,7 +120,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       });
 
       it("waits for a daemon that is being started", async () => {
-        const ended = rig.run({ verb: "ADD", command: shim.patient });
+        const ended = rig.run({ verb: "ADD", command: shim.lenient });
         await rig.daemon((side) => side.answer(0, "{}\n"));
         expect(await ended).toMatchObject({ code: 0, stdout: "{}\n" });
       });
@@ -128,8 +128,8 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       it("gives up on a silent daemon", async () => {
         await rig.daemon(() => undefined);
         const [add, del] = await Promise.all([
-          rig.run({ verb: "ADD", command: shim.hasty }),
-          rig.run({ verb: "DEL", command: shim.hasty }),
+          rig.run({ verb: "ADD", command: shim.strict }),
+          rig.run({ verb: "DEL", command: shim.strict }),
         ]);
         expect(JSON.parse(add.stdout)).toMatchObject({ code: TRY_AGAIN });
         expect(del).toMatchObject({ code: 0, stdout: "" });
@@ -190,7 +190,7 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       it("does not fail a call while another daemon takes over the socket", async () => {
         const broken = Promise.withResolvers<void>();
         const old = await rig.daemon(() => broken.resolve());
-        const ended = rig.run({ verb: "ADD", command: shim.patient });
+        const ended = rig.run({ verb: "ADD", command: shim.lenient });
         await broken.promise;
         await old.close();
         await rig.daemon((side) => side.answer(0, '{"new":1}\n'));

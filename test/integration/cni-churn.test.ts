@@ -39,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => run?.close());
 
-/** What a machine that nobody can look at has to say. */
+/** What is needed to debug a failure on a machine without access. */
 async function lastLines(file: string): Promise<string> {
   return (await readFile(file, "utf8")).split("\n").slice(-60).join("\n");
 }

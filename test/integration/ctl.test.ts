@@ -58,7 +58,7 @@ interface Traced {
 
 /**
  * Where the chain breaks and what was found there, after the program that people use has said the same.
- * @param damage breaks a link that the daemon repairs by itself, maybe before the answer: it is broken again then
+ * @param damage breaks a link that the daemon repairs on its own, maybe before the answer: it is broken again then
  */
 async function brokenAt(
   pod = "tests/app",

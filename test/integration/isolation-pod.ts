@@ -21,7 +21,7 @@ export interface AttachedPod {
   readonly directory: string;
   /** Device that kubelet gave to it. */
   readonly device: string;
-  /** What Multus tells of its networks, in the pod's annotation. */
+  /** What Multus writes about its networks into the pod's annotation. */
   readonly networkStatus: readonly NetworkStatus[];
   /** Runs JavaScript in a container of it, as a user without capabilities; `say(text)` writes a line to its log. */
   run(name: string, script: string, uid?: number): Promise<Container>;

@@ -70,7 +70,7 @@ const attach = async () => {
   return pod;
 };
 
-/** A program as DPDK's, with the usual umask, that says when somebody connects. @param path a JavaScript expression */
+/** A program as DPDK's, with the usual umask, that reports when a client connects. @param path a JavaScript expression */
 const serverAt = (path: string) => `
   process.umask(0o022);
   net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
@@ -188,7 +188,7 @@ describe("a pod", () => {
     expect([socket.uid, socket.gid, (socket.mode & 0o777).toString(8)]).toEqual([QEMU, GROUP, "775"]);
     expect(await readFile(`/proc/${ovs.pid}/status`, "utf8")).toMatch(new RegExp(`^Uid:\t${SWITCH}\t`, "m"));
     // Who is not in the group is refused, in the node's own view too.
-    // Somebody else from within: Node itself may lie where only root comes in.
+    // As another user from within: Node itself may be where only root has access.
     const attempt = `process.setgroups([]); process.setgid(4321); process.setuid(4321);
       require("node:net").connect("${pod.hostDirectory}/net1/vhost.sock")
       .on("connect", () => process.exit(0)).on("error", (error) => { console.log(error.code); process.exit(1) })`;
@@ -257,7 +257,7 @@ describe("a pod", () => {
         `fs.rmSync("${a.directory}/net1/vhost.sock", { force: true });
         fs.symlinkSync("${to}", "${a.directory}/net1/vhost.sock");`,
       );
-      // The switch says why it could not connect only once, when it makes the port: the daemon lets it make it anew.
+      // The switch logs only once why it could not connect, when it makes the port: the daemon makes it recreate the port.
       const refused = async () =>
         (await readFile(ovs.log, "utf8")).split(
           `(${path}) failed to connect: Too many levels of symbolic links`,
@@ -313,7 +313,7 @@ async function health(): Promise<{ readonly live: number; readonly ok: number; r
   return { live: status, ok: passes("ok"), failed: passes("failed") };
 }
 
-/** Pods come, get their sockets connected, have a port restored that somebody removed, and go, all at the first try. */
+/** Pods come, get their sockets connected, have a port restored that another program removed, and go, all at the first try. */
 async function othersNoticeNothing(): Promise<void> {
   const before = await health();
   for (let round = 0; round < 3; round++) {

@@ -21,7 +21,7 @@ shimContract("arm64, under emulation", async () => {
     compileShim({ processor: "arm64", output: join(built, name), defines });
   return {
     usual: { runner, executable: await build("usual", SHIM_TIMES.usual) },
-    hasty: { runner, executable: await build("hasty", { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty }) },
-    patient: { runner, executable: await build("patient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient }) },
+    strict: { runner, executable: await build("strict", { ...SHIM_TIMES.usual, ...SHIM_TIMES.strict }) },
+    lenient: { runner, executable: await build("lenient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.lenient }) },
   };
 });

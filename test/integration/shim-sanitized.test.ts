@@ -21,8 +21,8 @@ shimContract("with sanitizers", async () => {
     compileShim({ sanitized: true, output: join(built, name), defines });
   return {
     usual: { executable: await build("usual", SHIM_TIMES.usual) },
-    hasty: { executable: await build("hasty", { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty }) },
-    patient: { executable: await build("patient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient }) },
+    strict: { executable: await build("strict", { ...SHIM_TIMES.usual, ...SHIM_TIMES.strict }) },
+    lenient: { executable: await build("lenient", { ...SHIM_TIMES.usual, ...SHIM_TIMES.lenient }) },
   };
 });
 

@@ -63,7 +63,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     dataplane.ensurePort(request(settings, name), soon());
   const watch = async () => {
     void dataplane.watchLinks((change) => changes.push(change), closing.signal);
-    // The first look tells nothing, so a port that is made afterwards shows that there was one.
+    // The first check reports nothing, so a port that is made afterwards shows that it took place.
     await make({ createBridge: true }, "probe");
     await waitUntil(
       async () => {
@@ -105,7 +105,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     expect(vpp.sent).toHaveLength(FRAMES.length);
   });
 
-  it("tells nothing of ports that are up already or are not ours, and of one that is removed that it is down", async () => {
+  it("reports no ports that are already up or not ours, and a removed one as down", async () => {
     await make();
     guest(true);
     const other = openVppDataplane({
@@ -126,7 +126,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     await other.close();
   });
 
-  it("tells of guests that are back after a restart of VPP", async () => {
+  it("reports guests that are back after a restart of VPP", async () => {
     await watch();
     await make();
     guest(true);
@@ -150,7 +150,7 @@ describe("announcing a guest through VPP's stand-in", () => {
     expect(vpp.sent).toEqual([]);
   });
 
-  it("goes on without, and says so once, where VPP has no packet generator", async () => {
+  it("works without, and logs it once, where VPP has no packet generator", async () => {
     await watch();
     await make();
     guest(true);

@@ -141,7 +141,7 @@ describe(`a dataplane on ${vppName}`, () => {
     );
   });
 
-  it("lists a port whose records are lost, with what its socket's path tells", async () => {
+  it("lists a port whose records are lost, with what its socket's path shows", async () => {
     const allocationId = "0123456789abcdef";
     const socketPath = `/nowhere/${allocationId}/net1/vhost.sock`;
     await dataplane.ensurePort(portRequest(rig, { socketPath }), soon());

@@ -158,7 +158,7 @@ const ourPorts = () =>
       .sort((one, other) => (one.name < other.name ? -1 : 1)),
   );
 
-/** All that VPP tells of an interface that is not ours, its place in the bridge included. */
+/** All that VPP reports about an interface that is not ours, its place in the bridge included. */
 const foreignInterface = () =>
   vpp.withVpp(async (connection, { ports, members }) => {
     const index = ports.find(({ name }) => name === FOREIGN)?.index ?? -1;
@@ -167,7 +167,7 @@ const foreignInterface = () =>
     return { row: rows.find(({ sw_if_index }) => sw_if_index === index), member: members.get(index) };
   });
 
-/** Somebody else's interface, in our bridge and up. */
+/** Another program's interface, in our bridge and up. */
 async function makeForeign(): Promise<void> {
   await vpp.makeForeignPort(FOREIGN, join(vpp.socketDirectory, "foreign.sock"));
   await vpp.withVpp(async (connection, { ports, bridges }) => {
@@ -271,7 +271,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     expect([await vhostPorts(ovs), await ipam.held()]).toEqual([[], []]);
   });
 
-  it("restore living pods' ports alone, where a pod ended while VPP was away", async () => {
+  it("restore living pods' ports alone, where a pod ended while VPP was down", async () => {
     const stays = await start(networks.vpp);
     const [port] = await ourPorts();
     const goes = await start(networks.vpp);

@@ -48,7 +48,7 @@ import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";
 import type { VppRig } from "./vpp-rig.ts";
 import { startVpp, vppName } from "./vpp-under-test.ts";
 
-const NOBODY = 99;
+const MISSING = 99;
 const PASS = { type: 1, dscp: 0 };
 const DROP = { type: 0, dscp: 0 };
 
@@ -116,14 +116,14 @@ describe(`habits of ${vppName}`, () => {
     expect(await interfaces(b.sw_if_index)).toMatchObject([{ tag: "c", interface_dev_type: "vhost-user" }]);
   });
 
-  it("refuses a second interface of the same socket, and tells which has it", async () => {
+  it("refuses a second interface of the same socket, and names the one that has it", async () => {
     const { sw_if_index } = await make("a");
     expect(await make("a")).toEqual({ retval: -79, sw_if_index });
   });
 
   it("refuses what is not there, or is no socket", async () => {
     expect((await make("a", { path: "" })).retval).toBe(-73);
-    const sw_if_index = NOBODY;
+    const sw_if_index = MISSING;
     expect((await vpp.request(deleteVhostUser, { sw_if_index }, soon())).retval).toBe(-2);
     expect((await vpp.request(deleteSubInterface, { sw_if_index }, soon())).retval).toBe(-2);
     expect((await vpp.request(setInterfaceFlags, { sw_if_index, flags: 1 }, soon())).retval).toBe(-2);
@@ -132,9 +132,9 @@ describe(`habits of ${vppName}`, () => {
       -2,
     );
     expect((await vpp.request(filterVlanTag, { sw_if_index, enable_disable: true }, soon())).retval).toBe(-2);
-    expect(await bridge(NOBODY, 20)).toBe(-2);
-    expect(await rewrite(NOBODY, 1)).toBe(-2);
-    expect(await interfaces(NOBODY)).toEqual([]);
+    expect(await bridge(MISSING, 20)).toBe(-2);
+    expect(await rewrite(MISSING, 1)).toBe(-2);
+    expect(await interfaces(MISSING)).toEqual([]);
     expect(await vpp.dump(dumpVhostUser, { sw_if_index }, soon())).toEqual([]);
   });
 
@@ -212,13 +212,13 @@ describe(`habits of ${vppName}`, () => {
     expect(await policer("b", { type: 2, eir: 500, eb: 10_000n })).toBe(-7);
     expect(await policer("b", { is_add: false })).toBe(-6);
     expect(await police("b", sw_if_index)).toBe(-6);
-    expect(await police(own, NOBODY)).toBe(-2);
+    expect(await police(own, MISSING)).toBe(-2);
     expect(await police(own, sw_if_index)).toBe(0);
     expect(await police(own, sw_if_index, false)).toBe(0);
     expect(await policer(own, { is_add: false })).toBe(0);
   });
 
-  it("tells of interfaces that are made, changed and deleted", async () => {
+  it("reports interfaces that are made, changed and deleted", async () => {
     const heard: unknown[] = [];
     vpp.on(interfaceEvent, ({ sw_if_index, flags, deleted }) => heard.push([sw_if_index, flags, deleted]));
     await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon());
@@ -259,7 +259,7 @@ describe(`habits of ${vppName}`, () => {
     const find = async (exact = host) =>
       vpp.request(findRoute, { table_id: 0, exact: 1, prefix: hostPrefix(exact) }, soon());
     const neighbor = { sw_if_index, flags: 3, mac_address: Buffer.alloc(6, 2), ...host };
-    expect((await route(true, NOBODY)).retval).toBe(-54);
+    expect((await route(true, MISSING)).retval).toBe(-54);
     expect((await find()).retval).toBe(-6);
     expect((await route(true)).retval).toBe(0);
     expect((await vpp.request(addNeighbor, { is_add: true, neighbor }, soon())).retval).toBe(0);
@@ -301,7 +301,7 @@ describe(`habits of ${vppName}`, () => {
     expect([await give(sw_if_index, "fd78::1"), await give(loopback, "fd78::1")]).toEqual([0, -127]);
     expect(await give(sw_if_index, "fd78::1", false)).toBe(0);
     expect(await table(loopback, 0)).toBe(-114);
-    expect([await use(loopback), await use(NOBODY), await use(loopback, true, NOBODY)]).toEqual([
+    expect([await use(loopback), await use(MISSING), await use(loopback, true, MISSING)]).toEqual([
       -74, -10, -2,
     ]);
     expect(await table(sw_if_index, 12)).toBe(0);

@@ -1,6 +1,6 @@
 /*
  * A pod that misuses its interface's directory as fast as it can: hostile-pod ATTACK DIRECTORY [LIMIT]
- * It says "ready", waits for a file DIRECTORY/go, and goes on until it is killed, or has made LIMIT things; then it says
+ * It says "ready", waits for a file DIRECTORY/go, and continues until it is killed, or has made LIMIT things; then it says
  * "done" and waits. What fails is tried again.
  */
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ static int make_attribute(unsigned long n) {
   return setxattr(directory, name, "", 0, 0);
 }
 
-/* Kept open; a process that has no descriptor left goes on in a child. */
+/* Kept open; a process that has no descriptor left continues in a child. */
 static int make_temporary(unsigned long n) {
   (void)n;
   if (open(directory, O_TMPFILE | O_RDWR, 0600) >= 0) return 0;

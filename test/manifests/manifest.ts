@@ -45,7 +45,7 @@ export function readManifests(file: string): Manifest[] {
   return parseManifests(readFileSync(file, "utf8"), relative(TOP, file));
 }
 
-/** The one object of a kind. @throws Error where there is none, or another */
+/** The one object of a kind. @throws Error where it is missing or not the only one */
 export function theOnly(manifests: readonly Manifest[], kind: string): Manifest {
   const [first, ...more] = manifests.filter((one) => one.kind === kind);
   if (first === undefined || more.length > 0) throw new Error(`there is not exactly one ${kind}`);

@@ -18,16 +18,16 @@ afterAll(() => rm(built, { recursive: true }));
 
 shimContract("as it ships", async () => ({
   usual: { executable: await compileShim({ output: join(built, "usual"), defines: SHIM_TIMES.usual }) },
-  hasty: {
+  strict: {
     executable: await compileShim({
-      output: join(built, "hasty"),
-      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.hasty },
+      output: join(built, "strict"),
+      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.strict },
     }),
   },
-  patient: {
+  lenient: {
     executable: await compileShim({
-      output: join(built, "patient"),
-      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.patient },
+      output: join(built, "lenient"),
+      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.lenient },
     }),
   },
 }));

@@ -9,10 +9,10 @@ import { FUZZ_PLUGINS, type FuzzCase, fuzzCase } from "./fuzz-case.ts";
 import { type FuzzDaemon, playFuzz } from "./fuzz-daemon.ts";
 
 /** Macros of shim/bounds.h. Where the answer is known, only a delegate's time is over soon. */
-const PATIENT = { DELEGATE_MS: 400, DELEGATE_GRACE_MS: 100 } as const;
+const LENIENT = { DELEGATE_MS: 400, DELEGATE_GRACE_MS: 100 } as const;
 /** Where nothing is known, whatever waits is over soon. */
-const HASTY = {
-  ...PATIENT,
+const STRICT = {
+  ...LENIENT,
   ...{ LISTEN_MS: 200, LISTEN_DEL_MS: 100, RETURN_MS: 200, RETURN_DEL_MS: 100, REPEAT_AFTER_MS: 1 },
   ...{ STDIN_MS: 300, CALL_MS: 1_500 },
 } as const;
@@ -42,8 +42,8 @@ export async function fuzzShim(options: FuzzOptions): Promise<readonly FuzzFindi
     const build = async (name: string, defines: Readonly<Record<string, number>>) => ({
       executable: await compileShim({ output: join(directory, name), sanitized: true, defines }),
     });
-    const commands = { patient: await build("patient", PATIENT), hasty: await build("hasty", HASTY) };
-    await using rig = await ShimRig.open(commands.patient);
+    const commands = { lenient: await build("lenient", LENIENT), strict: await build("strict", STRICT) };
+    await using rig = await ShimRig.open(commands.lenient);
     for (const [name, script] of Object.entries(FUZZ_PLUGINS)) await rig.plugin(name, script);
     await mkdir(join(rig.plugins, "folder"));
     const findings: FuzzFinding[] = [];
@@ -65,8 +65,8 @@ export async function fuzzShim(options: FuzzOptions): Promise<readonly FuzzFindi
 }
 
 interface Commands {
-  readonly patient: ShimCommand;
-  readonly hasty: ShimCommand;
+  readonly lenient: ShimCommand;
+  readonly strict: ShimCommand;
 }
 
 async function runCase(rig: ShimRig, commands: Commands, seed: number): Promise<string | undefined> {
@@ -82,7 +82,7 @@ async function runCase(rig: ShimRig, commands: Commands, seed: number): Promise<
     ASAN_OPTIONS: "exitcode=99",
     UBSAN_OPTIONS: "exitcode=99",
   };
-  const command = fuzz.expected === undefined ? commands.hasty : commands.patient;
+  const command = fuzz.expected === undefined ? commands.strict : commands.lenient;
   const { ended } = rig.startBare({
     command,
     env,
