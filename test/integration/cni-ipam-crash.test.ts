@@ -115,7 +115,6 @@ async function untilHeld(expected: readonly string[]): Promise<void> {
     },
     {
       what: "addresses and ports are those of living pods",
-      limitMs: 60_000,
       everyMs: 100,
       detail: () => left,
     },

@@ -175,7 +175,6 @@ function compileHostilePod(run: LabRun): Promise<string> {
 export async function said(container: Container, text: string): Promise<void> {
   await waitUntil(async () => (await readFile(container.log, "utf8")).includes(text), {
     what: `${container.name} says ${text}`,
-    limitMs: 60_000,
     detail: () => readFileSync(container.log, "utf8"),
   });
 }

@@ -60,7 +60,6 @@ afterEach(async () => {
   for (const pod of attached.splice(0)) await pod.remove();
   await waitUntil(async () => (await node.leftovers()).directories === 0, {
     what: "reclaim after the test",
-    limitMs: 60_000,
   });
 });
 
@@ -105,7 +104,7 @@ describe("the daemon with the capabilities that it names and no other", () => {
       `fs.mkdirSync("${pod.directory}/net1/d"); fs.chmodSync("${pod.directory}/net1/d", 0);`,
     );
     await pod.remove();
-    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim", limitMs: 60_000 });
+    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim" });
     expect(await node.leftovers()).toEqual({ directories: 0, records: 0 });
     expect(await portOf(pod)).toBe("");
   });
@@ -234,7 +233,6 @@ describe("a pod", () => {
     await pod.remove();
     await waitUntil(async () => (await other.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 60_000,
     });
     await other.stopDaemon();
   });
@@ -264,10 +262,9 @@ describe("a pod", () => {
         ).length;
       const before = await refused();
       await ovs.vsctl("--no-wait", "del-port", await portName(a));
-      await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}`, limitMs: 60_000 });
+      await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}` });
       await waitUntil(async () => (await portOf(a)).includes("disconnected"), {
         what: "the port's state",
-        limitMs: 60_000,
       });
       // Not even root, who may do everything else.
       const code = await new Promise((resolve) => {
@@ -293,7 +290,6 @@ describe("a pod", () => {
     await b.remove();
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim",
-      limitMs: 60_000,
     });
     expect((await lstat("/etc/shadow")).ino).toBe(before.shadow.ino);
     expect((await lstat(ovs.databaseSocket)).isSocket()).toBe(true);
@@ -322,12 +318,11 @@ async function othersNoticeNothing(): Promise<void> {
     await ovs.vsctl("--no-wait", "del-port", await portName(b));
     await waitUntil(async () => (await portOf(b)).includes("connected"), {
       what: "the port is restored",
-      limitMs: 60_000,
     });
     await b.remove();
   }
   const untilPassed = async () => (await health()).ok > before.ok;
-  await waitUntil(untilPassed, { what: "a pass of the reconciler goes through", limitMs: 60_000 });
+  await waitUntil(untilPassed, { what: "a pass of the reconciler goes through" });
   const { live, failed } = await health();
   expect({ live, failed }).toEqual({ live: 200, failed: before.failed });
 }
@@ -370,7 +365,6 @@ describe("a pod that fills its interface's directory", () => {
     await using attack = await a.attack({ kind: "bytes", uid: QEMU, memoryBytes: MEMORY.roomy });
     await waitUntil(async () => (await statfs(node.root)).bfree === 0, {
       what: "a full root",
-      limitMs: 60_000,
     });
     await othersNoticeNothing();
     await attack.container.stop("SIGKILL");
@@ -386,7 +380,7 @@ describe("a pod that fills its interface's directory", () => {
     // kubelet forgets the pod while its processes still run: what it fills is gone from its place all the same.
     const allocation = a.hostDirectory;
     await a.forget();
-    await waitUntil(async () => !existsSync(allocation), { what: "reclaim", limitMs: 60_000 });
+    await waitUntil(async () => !existsSync(allocation), { what: "reclaim" });
     await othersNoticeNothing();
     await attack.container.stop("SIGKILL");
     await a.remove();
@@ -405,7 +399,7 @@ describe("names from outside", () => {
         const { directories, records } = await node.leftovers();
         return directories + records === 0;
       },
-      { what: "what earlier tests left is gone", limitMs: 60_000 },
+      { what: "what earlier tests left is gone" },
     );
     const containers = [{ name: "main", resources: { [SOCKETS]: 1 } }];
     const admission = await node.kubelet.admitPod({ ...pod, containers });

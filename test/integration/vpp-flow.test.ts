@@ -142,7 +142,7 @@ const untilCheckPasses = (pod: FlowPod, network: SelectedNetwork) =>
         () => true,
         () => false,
       ),
-    { what: "CHECK is content", limitMs: 60_000 },
+    { what: "CHECK is content" },
   );
 
 /** Ports of ours, and whether each is up and in the bridge. */
@@ -195,7 +195,6 @@ async function isListening(path: string): Promise<boolean> {
 const untilPorts = (ports: unknown, what: string) =>
   waitUntil(async () => JSON.stringify(await ourPorts()) === JSON.stringify(ports), {
     what,
-    limitMs: 60_000,
     everyMs: 10,
   });
 
@@ -257,7 +256,6 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     await vpp.startSwitch();
     await waitUntil(async () => (await vpp.belongings()).length === before.length, {
       what: "all of the routed ports is back",
-      limitMs: 60_000,
       detail: () => JSON.stringify(before),
     });
     await untilCheckPasses(first, networks.routed);
@@ -284,7 +282,6 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     const portRecords = async () => (await readRecords(node.recordsDirectory)).ports;
     await waitUntil(async () => (await portRecords()).length === 1, {
       what: "the record of the pod that ended is gone",
-      limitMs: 60_000,
     });
     expect(await ourPorts()).toEqual([port]);
     expect(await foreignInterface()).toEqual(before);
@@ -317,7 +314,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
           const isOurs = status?.gid === 107 && (status.mode & 0o060) === 0o060;
           return isOurs && (await isListening(path));
         },
-        { what: "the pool's group may connect to the socket", limitMs: 60_000 },
+        { what: "the pool's group may connect to the socket" },
       );
     await untilUsable();
     await check(pod, served);
@@ -342,7 +339,6 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     await vpp.startSwitch();
     await waitUntil(async () => (await ourPorts()).length === 1, {
       what: "the port is back",
-      limitMs: 60_000,
     });
     await end(inVpp);
     expect(await ourPorts()).toEqual([]);

@@ -224,11 +224,11 @@ describe(`habits of ${vppName}`, () => {
     await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon());
     expect((await vpp.request(wantInterfaceEvents, { enable_disable: 1, pid: 1 }, soon())).retval).toBe(-31);
     const { sw_if_index } = await make("a");
-    await waitUntil(() => heard.length === 1, { what: "the new interface is reported", limitMs: 60_000 });
+    await waitUntil(() => heard.length === 1, { what: "the new interface is reported" });
     await vpp.request(setInterfaceFlags, { sw_if_index, flags: 1 }, soon());
-    await waitUntil(() => heard.length === 2, { what: "the change is reported", limitMs: 60_000 });
+    await waitUntil(() => heard.length === 2, { what: "the change is reported" });
     await vpp.request(deleteVhostUser, { sw_if_index }, soon());
-    await waitUntil(() => heard.length >= 3, { what: "the end is reported", limitMs: 60_000 });
+    await waitUntil(() => heard.length >= 3, { what: "the end is reported" });
     expect(heard[0]).toEqual([sw_if_index, 0, false]);
     expect(heard[1]).toEqual([sw_if_index, 1, false]);
     expect(heard.at(-1)).toEqual([sw_if_index, 0, true]);
@@ -323,7 +323,7 @@ describe(`habits of ${vppName}`, () => {
   it("says why it cannot connect, and makes the socket itself where it is asked to", async () => {
     const { sw_if_index } = await make("a");
     const errno = async () => (await vpp.dump(dumpVhostUser, { sw_if_index }, soon()))[0]?.sock_errno;
-    await waitUntil(async () => (await errno()) === 2, { what: "VPP has tried", limitMs: 60_000 });
+    await waitUntil(async () => (await errno()) === 2, { what: "VPP has tried" });
     const { retval } = await make("b", { is_server: true });
     expect(retval).toBe(0);
     const guest = connect(join(rig.socketDirectory, "b"));

@@ -66,7 +66,7 @@ export async function startVppStandIn(run: LabRun, directory: string): Promise<V
 
 /** Waits until VPP answers on its API socket; the socket file of a killed one stays. */
 async function answers(path: string): Promise<void> {
-  await waitUntil(() => connects(path), { what: "VPP answers", limitMs: 60_000 });
+  await waitUntil(() => connects(path), { what: "VPP answers" });
 }
 
 async function connects(path: string): Promise<boolean> {
