@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import type { Chromium } from "./chromium.ts";
 
-/** A page, and everything that it did and must not do. */
+/** A page, and a list of what it did but must not do. */
 export interface WatchedPage {
   readonly page: Page;
   /** Errors of the console, violations of the policy and dialogs among them, and requests to elsewhere. */

@@ -48,7 +48,7 @@ describe("doctor checks the machine", () => {
     expect(findingsOf(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
   });
 
-  it("user: others than root see little", async () => {
+  it("user: a warning without root", async () => {
     expect(findingsOf(await userCheck.check(host))).toEqual([]);
     expect(findingsOf(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
   });

@@ -14,7 +14,7 @@ import {
   warning,
 } from "./node-check.ts";
 
-/** Guests' memory and that of the switch is in hugepages, or nothing can be shared fast. */
+/** Memory of guests and of the switch: DPDK needs it in hugepages. */
 export const hugepagesCheck: HostCheck = {
   name: "hugepages",
   check: async ({ sys }) => {
@@ -44,10 +44,10 @@ export const hugepagesCheck: HostCheck = {
   },
 };
 
-/** nosymfollow came with this kernel. */
+/** The first kernel with the mount flag nosymfollow. */
 const OLDEST_KERNEL = [5, 10] as const;
 
-/** What programs and kernel there are. */
+/** Versions of this program, Node and the kernel. */
 export const versionsCheck: HostCheck = {
   name: "versions",
   check: async ({ kernel, version }) => {
@@ -66,7 +66,7 @@ export const versionsCheck: HostCheck = {
   },
 };
 
-/** The user of this program: most of what it reads is root's. */
+/** The user of this program: most of what it reads only root may read. */
 export const userCheck: HostCheck = {
   name: "user",
   check: async ({ uid }): Promise<readonly Finding[]> =>
@@ -89,7 +89,7 @@ async function checkMount(root: string, allowInsecure: boolean, mountInfo: strin
     if (reasons.length === 0) return fine(`${root} is mounted nosymfollow,nosuid,nodev,noexec,nr_inodes=0`);
     return warning(
       `${root}: ${reasons.join("; ")}`,
-      "rootFileSystem.allowInsecure lets this pass; run dist/mount-root/main.mjs before pods of others come",
+      "rootFileSystem.allowInsecure lets this pass; run dist/mount-root/main.mjs before untrusted pods run here",
     );
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
@@ -138,7 +138,7 @@ export const cniCheck: NodeCheck = {
     if (uid === 0 && (mode & NOT_THE_OWNER) === 0) return [fine(cniSocket)];
     return [
       problem(
-        `${cniSocket} has owner ${uid} and mode ${(mode & 0o777).toString(8)}: others than root can attach interfaces`,
+        `${cniSocket} has owner ${uid} and mode ${(mode & 0o777).toString(8)}: users other than root can attach interfaces`,
         "restart the daemon, which makes it again, and find out what changes it",
       ),
     ];

@@ -19,7 +19,7 @@ import {
   warning,
 } from "./node-check.ts";
 
-/** Whether the switch's user may connect to pods' sockets, and whether pods' directories are theirs. */
+/** Whether the switch's user may connect to pods' sockets, and whether pods' directories have their owner and mode. */
 export const permissionsCheck: NodeCheck = {
   name: "permissions",
   check: async ({ config, host }) => {
@@ -72,11 +72,11 @@ async function checkDirectories(config: DaemonConfig) {
   return wrong.length === 0 ? [fine(`directories of ${allocations.length} allocations`)] : wrong;
 }
 
-/** A process that passes for a switch. */
+/** A process that looks like a switch. */
 export interface SwitchProcess {
   readonly pid: string;
   readonly name: string;
-  /** The program that it runs; undefined where only root may know, and its name alone speaks for it. */
+  /** The file of its program; undefined where only root may read it. */
   readonly program: string | undefined;
   /** Effective. */
   readonly uid: number;
@@ -102,7 +102,7 @@ async function listProcesses(proc: string, wanted: RegExp): Promise<readonly Swi
   const pids = (await readdir(proc)).filter((name) => /^\d+$/.test(name));
   const found = await Promise.all(
     pids.map(async (pid) => {
-      // It may have ended meanwhile.
+      // The process may have ended.
       const text = await readFile(join(proc, pid, "status"), "utf8").catch(() => "");
       const field = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, "m").exec(text)?.[1] ?? "";
       const name = field("Name");
@@ -111,7 +111,7 @@ async function listProcesses(proc: string, wanted: RegExp): Promise<readonly Swi
       const [, uid = -1] = numbers("Uid");
       const [, gid = -1] = numbers("Gid");
       const link = await readlink(join(proc, pid, "exe")).catch(() => undefined);
-      // Replaced by an upgrade, which it has not been restarted for.
+      // The file was replaced by an upgrade since the process started.
       const program = link?.replace(/ \(deleted\)$/, "");
       return { pid, name, program, uid, groups: [gid, ...numbers("Groups")] };
     }),
@@ -120,7 +120,7 @@ async function listProcesses(proc: string, wanted: RegExp): Promise<readonly Swi
 }
 
 /** Directories that are checked; each needs a process. */
-const MOST = 64;
+const MAX_LABELS = 64;
 
 /** SELinux' mode, and whether pods' directories have their label. */
 export const selinuxCheck: NodeCheck = {
@@ -157,7 +157,7 @@ async function checkLabels(config: DaemonConfig, run: CheckedHost["run"]): Promi
       label,
     }));
   });
-  const findings = labelled.slice(0, MOST).map(async ({ path, label }): Promise<Finding[]> => {
+  const findings = labelled.slice(0, MAX_LABELS).map(async ({ path, label }): Promise<Finding[]> => {
     try {
       const is = (await run("stat", ["--format=%C", "--", path])).trim();
       if (is === label) return [];

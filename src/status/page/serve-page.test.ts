@@ -191,11 +191,14 @@ describe("the status page's server", () => {
     expect(await codes([pods.at(-1)?.id ?? ""])).toEqual([200]);
   });
 
-  it.each(["", "0123456789abcdef", "../etc", "__proto__"])("knows no pod %j", async (id) => {
-    expect((await ask(`/api/chain?pod=${id}`)).status).toBe(404);
-  });
+  it.each(["", "0123456789abcdef", "../etc", "__proto__"])(
+    "answers 404 for the unknown pod %j",
+    async (id) => {
+      expect((await ask(`/api/chain?pod=${id}`)).status).toBe(404);
+    },
+  );
 
-  it("hands on hostile names as data, fit for eyes, and asks for them as they are", async () => {
+  it("escapes hostile names for display, and traces the pod by its real name", async () => {
     const pod = { namespace: HOSTILE, name: HOSTILE, uid: "" };
     const { holder: _, deviceInfo: __, differences: ___, ...one } = tracedInterface({ pod, name: HOSTILE });
     status = nodeStatus({ interfaces: [one], node: HOSTILE });
@@ -229,20 +232,20 @@ describe("a status page that cannot be served", () => {
       readTrace: async (pod) => exampleTrace(pod),
     });
 
-  it("says what is missing where it was not built", async () => {
+  it("names the missing file when the page was not built", async () => {
     await expect(start({ file: join(directory, "none.html") })).rejects.toMatchObject({
       code: "part-missing",
       fix: expect.stringContaining("dist/status-page"),
     });
   });
 
-  it("is refused where its code is not all in one place", async () => {
+  it("refuses a page with code outside of its one script", async () => {
     const file = join(directory, "two.html");
     await writeFile(file, `${PAGE}<script>more()</script>`);
     await expect(start({ file })).rejects.toMatchObject({ code: "part-missing" });
   });
 
-  it("names its own key where another program has the port", async () => {
+  it("names its configuration key when the port is in use", async () => {
     const port = Number(new URL(server.url).port);
     const file = join(directory, "page.html");
     await expect(start({ file, port })).rejects.toMatchObject({
