@@ -1,6 +1,7 @@
 import { Failure } from "../failure/failure.ts";
 import type { DelegateCall, DelegateReply } from "../ipam/ipam.ts";
 import type { Answer } from "./answer.ts";
+import type { RawRequest } from "./request.ts";
 
 /** Bounds of shim/PROTOCOL.md, in bytes. */
 const HEADER_MAX = 80;
@@ -10,19 +11,11 @@ const REQUEST = /^kube-vhostuser-cni 2 (\d{1,15}) (\d{1,7}) (\d{1,7})$/;
 const REPLY_MAX = 1024 * 1024;
 const REPLY = /^(\d{1,3}) (\d{1,7})$/;
 
-/** What the shim sends first. */
-export interface RequestFrame {
-  readonly env: Readonly<Record<string, string>>;
-  readonly stdin: Buffer;
-  /** When the shim started, in milliseconds of CLOCK_MONOTONIC. */
-  readonly startedAtMs: number;
-}
-
 /**
  * Parses a request from the bytes received so far; undefined while some are missing.
  * @throws Failure `invalid-request` as soon as it cannot become one
  */
-export function parseRequestFrame(bytes: Buffer): RequestFrame | undefined {
+export function parseRequestFrame(bytes: Buffer): Omit<RawRequest, "delegate"> | undefined {
   const frame = parseFrame(bytes, REQUEST, [ENVIRONMENT_MAX, STDIN_MAX], "a request");
   if (frame === undefined) return undefined;
   const [environment, stdin] = frame.parts;

@@ -3,7 +3,7 @@ import { allocationDirectory, podDirectory, socketPath } from "../allocation/lay
 import type { PortSettings } from "../config/port-settings.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
-import { deriveMacAddress, isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
+import { deriveMacAddress, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
@@ -125,8 +125,8 @@ function chooseMac(request: AttachmentRequest): string {
   ];
   for (const [where, text] of asked) {
     if (text === undefined || text === "") continue;
-    const mac = parseMacAddress(text);
-    if (mac === undefined || !isUnicastMac(mac)) {
+    const mac = parseUnicastMac(text);
+    if (mac === undefined) {
       throw new Failure({
         code: "invalid-network-config",
         what: `MAC address ${JSON.stringify(text)} is not a unicast address of six bytes`,

@@ -4,13 +4,8 @@ import type { DelegateCall, DelegateReply } from "../ipam/ipam.ts";
 import type { Clock } from "../sync/clock.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { Answer } from "./answer.ts";
-import {
-  answerFrame,
-  delegateFrame,
-  parseDelegateReply,
-  parseRequestFrame,
-  type RequestFrame,
-} from "./frame.ts";
+import { answerFrame, delegateFrame, parseDelegateReply, parseRequestFrame } from "./frame.ts";
+import type { RawRequest } from "./request.ts";
 import { WorkDeadline } from "./work-deadline.ts";
 
 /** Time that a caller has for sending its request. */
@@ -47,7 +42,7 @@ export class ShimConnection {
   }
 
   /** The request, or undefined when the shim ended before it had sent all of it. @throws Failure invalid-request */
-  receiveRequest(): Promise<RequestFrame | undefined> {
+  receiveRequest(): Promise<Omit<RawRequest, "delegate"> | undefined> {
     return this.#within(REQUEST_MS, () => this.#receive(parseRequestFrame));
   }
 

@@ -1,14 +1,10 @@
 import { createHash } from "node:crypto";
 
-/** A MAC address in lower case with colons, or undefined where the text is not a MAC address. */
-export function parseMacAddress(text: string): string | undefined {
-  const lower = text.toLowerCase().replaceAll("-", ":");
-  return /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/.test(lower) ? lower : undefined;
-}
-
-/** Whether a NIC may carry it: not multicast, not all zero. */
-export function isUnicastMac(mac: string): boolean {
-  return (Number.parseInt(mac.slice(0, 2), 16) & 1) === 0 && mac !== "00:00:00:00:00:00";
+/** A MAC address that a NIC may have, not multicast and not all zero, in lower case with colons; else undefined. */
+export function parseUnicastMac(text: string): string | undefined {
+  const mac = text.toLowerCase().replaceAll("-", ":");
+  if (!/^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$/.test(mac)) return undefined;
+  return mac === "00:00:00:00:00:00" ? undefined : mac;
 }
 
 /** A locally administered unicast MAC that is the same for the same seed on every node. */

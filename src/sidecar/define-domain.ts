@@ -24,7 +24,7 @@ export interface NicSocket {
  */
 export function defineDomain(xml: string, vmi: Vmi, sockets: ReadonlyMap<string, NicSocket>): string {
   const document = parseDomain(xml);
-  const nics = vmi.interfaces.map((one) => toNic(one, vmi, socketOf(one, sockets)));
+  const nics = vmi.interfaces.map((one) => toNic(one, vmi, sockets.get(one.name)));
   const mtus = vmi.interfaces.flatMap(({ name }) => {
     const mtu = sockets.get(name)?.mtu;
     return mtu === undefined ? [] : [{ name, mtu }];
@@ -38,7 +38,10 @@ export function defineDomain(xml: string, vmi: Vmi, sockets: ReadonlyMap<string,
   return applyEdits(edited, editIommu(parseDomain(edited), vmi.iommu));
 }
 
-function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket): VhostUserNic {
+function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket | undefined): VhostUserNic {
+  if (socket === undefined) {
+    throw new Failure({ code: "internal", what: `no socket was found for interface ${one.name}` });
+  }
   return {
     ...one,
     socketPath: socket.path,
@@ -46,12 +49,4 @@ function toNic(one: VmiInterface, vmi: Vmi, socket: NicSocket): VhostUserNic {
     iommu: vmi.launchSecurity || one.settings.iommu === true,
     noRom: vmi.romTuning && one.bootOrder === undefined,
   };
-}
-
-function socketOf(one: VmiInterface, sockets: ReadonlyMap<string, NicSocket>): NicSocket {
-  const socket = sockets.get(one.name);
-  if (socket === undefined) {
-    throw new Failure({ code: "internal", what: `no socket was found for interface ${one.name}` });
-  }
-  return socket;
 }

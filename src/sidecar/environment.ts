@@ -1,6 +1,5 @@
 import { lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { DomainHookOptions } from "./domain-hook.ts";
 import { METADATA_ROOT } from "./dra-metadata.ts";
 import { SOCKET_ROOTS } from "./find-sockets.ts";
 import { INNER_DIRECTORY, type ServedHook, type SidecarOptions } from "./sidecar.ts";
@@ -32,9 +31,16 @@ export async function readEnvironment(
     pluginSocket === undefined
       ? { kind: "hook-sidecar", socketPath: join(directory, `${container ?? hostName}-vhostuser.sock`) }
       : { kind: "plugin", socketPath: pluginSocket };
+  const own = ownLinks(serves, container);
+  const shared = env["VHOSTUSER_LINKS_DIRECTORY"] || LINKS_DIRECTORY;
+  const isMounted = await lstat(shared).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
   return {
     serves,
-    links: await linkDirectories(serves, container, env["VHOSTUSER_LINKS_DIRECTORY"] || LINKS_DIRECTORY),
+    // The one with the most constant path first.
+    links: isMounted ? [{ here: shared, inCompute: LINKS_DIRECTORY }, own] : [own],
     binding: env["NETWORK_BINDING_PLUGIN_NAME"] || undefined,
     networkInfo: { file: env["VHOSTUSER_NETWORK_INFO_FILE"] || PODINFO_FILE },
     metadataRoot: env["VHOSTUSER_METADATA_DIRECTORY"] || METADATA_ROOT,
@@ -42,28 +48,11 @@ export async function readEnvironment(
   };
 }
 
-/** The directories shared with compute, the one with the most constant path first. */
-async function linkDirectories(
-  serves: ServedHook,
-  container: string | undefined,
-  shared: string,
-): Promise<DomainHookOptions["links"]> {
-  const own = ownLinks(serves, container);
-  if (!(await isDirectory(shared))) return [own];
-  return [{ here: shared, inCompute: LINKS_DIRECTORY }, own];
-}
-
+/** The directory of links beside the socket. */
 function ownLinks({ kind, socketPath }: ServedHook, container = ""): SharedDirectory {
   const here = join(dirname(socketPath), INNER_DIRECTORY);
   // Compute has all plugins' directories at the same path.
   if (kind === "plugin") return { here, inCompute: here };
   // From KubeVirt 1.6 on a sidecar sees only the sub-directory of its name.
   return { here, inCompute: join(HOOKS_DIRECTORY, container, INNER_DIRECTORY) };
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return lstat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
 }

@@ -1,22 +1,15 @@
-import type {
-  ServerUnaryCall,
-  ServiceDefinition,
-  sendUnaryData,
-  UntypedServiceImplementation,
-} from "@grpc/grpc-js";
+import type { ServerUnaryCall, sendUnaryData, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Failure } from "../failure/failure.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { respondWithFailure } from "../grpc/status.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
+import type { UnixServerOptions } from "../grpc/unix-server.ts";
 
 // The gRPC services that virt-launcher calls: Info and Callbacks of a hook sidecar, and the domain hook of a
 // structured plugin (KubeVirt 1.9). All of them end in HookCallbacks.
 
 /** A gRPC service with its implementation. */
-export interface ServedService {
-  readonly definition: ServiceDefinition;
-  readonly implementation: UntypedServiceImplementation;
-}
+export type ServedService = UnixServerOptions["services"][number];
 
 /** What every version of the services calls. */
 export interface HookCallbacks {

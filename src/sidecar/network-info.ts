@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { vhostUserDeviceInfoSchema } from "../allocation/device-info.ts";
 import { Failure } from "../failure/failure.ts";
-import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
+import { parseUnicastMac } from "../names/mac-address.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
 import { readBounded, readJson } from "./read-json.ts";
 
@@ -83,8 +83,8 @@ function socketPath(deviceInfo: { readonly type: string }, where: string): strin
 
 /** @throws Failure `invalid-network-info` */
 export function checkMac(text: string, where: string): string {
-  const parsed = parseMacAddress(text);
-  if (parsed !== undefined && isUnicastMac(parsed)) return parsed;
+  const parsed = parseUnicastMac(text);
+  if (parsed !== undefined) return parsed;
   throw invalidInfo(
     `mac ${JSON.stringify(text)} is no unicast MAC address`,
     where,

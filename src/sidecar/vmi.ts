@@ -4,7 +4,7 @@ import {
   isInterfaceName,
   isOrdinalPodInterfaceName,
 } from "../names/interface-name.ts";
-import { isUnicastMac, parseMacAddress } from "../names/mac-address.ts";
+import { parseUnicastMac } from "../names/mac-address.ts";
 import type { IommuModel } from "./domain-xml/iommu.ts";
 import type { ClaimRequest } from "./dra-metadata.ts";
 import { type InterfaceSettings, parseInterfaceSettings, SETTINGS_ANNOTATION } from "./interface-settings.ts";
@@ -251,8 +251,8 @@ function model(one: RawInterface, raw: RawVmi, where: string): string {
 }
 
 function mac(text: string, where: string): string {
-  const parsed = parseMacAddress(text);
-  if (parsed !== undefined && isUnicastMac(parsed)) return parsed;
+  const parsed = parseUnicastMac(text);
+  if (parsed !== undefined) return parsed;
   throw invalid(
     `macAddress ${JSON.stringify(text)} is no unicast MAC address`,
     where,

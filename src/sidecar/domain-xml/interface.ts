@@ -11,6 +11,7 @@ import {
   insertAfter,
   insertBefore,
 } from "./edits.ts";
+import { invalidDomain } from "./scan.ts";
 
 /** An interface of the VMI as a vhost-user NIC of the domain. */
 export interface VhostUserNic extends VmiInterface {
@@ -39,14 +40,7 @@ export function editInterfaces(
 ): Edit[] {
   const { text, root } = document;
   const devices = firstChild(root, "devices");
-  if (devices === undefined) {
-    throw new Failure({
-      code: "invalid-domain",
-      what: "the domain has no <devices>",
-      where: "OnDefineDomain",
-      fix: "check what a hook sidecar before this one wrote",
-    });
-  }
+  if (devices === undefined) throw invalidDomain("the domain has no <devices>");
   const present = interfacesByName(devices);
   const edits: Edit[] = [];
   const missing: VhostUserNic[] = [];
@@ -74,12 +68,11 @@ function interfacesByName(devices: XmlElement): ReadonlyMap<string, XmlElement> 
     if (alias?.startsWith("ua-") !== true) continue;
     const name = alias.slice("ua-".length);
     if (found.has(name)) {
-      throw new Failure({
-        code: "invalid-domain",
-        what: `two interfaces have the alias ${JSON.stringify(alias)}`,
-        where: "OnDefineDomain, <devices>",
-        fix: "look for another hook sidecar that adds the same interface",
-      });
+      throw invalidDomain(
+        `two interfaces have the alias ${JSON.stringify(alias)}`,
+        "<devices>",
+        "look for another hook sidecar that adds the same interface",
+      );
     }
     found.set(name, element);
   }

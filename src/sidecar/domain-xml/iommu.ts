@@ -1,6 +1,6 @@
-import { Failure } from "../../failure/failure.ts";
 import { type DomainDocument, firstChild } from "./document.ts";
 import { appendChild, childIndent, deeper, type Edit, indentOf, insertBefore } from "./edits.ts";
+import { invalidDomain } from "./scan.ts";
 
 /** Models of libvirt that translate for virtio devices: Intel's on q35, Arm's on virt. */
 export type IommuModel = "intel" | "smmuv3";
@@ -38,10 +38,9 @@ function editIoapic({ text, root }: DomainDocument): Edit[] {
   if (ioapic === undefined) return [appendChild(text, features, IOAPIC)];
   const driver = ioapic.attributes.get("driver");
   if (driver === "qemu") return [];
-  throw new Failure({
-    code: "invalid-domain",
-    what: `the domain has <ioapic driver=${JSON.stringify(driver ?? "")}>, and interrupt remapping needs "qemu"`,
-    where: "OnDefineDomain, <features>",
-    fix: "look for another hook sidecar that writes it, or remove iommu from the VM's annotation",
-  });
+  throw invalidDomain(
+    `the domain has <ioapic driver=${JSON.stringify(driver ?? "")}>, and interrupt remapping needs "qemu"`,
+    "<features>",
+    "look for another hook sidecar that writes it, or remove iommu from the VM's annotation",
+  );
 }

@@ -1,4 +1,4 @@
-import { Failure } from "../../failure/failure.ts";
+import type { Failure } from "../../failure/failure.ts";
 import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
 import {
   addAttribute,
@@ -10,6 +10,7 @@ import {
   insertAfter,
   insertBefore,
 } from "./edits.ts";
+import { invalidDomain } from "./scan.ts";
 
 const SOURCE = '<source type="memfd"></source>';
 const ACCESS = '<access mode="shared"></access>';
@@ -79,11 +80,10 @@ function refusePrivateModules({ root }: DomainDocument): void {
   }
 }
 
-function conflict(found: string, where: string): Failure {
-  return new Failure({
-    code: "invalid-domain",
-    what: `the domain has ${found}, but a vhost-user interface needs memory that the switch can share`,
-    where: `OnDefineDomain, ${where}`,
-    fix: "remove what asks for private memory: an annotation, or a hook sidecar before this one",
-  });
+function conflict(found: string, place: string): Failure {
+  return invalidDomain(
+    `the domain has ${found}, but a vhost-user interface needs memory that the switch can share`,
+    place,
+    "remove what asks for private memory: an annotation, or a hook sidecar before this one",
+  );
 }

@@ -77,20 +77,20 @@ function scanTag(text: string, start: number): { readonly end: number; readonly 
 }
 
 function tooMuch(what: string): Failure {
-  return new Failure({
-    code: "invalid-domain",
-    what: `the domain XML has more than ${what}`,
-    where: "OnDefineDomain",
-    fix: "check what KubeVirt or a hook sidecar before this one wrote",
-  });
+  return invalidDomain(`the domain XML has more than ${what}`);
 }
 
 /** @returns what is thrown where a domain is no well-formed XML */
-export function malformed(what: string, where?: string): Failure {
-  return new Failure({
-    code: "invalid-domain",
-    what: `the domain XML is malformed: ${what}`,
-    where: where === undefined ? "OnDefineDomain" : `OnDefineDomain, ${where}`,
-    fix: "check what KubeVirt or a hook sidecar before this one wrote",
-  });
+export function malformed(what: string, place?: string): Failure {
+  return invalidDomain(`the domain XML is malformed: ${what}`, place);
+}
+
+/** @returns what is thrown for a domain that cannot be read, or not be changed */
+export function invalidDomain(
+  what: string,
+  place?: string,
+  fix = "check what KubeVirt or a hook sidecar before this one wrote",
+): Failure {
+  const where = place === undefined ? "OnDefineDomain" : `OnDefineDomain, ${place}`;
+  return new Failure({ code: "invalid-domain", what, where, fix });
 }

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { Failure } from "../../../failure/failure.ts";
 import { ipv4Bytes, ipv6Bytes } from "../../../names/ip-address.ts";
-import { isUnicastMac, parseMacAddress } from "../../../names/mac-address.ts";
+import { parseUnicastMac } from "../../../names/mac-address.ts";
 
 /** What a guest may claim to be, as bytes. */
 export interface Identity {
@@ -17,8 +17,8 @@ export interface Identity {
  * @throws Failure invalid-request for what no single guest can have
  */
 export function readIdentity(mac: string, addresses: readonly string[]): Identity {
-  const normal = parseMacAddress(mac);
-  if (normal === undefined || !isUnicastMac(normal)) {
+  const normal = parseUnicastMac(mac);
+  if (normal === undefined) {
     throw invalid(`${JSON.stringify(mac)} is not a MAC address that a guest can have`);
   }
   const ipv4 = addresses.filter((address) => isIPv4(address)).map(ipv4Bytes);
