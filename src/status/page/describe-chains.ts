@@ -2,20 +2,19 @@ import { printable } from "../../names/printable.ts";
 import { isBroken, traceChain } from "../diagnosis/chain.ts";
 import { LINKS } from "../diagnosis/link.ts";
 import type { TraceAnswer, TracedInterface } from "../shape.ts";
-import { healthOf, type PodName, podId } from "./describe-node.ts";
+import { healthOf, type PodName } from "./describe-node.ts";
 import type { PageChain, PodChains } from "./page-shape.ts";
 
 /** Pure: what the page shows of one pod, the chain as `vhostuserctl trace` has it. */
-export function describeChains(pod: PodName, { at, interfaces }: TraceAnswer): PodChains {
+export function describeChains(pod: PodName, { interfaces }: TraceAnswer): PodChains {
   const { namespace, name } = pod;
-  return printable<PodChains>({ id: podId(pod), namespace, name, at, interfaces: interfaces.map(describe) });
+  return printable<PodChains>({ namespace, name, interfaces: interfaces.map(describe) });
 }
 
 function describe(one: TracedInterface): PageChain {
   const chain = traceChain(one);
   return {
     name: one.name ?? `device ${one.device}`,
-    device: one.device,
     health: healthOf(chain.find(isBroken)),
     chain,
     beyond: LINKS.slice(chain.length),

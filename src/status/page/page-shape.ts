@@ -81,7 +81,7 @@ export interface PageNode extends Pick<NodeStatus, "node" | "version" | "started
 }
 
 /** One interface with its chain. */
-export interface PageChain extends Pick<PageInterface, "name" | "device" | "health"> {
+export interface PageChain extends Pick<PageInterface, "name" | "health"> {
   /** Up to the first link that is broken; the links that depend on it are left out. */
   readonly chain: readonly Link[];
   /** Links that were not checked, in their order. */
@@ -91,7 +91,6 @@ export interface PageChain extends Pick<PageInterface, "name" | "device" | "heal
 }
 
 /** A pod with the chains of its interfaces. */
-export interface PodChains extends Pick<PagePod, "id" | "namespace" | "name"> {
-  readonly at: number;
+export interface PodChains extends Pick<PagePod, "namespace" | "name"> {
   readonly interfaces: readonly PageChain[];
 }

@@ -79,8 +79,7 @@ function showStale(error: unknown): void {
 async function refreshChain(pod: string): Promise<void> {
   try {
     const chains = await ask<PodChains>(`api/chain?pod=${encodeURIComponent(pod)}`);
-    const { at: _, ...lasting } = chains;
-    const text = JSON.stringify(lasting);
+    const text = JSON.stringify(chains);
     if (pod !== selected || text === drawnChain) return;
     drawnChain = text;
     drawChains(chains);
