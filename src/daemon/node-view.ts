@@ -34,6 +34,6 @@ export function nodeView(parts: ViewedParts): ObservedNode {
         };
       }),
     events: () => parts.events() ?? { posted: 0, merged: 0, dropped: 0, failed: 0 },
-    socketsMended: () => directories.socketsOpened,
+    socketsOpened: () => directories.socketsOpened,
   };
 }

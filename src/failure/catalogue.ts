@@ -46,7 +46,7 @@ export const FAILURE_CODES = {
   "root-full": "The root's file system has no space for another directory.",
   "capability-missing": "The daemon lacks a Linux capability that it needs.",
   "label-refused": "The SELinux policy does not let the daemon set a directory's label.",
-  "cni-directory-unfit": "The CNI executable cannot be installed in the node's directory.",
+  "cni-directory-unusable": "The CNI executable cannot be installed in the node's directory.",
   "check-failed": "CNI CHECK found that the attachment has changed.",
   "part-missing": "A required program, package or kernel feature is missing on this machine.",
   internal: "An unexpected error, a defect of kube-vhostuser.",

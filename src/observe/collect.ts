@@ -39,7 +39,7 @@ export function collectNode(node: ObservedNode, health: PortHealth, metrics: Met
   }
   collectPorts(ports.list(), health, names, metrics);
   metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
-  metrics.replace("vhostuser_sockets_mended_total", [node.socketsMended()], (count) => [{}, count]);
+  metrics.replace("vhostuser_sockets_opened_total", [node.socketsOpened()], (count) => [{}, count]);
   const events = node.events();
   metrics.replace("vhostuser_events_total", OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
   const plugins = node.plugins();

@@ -122,7 +122,7 @@ export const METRICS = {
     ["source", "code"],
     "Failures by their code in docs/errors.md. One cause may count in several sources: each counts what it saw.",
   ),
-  vhostuser_sockets_mended_total: counter(
+  vhostuser_sockets_opened_total: counter(
     [],
     "Sockets whose mode excluded the pool's group, and that were opened for it.",
   ),

@@ -22,7 +22,7 @@ export interface ObservedNode {
     readonly registrations: number;
   }[];
   /** Sockets made accessible to their pool's group since the daemon started. */
-  readonly socketsMended: () => number;
+  readonly socketsOpened: () => number;
   /** What became of Kubernetes events since the daemon started. */
   readonly events: () => Readonly<EventCounts>;
 }

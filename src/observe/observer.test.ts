@@ -45,7 +45,7 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       cniSocket: join(directory, "cni.sock"),
       pools: () => pools,
       plugins: () => plugins,
-      socketsMended: () => 3,
+      socketsOpened: () => 3,
       events: () => ({ posted: 1, merged: 2, dropped: 3, failed: 4 }),
       get root() {
         return root;

@@ -77,7 +77,7 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
       errors: counts.errors
         .filter(({ value }) => value > 0)
         .map(({ labels: { source: from = "", code = "" }, value }) => ({ source: from, code, count: value })),
-      socketsOpened: view.socketsMended(),
+      socketsOpened: view.socketsOpened(),
     },
     lastPassAt: counts.lastPassAt,
   };

@@ -55,7 +55,7 @@ beforeEach(async () => {
       view: {
         pools: () => [{ name: "sockets", devices: [{ healthy: true }, { healthy: false }] }],
         plugins: () => [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }],
-        socketsMended: () => 1,
+        socketsOpened: () => 1,
       },
       counts: async () => ({ repairs: [], errors: [], lastPassAt: undefined }),
       listPods: () => listPods(),

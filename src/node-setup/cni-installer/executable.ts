@@ -79,7 +79,7 @@ const LIMIT_MS = 10_000;
 /**
  * Runs a CNI executable where it is to be used, with the one verb that it answers without the daemon: a mount with
  * noexec, or a processor that cannot run it, shows here and not in the first pod.
- * @throws Failure cni-directory-unfit with the reason
+ * @throws Failure cni-directory-unusable with the reason
  */
 export async function tryExecutable(path: string): Promise<void> {
   const child = spawn(path, [], {
@@ -101,7 +101,7 @@ export async function tryExecutable(path: string): Promise<void> {
   });
   if (end === 0 && answer.includes('"supportedVersions"')) return;
   throw new Failure({
-    code: "cni-directory-unfit",
+    code: "cni-directory-unusable",
     what: `the CNI executable cannot be run there: VERSION ended with ${end}`,
     where: path,
     fix:

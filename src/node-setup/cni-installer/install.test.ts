@@ -175,7 +175,7 @@ describe("the CNI installer refuses", () => {
     ["a directory on a file system with noexec", "noexec", "without noexec"],
   ])("%s, and says what to do", (_what, options, fix) => {
     const { status, stderr } = runMounted(options);
-    expect(stderr).toContain("kube-vhostuser: cni-directory-unfit: ");
+    expect(stderr).toContain("kube-vhostuser: cni-directory-unusable: ");
     expect(stderr).toContain(directory);
     expect(stderr).toContain(fix);
     expect(status).toBe(1);
@@ -194,7 +194,7 @@ describe("the CNI installer refuses", () => {
   it("a directory of its own name in the directory", async () => {
     await mkdir(join(target, "in-the-way"), { recursive: true });
     await expect(install()).rejects.toMatchObject({
-      code: "cni-directory-unfit",
+      code: "cni-directory-unusable",
       fix: expect.stringContaining("a directory has the executable's name"),
     });
     expect(await readdir(directory)).toEqual([NAME]);
@@ -202,7 +202,7 @@ describe("the CNI installer refuses", () => {
 
   it("a path that is missing or not a directory", async () => {
     const missing = { source, directory: join(directory, "bin") };
-    await expect(installExecutable(missing)).rejects.toMatchObject({ code: "cni-directory-unfit" });
+    await expect(installExecutable(missing)).rejects.toMatchObject({ code: "cni-directory-unusable" });
     await writeFile(missing.directory, "");
     await expect(installExecutable(missing)).rejects.toThrow("this is not a directory");
   });

@@ -33,7 +33,7 @@ export interface Installation {
  * whole. What has its name is replaced, a link too, whose target is not changed: a network's `type` means ours, and
  * the daemon beside it is of this release, newer or older. What a killed installer left is removed.
  * @returns a sentence about what was done
- * @throws Failure cni-directory-unfit, part-missing
+ * @throws Failure cni-directory-unusable, part-missing
  */
 export async function installExecutable(installation: Installation): Promise<string> {
   const { source, directory } = installation;
@@ -61,7 +61,7 @@ export async function installExecutable(installation: Installation): Promise<str
 /**
  * Removes the executable, of whichever release it is; what is not ours stays.
  * @returns a sentence about what was done
- * @throws Failure cni-directory-unfit where the directory cannot be changed
+ * @throws Failure cni-directory-unusable where the directory cannot be changed
  */
 export async function uninstallExecutable(directory: string): Promise<string> {
   const path = join(directory, EXECUTABLE);
@@ -117,7 +117,7 @@ const CURES: Readonly<Record<string, string>> = {
   EISDIR: "a directory has the executable's name: see on the node what it is, and remove it",
 };
 
-/** @throws Failure cni-directory-unfit where the path is no directory */
+/** @throws Failure cni-directory-unusable where the path is no directory */
 async function refuseOtherThanDirectory(directory: string): Promise<void> {
   try {
     if ((await stat(directory)).isDirectory()) return;
@@ -125,7 +125,7 @@ async function refuseOtherThanDirectory(directory: string): Promise<void> {
     throw directoryFailure(error, directory);
   }
   throw new Failure({
-    code: "cni-directory-unfit",
+    code: "cni-directory-unusable",
     what: "this is not a directory",
     where: directory,
     fix: "mount the node's directory of CNI executables there",
@@ -138,5 +138,5 @@ function directoryFailure(error: unknown, where: string): unknown {
   const fix = code === undefined ? undefined : CURES[code];
   if (error instanceof Failure || code === undefined || fix === undefined) return error;
   const what = `the CNI executable cannot be installed or removed: ${code}`;
-  return new Failure({ code: "cni-directory-unfit", what, where, fix, cause: error });
+  return new Failure({ code: "cni-directory-unusable", what, where, fix, cause: error });
 }
