@@ -59,12 +59,21 @@ export async function findSockets(
   const attached = await waitForAttached(vmi, options, caller);
   if (attached === undefined) return undefined;
   const entries = new Map([...attached, ...fromClaims]);
-  const paths = new Map(
-    vmi.interfaces.map((one) => [one, pathOf(one, entries.get(one.name), vmi, options)] as const),
-  );
-  refuseSharedSockets(paths, vmi);
+  const byPath = new Map<string, VmiInterface>();
+  for (const one of vmi.interfaces) {
+    const path = pathOf(one, entries.get(one.name), vmi, options);
+    const other = byPath.get(path);
+    if (other !== undefined) {
+      throw invalidInfo(
+        `interfaces ${other.name} and ${one.name} have the same socket ${path}`,
+        `VMI ${vmi.name}`,
+        "correct what wrote their device-info or device metadata: a socket serves one NIC",
+      );
+    }
+    byPath.set(path, one);
+  }
   const sockets = new Map<string, NicSocket>();
-  for (const [one, socketPath] of paths) {
+  for (const [socketPath, one] of byPath) {
     const path = await stableSocketPath(one, socketPath, options.links);
     const { mac, mtu } = entries.get(one.name) ?? {};
     sockets.set(one.name, { path, mac, mtu });
@@ -117,21 +126,6 @@ function pathOf(
     "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and a single plugin " +
       "instead of a plugins list, for which Multus publishes no device-info",
   );
-}
-
-function refuseSharedSockets(paths: ReadonlyMap<VmiInterface, string>, vmi: Vmi): void {
-  const owners = new Map<string, string>();
-  for (const [{ name }, path] of paths) {
-    const other = owners.get(path);
-    if (other !== undefined) {
-      throw invalidInfo(
-        `interfaces ${other} and ${name} have the same socket ${path}`,
-        `VMI ${vmi.name}`,
-        "correct what wrote their device-info or device metadata: a socket serves one NIC",
-      );
-    }
-    owners.set(path, name);
-  }
 }
 
 /** Where the compute container has directories of device plugins and drivers. */
