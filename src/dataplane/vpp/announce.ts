@@ -4,8 +4,8 @@ import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
 import { isOfNode, parseMark } from "./mark.ts";
-import { LINK_UP } from "./port-state.ts";
 import { startWork, type VppContext, VppRequests } from "./requests.ts";
+import { LINK_UP } from "./view.ts";
 import type { LinkStates } from "./watch-links.ts";
 
 /**

@@ -4,10 +4,9 @@ import { findBridge } from "./bridges.ts";
 import { MTU_MAX } from "./check-request.ts";
 import { readGateways } from "./gateways.ts";
 import { isOfNode, isSameAttachment, markOf } from "./mark.ts";
-import { mtuOf } from "./port-state.ts";
 import { startWork, type VppContext, type VppWork } from "./requests.ts";
 import { readRoutedState, routingDifferences, routingOf } from "./routed-state.ts";
-import { shareView, type View, type VppPort } from "./view.ts";
+import { mtuOf, shareView, type View, type VppPort } from "./view.ts";
 import { whyVrfMissing } from "./vrf.ts";
 import { wiringDifferences, wiringOf } from "./wiring.ts";
 

@@ -12,9 +12,9 @@ import { probe } from "./bridges.ts";
 import { checkPort } from "./check-port.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { numaNode } from "./numa-node.ts";
-import { listPorts } from "./port-state.ts";
 import { removePort, removeStrays } from "./remove-port.ts";
 import { startWork, type VppContext } from "./requests.ts";
+import { listPorts } from "./view.ts";
 import { LinkStates, watchLinks } from "./watch-links.ts";
 
 const VERSION_MS = 2_000;

@@ -13,9 +13,8 @@ import { whenAborted, within } from "../../sync/deadlines.ts";
 import type { LinkChange } from "../dataplane.ts";
 import { keepWatching } from "../keep-watching.ts";
 import { isOfNode, parseMark } from "./mark.ts";
-import { LINK_UP } from "./port-state.ts";
 import { requireDone, type VppContext, VppRequests } from "./requests.ts";
-import type { Interface } from "./view.ts";
+import { type Interface, LINK_UP } from "./view.ts";
 
 const LIMIT_MS = 5_000;
 /** Most look-ups without an answer; a restart of VPP brings one for each port. */
