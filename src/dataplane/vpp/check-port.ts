@@ -2,10 +2,10 @@ import { Failure } from "../../failure/failure.ts";
 import type { PortRequest } from "../port.ts";
 import { findBridge } from "./bridges.ts";
 import { MTU_MAX } from "./check-request.ts";
-import { readGateways } from "./gateways.ts";
 import { isOfNode, isSameAttachment, markOf } from "./mark.ts";
 import { startWork, type VppContext, type VppWork } from "./requests.ts";
-import { readRoutedState, routingDifferences, routingOf } from "./routed-state.ts";
+import { readRouting } from "./route-port.ts";
+import { routingOf } from "./routed-state.ts";
 import { mtuOf, shareView, type View, type VppPort } from "./view.ts";
 import { whyVrfMissing } from "./vrf.ts";
 import { wiringDifferences, wiringOf } from "./wiring.ts";
@@ -92,10 +92,5 @@ async function routingProblems(
   const asked = routingOf(request);
   if (asked === undefined) return [];
   const missing = await whyVrfMissing(work, asked.vrf);
-  if (missing !== undefined) return [missing.message];
-  const [state, gateways] = await Promise.all([
-    readRoutedState(work, port.index, asked),
-    readGateways(work, work.context.node),
-  ]);
-  return routingDifferences(port.name, port.index, state, gateways, asked);
+  return missing === undefined ? (await readRouting(work, port, asked)).differences : [missing.message];
 }

@@ -76,9 +76,8 @@ async function step(
     return undefined;
   }
   if (routed !== undefined) await requireVrf(work, routed, request.name);
+  refuseConflicts(work.context, view, request);
   const port = view.ports.find(({ name }) => name === request.name);
-  if (port !== undefined) refuseForeign(work.context, port, request);
-  refuseRival(view, request);
   const wiring = wiringOf(request, bridge?.bd_id);
   if (port === undefined) return makePort(work, view, request, wiring, progress);
   const differences = portDifferences(view, port, request, bridge?.bd_id);
@@ -165,33 +164,24 @@ async function readBack(
   return isSameAttachment(port.mark, owner) && port.name === name ? port : undefined;
 }
 
-/** @throws Failure port-conflict where the port's name belongs to another interface or another client of VPP */
-function refuseForeign(context: VppContext, port: VppPort, request: PortRequest): void {
-  if (isSameAttachment(port.mark, request.owner)) return;
-  const owner = port.mark === undefined ? undefined : ownerOf(context, port, port.mark);
-  const holder = isOfNode(port.mark, context.node)
-    ? `interface ${owner?.interfaceName} of allocation ${owner?.allocationId}`
-    : "another client of VPP";
-  throw new Failure({
-    code: "port-conflict",
-    what: `port ${JSON.stringify(request.name)} exists already and belongs to ${holder}`,
-    where: `interface ${port.interface.interface_name}, sw_if_index ${port.index}`,
-    fix: `if nothing uses it: vppctl delete vhost-user ${port.interface.interface_name}`,
-  });
-}
-
-/** @throws Failure port-conflict where another interface has the socket: VPP takes one interface per socket */
-function refuseRival(view: View, request: PortRequest): void {
-  const rival = view.ports.find(
-    ({ vhost, name }) => vhost.sock_filename === request.socketPath && name !== request.name,
-  );
+/** @throws Failure port-conflict where the name or the socket is another's: VPP has one interface per socket */
+function refuseConflicts(context: VppContext, view: View, { name, socketPath, owner }: PortRequest): void {
+  const conflict = (port: VppPort, what: string, where: string) => {
+    const fix = `if nothing uses it: vppctl delete vhost-user ${port.interface.interface_name}`;
+    return new Failure({ code: "port-conflict", what, where, fix });
+  };
+  const port = view.ports.find((one) => one.name === name);
+  if (port !== undefined && !isSameAttachment(port.mark, owner)) {
+    const other =
+      port.mark && isOfNode(port.mark, context.node) ? ownerOf(context, port, port.mark) : undefined;
+    const holder = other && `interface ${other.interfaceName} of allocation ${other.allocationId}`;
+    const what = `port ${JSON.stringify(name)} exists already and belongs to ${holder ?? "another client of VPP"}`;
+    throw conflict(port, what, `interface ${port.interface.interface_name}, sw_if_index ${port.index}`);
+  }
+  const rival = view.ports.find((one) => one.vhost.sock_filename === socketPath && one.name !== name);
   if (rival === undefined) return;
-  throw new Failure({
-    code: "port-conflict",
-    what: `socket ${request.socketPath} is already served by port ${JSON.stringify(rival.name)}`,
-    where: `port ${request.name}`,
-    fix: `if nothing uses it: vppctl delete vhost-user ${rival.interface.interface_name}`,
-  });
+  const what = `socket ${socketPath} is already served by port ${JSON.stringify(rival.name)}`;
+  throw conflict(rival, what, `port ${name}`);
 }
 
 function requirePolicers({ connection }: VppWork, { name, settings }: PortRequest): void {

@@ -60,7 +60,7 @@ export class VppRequests {
 /** What every verb works with. */
 export interface VppContext {
   readonly client: VppClient;
-  /** This node's name; a digest of it is part of the mark on its ports. */
+  /** This node's name; a digest of it is part of the mark on every port. */
   readonly node: string;
   /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
   readonly ownersOf: (port: string) => readonly PortOwner[];

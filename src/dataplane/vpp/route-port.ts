@@ -15,6 +15,7 @@ import { isOfNode, parseMark } from "./mark.ts";
 import type { Order, VppRequests, VppWork } from "./requests.ts";
 import {
   addressOf,
+  type Gateway,
   type HostRoute,
   hostPrefix,
   type Path,
@@ -54,14 +55,11 @@ export async function routePort(
   routing: Routing,
   { isNew }: { readonly isNew: boolean },
 ): Promise<boolean> {
-  const { node } = work.context;
-  const read = () => Promise.all([readRoutedState(work, port.index, routing), readGateways(work, node)]);
-  const differs = ([state, gateways]: Awaited<ReturnType<typeof read>>) =>
-    routingDifferences(port.name, port.index, state, gateways, routing).length > 0;
+  const read = () => readRouting(work, port, routing);
   // A route that outlived an interface of this number looks as if it were right, and leads nowhere.
-  if (!isNew && !differs(await read())) return true;
+  if (!isNew && (await read()).differences.length === 0) return true;
   return lockGateways(work, `port ${port.name}`, async () => {
-    const [isThere, [state, gateways]] = await Promise.all([isStillPort(work, port), read()]);
+    const [isThere, { state, gateways }] = await Promise.all([isStillPort(work, port), read()]);
     if (!isThere) return false;
     await refuseTaken(work, port, routing, state);
     const gateway = await ensureGateway(work, gateways, routing, port.name);
@@ -69,6 +67,23 @@ export async function routePort(
     if (state.gateway !== undefined) await removeUnusedGateways(work);
     return true;
   });
+}
+
+/** What VPP has of a port's routing, and what of it is not as asked, one sentence each. */
+export async function readRouting(
+  work: VppWork,
+  { name, index }: RoutedPort,
+  asked: Routing,
+): Promise<{
+  readonly state: RoutedState;
+  readonly gateways: readonly Gateway[];
+  differences: readonly string[];
+}> {
+  const [state, gateways] = await Promise.all([
+    readRoutedState(work, index, asked),
+    readGateways(work, work.context.node),
+  ]);
+  return { state, gateways, differences: routingDifferences(name, index, state, gateways, asked) };
 }
 
 /**

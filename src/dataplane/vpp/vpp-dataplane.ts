@@ -6,7 +6,6 @@ import { systemClock } from "../../sync/clock.ts";
 import { within } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
-import type { PortOwner } from "../port.ts";
 import { announce, FrameInjector } from "./announce.ts";
 import { probe } from "./bridges.ts";
 import { checkPort } from "./check-port.ts";
@@ -20,14 +19,9 @@ import { LinkStates, watchLinks } from "./watch-links.ts";
 const VERSION_MS = 2_000;
 
 /** Where the switch is, and for which node. */
-export interface VppDataplaneOptions {
+export interface VppDataplaneOptions extends Pick<VppContext, "node" | "ownersOf" | "logger"> {
   /** Path of VPP's API socket, `/run/vpp/api.sock` in the usual packages. */
   readonly apiSocket: string;
-  /** This node's name: part of the mark on every port. */
-  readonly node: string;
-  /** Owners for which a port of this name was ever asked and is not given up: VPP keeps digests of them only. */
-  readonly ownersOf: (port: string) => readonly PortOwner[];
-  readonly logger: Logger;
   /** Hears of every connection to VPP that is made; VPP may have forgotten everything before it. */
   readonly onConnected?: (() => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */

@@ -35,10 +35,9 @@ export async function requireVrf(
     });
   }
   const order = vpp.orders(`port ${port}`);
+  const table = { table_id: vrf, name: tableName(vrf) };
   await Promise.all(
-    [false, true].map((is_ip6) =>
-      order(addTable, { is_add: true, table: { table_id: vrf, is_ip6, name: tableName(vrf) } }),
-    ),
+    [false, true].map((is_ip6) => order(addTable, { is_add: true, table: { ...table, is_ip6 } })),
   );
 }
 
@@ -59,15 +58,13 @@ async function readTables(vpp: VppRequests): Promise<readonly Table[]> {
 }
 
 function whyMissing(tables: readonly Table[], vrf: number): Failure | undefined {
-  const lacking = [false, true].filter(
-    (is_ip6) => !tables.some((table) => table.table_id === vrf && table.is_ip6 === is_ip6),
-  );
-  if (lacking.length === 0) return undefined;
-  const families = lacking.map((is_ip6) => (is_ip6 ? "IPv6" : "IPv4")).join(" and ");
+  const isThere = (is_ip6: boolean) => tables.some((one) => one.table_id === vrf && one.is_ip6 === is_ip6);
+  const families = [...(isThere(false) ? [] : ["IPv4"]), ...(isThere(true) ? [] : ["IPv6"])];
+  if (families.length === 0) return undefined;
   const others = [...new Set(tables.map(({ table_id }) => table_id))].sort((one, other) => one - other);
   return new Failure({
     code: "vrf-missing",
-    what: `there is no table ${vrf} for ${families} in VPP`,
+    what: `there is no table ${vrf} for ${families.join(" and ")} in VPP`,
     where: `it has ${others.join(", ")}`,
     fix: `${byExec(vrf)}, or let the network make it`,
   });

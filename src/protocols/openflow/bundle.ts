@@ -11,6 +11,9 @@ const ONF_BUNDLE_ADD = 2301;
 /** Time for taking a bundle back after its own deadline. */
 const DISCARD_LIMIT_MS = 1000;
 
+/** Number of the last bundle: each connection to a bridge has its own, and these differ over all. */
+let lastBundle = 0;
+
 /**
  * Does all requests at once or none of them; nothing is sent for no requests.
  * @throws Failure the first one's that the switch refuses, and then nothing was changed; dataplane-unavailable and
@@ -22,7 +25,8 @@ export async function commitBundle(
   signal: AbortSignal,
 ): Promise<void> {
   if (requests.length === 0) return;
-  const id = connection.nextBundle();
+  lastBundle = (lastBundle + 1) % 2 ** 32;
+  const id = lastBundle;
   try {
     await connection.exchange([control(id, CONTROL.open), ...requests.map((each) => add(id, each))], signal);
   } catch (failure) {

@@ -60,8 +60,6 @@ export interface OpenflowConnection extends Connection {
    * @throws Failure the first one's that the switch refused (the others were done), else as {@link Session.request}
    */
   exchange(requests: readonly Request[], signal: AbortSignal): Promise<readonly (readonly Message[])[]>;
-  /** A number for a bundle that this connection has not used. */
-  nextBundle(): number;
 }
 
 /** One bridge, reached over one connection that is made when needed. */
@@ -109,14 +107,9 @@ export async function connectOpenflow(
   });
   session.send(encodeHello());
   const agreed = await session.start(greeted.promise, "hello", signal);
-  let bundles = 0;
   const connection: OpenflowConnection = {
     lost: session.lost,
     close: () => session.close(),
-    nextBundle: () => {
-      bundles += 1;
-      return bundles;
-    },
     exchange: (requests, exchangeSignal) => exchange(session, agreed, requests, exchangeSignal),
   };
   try {
