@@ -3,9 +3,8 @@ import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
-import { isOfNode, parseMark } from "./mark.ts";
 import { startWork, type VppContext, VppRequests } from "./requests.ts";
-import { LINK_UP } from "./view.ts";
+import { LINK_UP, readPortInterface } from "./view.ts";
 import type { LinkStates } from "./watch-links.ts";
 
 /**
@@ -39,10 +38,8 @@ export async function announce(
   const vpp = await startWork(context, signal);
   if (unable.has(vpp.connection) || !vpp.connection.knows(executeLine)) return false;
   const read = async () => {
-    const row = await vpp.interface(sw_if_index);
-    if (row === undefined || (row.flags & LINK_UP) === 0) return undefined;
-    const mark = parseMark(row.tag);
-    return mark?.name === name && isOfNode(mark, context.node) ? row : undefined;
+    const row = await readPortInterface(vpp, name, sw_if_index);
+    return row !== undefined && (row.flags & LINK_UP) !== 0 ? row : undefined;
   };
   const [row, routed] = await Promise.all([read(), vpp.dump(dumpUnnumbered, { sw_if_index })]);
   if (row === undefined || routed.length > 0) return false;

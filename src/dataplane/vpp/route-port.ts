@@ -30,6 +30,7 @@ import {
   setTables,
   wantsIp6,
 } from "./routed-state.ts";
+import { readPortInterface } from "./view.ts";
 
 /** Flag of ip_neighbor: no route of its own; VPP gives it none where no network of the interface's covers it. */
 const WITHOUT_ROUTE = 2;
@@ -59,8 +60,11 @@ export async function routePort(
   // A route that outlived an interface of this number looks as if it were right, and leads nowhere.
   if (!isNew && (await read()).differences.length === 0) return true;
   return lockGateways(work, `port ${port.name}`, async () => {
-    const [isThere, { state, gateways }] = await Promise.all([isStillPort(work, port), read()]);
-    if (!isThere) return false;
+    const [row, { state, gateways }] = await Promise.all([
+      readPortInterface(work, port.name, port.index),
+      read(),
+    ]);
+    if (row === undefined) return false;
     await refuseTaken(work, port, routing, state);
     const gateway = await ensureGateway(work, gateways, routing, port.name);
     await apply(work, port, routing, state, gateway);
@@ -116,7 +120,7 @@ export async function unroutePort(
 export async function clearRouting(work: VppWork, port: RoutedPort): Promise<boolean> {
   const { name, index } = port;
   return lockGateways(work, `port ${name}`, async () => {
-    if (!(await isStillPort(work, port))) return false;
+    if ((await readPortInterface(work, name, index)) === undefined) return false;
     const state = await readRoutedState(work, index, { hosts: [], vrf: 0 });
     const old = await routesBy(work, index, inTables(state.neighbors.keys(), state.tables));
     const order = work.orders(`port ${name}`);
@@ -128,13 +132,6 @@ export async function clearRouting(work: VppWork, port: RoutedPort): Promise<boo
     await removeUnusedGateways(work);
     return true;
   });
-}
-
-/** While a call waits for the lock another client may delete the interface, and VPP reuses its number. */
-async function isStillPort(work: VppWork, { name, index }: RoutedPort): Promise<boolean> {
-  const row = await work.interface(index);
-  const mark = row && parseMark(row.tag);
-  return mark?.name === name && isOfNode(mark, work.context.node);
 }
 
 /** Undoes what there is and makes it again, in one write: VPP does not move an interface that uses another's addresses. */

@@ -16,7 +16,7 @@ import { SharedRead } from "../../sync/shared-read.ts";
 import type { PortOwner, PortState } from "../port.ts";
 import { bridgeName } from "./bridges.ts";
 import { isOfNode, type Mark, markOf, parseMark } from "./mark.ts";
-import { startWork, type VppContext, VppRequests } from "./requests.ts";
+import { startWork, type VppContext, VppRequests, type VppWork } from "./requests.ts";
 import { type PolicerPlace, parsePolicerName } from "./wiring.ts";
 
 /** Time for one reading; a VPP that swallows a request must not keep all later ones waiting. */
@@ -126,6 +126,20 @@ export function portOf(vhost: VhostUser, row: Interface, subInterfaces: readonly
   const mark = parseMark(row.tag);
   const name = mark?.name ?? (row.tag === "" ? row.interface_name : row.tag);
   return { index: row.sw_if_index, name, mark, interface: row, vhost, subInterfaces };
+}
+
+/**
+ * The interface of a port of this node; undefined where it is that port no longer: another client may have deleted it,
+ * and VPP reuses its number.
+ */
+export async function readPortInterface(
+  work: VppWork,
+  name: string,
+  index: number,
+): Promise<Interface | undefined> {
+  const row = await work.interface(index);
+  const mark = row && parseMark(row.tag);
+  return mark?.name === name && isOfNode(mark, work.context.node) ? row : undefined;
 }
 
 /** {@link Dataplane.listPorts}. */

@@ -71,7 +71,7 @@ const PASS = { type: 1, dscp: 0 };
 const NAME = /^kvu1:([0-9a-f]{8}):([^:]{1,15}):(\d+):(in|out)$/;
 
 /** As VPP sees it: `in` is what comes from the guest, `out` what goes to it. */
-export type Direction = "in" | "out";
+export type Direction = (typeof DIRECTIONS)[number];
 export const DIRECTIONS = ["in", "out"] as const;
 
 /** A policer of VPP as we ask for it. */
