@@ -46,7 +46,7 @@ export interface SessionOptions<Message> {
   readonly peer: Peer;
   /** Cuts what comes into messages, and bounds the size of each. */
   readonly stream: { push(chunk: Buffer): Iterable<Message> };
-  /** Hears every message, in order. A Failure that it throws ends the session. */
+  /** Called with every message, in order. A Failure that it throws ends the session. */
   readonly onMessage: (message: Message) => void;
   /** Most that the replies to unfinished requests may hold of our memory, all together. */
   readonly maxHeldBytes: number;
@@ -56,9 +56,9 @@ export interface SessionOptions<Message> {
 export interface Exchange<Reply, Value> {
   /** What is asked for, for failures. */
   readonly what: string;
-  /** The request's bytes, under as many numbers as it takes. */
+  /** The request's bytes, under as many numbers as it needs. */
   encode(nextId: () => number): Buffer;
-  /** Hears the replies to one of the numbers until it has called `done`. A Failure that it throws ends the session. */
+  /** Called with the replies to the numbers until it has called `done`. A Failure that it throws ends the session. */
   onReply(id: number, reply: Reply, done: (value: Value) => void): void;
 }
 

@@ -29,12 +29,12 @@ export interface SharedConnection<Of extends Connection> {
   close(): void;
 }
 
-/** How the connection is made and who hears of it. */
+/** How the connection is made and reported. */
 export interface SharedConnectionOptions<Of extends Connection> {
   readonly peer: Peer;
   readonly connect: (signal: AbortSignal) => Promise<Of>;
   readonly logger: Logger;
-  /** Hears of every connection that is made. */
+  /** Called for every connection that is made. */
   readonly onConnected?: ((connection: Of) => void) | undefined;
   /** After the first call, connects again by itself whenever the connection is lost; default with the next call. */
   readonly isKept?: boolean;

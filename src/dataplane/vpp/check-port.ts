@@ -10,7 +10,7 @@ import { mtuOf, shareView, type View, type VppPort } from "./view.ts";
 import { whyVrfMissing } from "./vrf.ts";
 import { wiringDifferences, wiringOf } from "./wiring.ts";
 
-/** What of a port is not as asked, by what it takes to repair it; one sentence each. */
+/** What of a port is not as asked, by how it is repaired; one sentence each. */
 export interface Differences {
   /** Only a new interface helps. */
   readonly remake: readonly string[];

@@ -43,7 +43,7 @@ describe("a request for a port of VPP", () => {
     { isolated: true, socketServer: "switch", createBridge: true },
     { routed: { vrf: 0, hosts: [{ address: "10.0.0.5", gateway: "10.0.0.1" }] } },
     { routed: { vrf: 7, hosts: [{ address: "fd00::5", gateway: "fd00::1" }] }, socketServer: "switch" },
-  ])("is taken with what VPP can do (%#)", (settings) => {
+  ])("is accepted with what VPP can do (%#)", (settings) => {
     expect(codeOf(request(settings))).toBeUndefined();
   });
 
@@ -105,7 +105,7 @@ describe("a request for a port of VPP", () => {
     ["directory-unsafe", { socketPath: "relative" }],
     ["port-failed", { mtu: 67 }],
     ["port-failed", { mtu: 9001 }],
-  ])("is refused with %s where VPP would take it without a word (%#)", (code, changes) => {
+  ])("is refused with %s where VPP would accept it silently (%#)", (code, changes) => {
     expect(codeOf(request({}, changes))).toBe(code);
   });
 

@@ -23,7 +23,7 @@ describe("the mark on a port of VPP", () => {
     expect(parseMark(printMark(mark))).toEqual(mark);
   });
 
-  it("tells node and attachment apart from the other details", () => {
+  it("distinguishes node and attachment from the other details", () => {
     const mark = markOf("p", owner);
     expect(isOfNode(mark, "node-a")).toBe(true);
     expect(isOfNode(mark, "node-b")).toBe(false);

@@ -3,9 +3,7 @@ import type { PortOwner } from "../port.ts";
 
 /** First part of every mark; the number is its form. */
 const OWNER = "kvu1";
-const MARK = new RegExp(
-  `^${OWNER}:(?<node>[0-9a-f]{8}):(?<attachment>[0-9a-f]{12}):(?<details>[0-9a-f]{8}):(?<name>[^:]{1,15})$`,
-);
+const MARK = new RegExp(`^${OWNER}:([0-9a-f]{8}):([0-9a-f]{12}):([0-9a-f]{8}):([^:]{1,15})$`);
 
 /**
  * Whose port an interface is, from its tag. A tag has 63 characters, an owner's details up to some hundreds: it holds
@@ -39,10 +37,9 @@ export function printMark({ node, attachment, details, name }: Mark): string {
 
 /** The mark that a tag is; undefined for any other tag. */
 export function parseMark(tag: string): Mark | undefined {
-  const { node, attachment, details, name } = MARK.exec(tag)?.groups ?? {};
-  if (node === undefined || attachment === undefined || details === undefined || name === undefined) {
-    return undefined;
-  }
+  const parts = MARK.exec(tag);
+  if (parts === null) return undefined;
+  const [, node = "", attachment = "", details = "", name = ""] = parts;
   return { node, attachment, details, name };
 }
 

@@ -12,7 +12,7 @@ import {
 import type { PortRequest } from "../port.ts";
 import type { Order, VppRequests } from "./requests.ts";
 
-/** An address as VPP's messages have it: IPv4 takes the first four bytes. */
+/** An address as VPP's messages have it: IPv4 is in the first four bytes. */
 export interface Address {
   /** 0 for IPv4, 1 for IPv6. */
   readonly af: number;

@@ -177,7 +177,7 @@ export function mtuOf(port: Pick<VppPort, "interface">): number {
 }
 
 /**
- * The owner as our records have it, or, where they are lost, as far as the socket's path tells:
+ * The owner as our records have it, or, where they are lost, as far as the socket's path says:
  * `<root>/<allocation>/<interface>/<socket>`.
  */
 export function ownerOf(context: VppContext, port: VppPort, mark: Mark): PortOwner {

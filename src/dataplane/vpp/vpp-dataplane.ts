@@ -22,7 +22,7 @@ const VERSION_MS = 2_000;
 export interface VppDataplaneOptions extends Pick<VppContext, "node" | "ownersOf" | "logger"> {
   /** Path of VPP's API socket, `/run/vpp/api.sock` in the usual packages. */
   readonly apiSocket: string;
-  /** Hears of every connection to VPP that is made; VPP may have forgotten everything before it. */
+  /** Called for every connection to VPP that is made; VPP may have forgotten everything before it. */
   readonly onConnected?: (() => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */
   readonly sysfs?: string;

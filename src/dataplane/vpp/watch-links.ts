@@ -157,7 +157,7 @@ export class LinkStates {
     return were.flatMap((was) => changeOf(was, "down"));
   }
 
-  /** What an event changes, or the look-up that it takes, of an interface that is not known. */
+  /** What an event changes; for an interface that is not known, the look-up that it needs. */
   apply({ sw_if_index: index, flags, deleted }: LinkEvent): readonly LinkChange[] | Lookup {
     const was = this.#known.get(index);
     if (deleted) {

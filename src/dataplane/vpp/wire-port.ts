@@ -59,7 +59,7 @@ export async function wirePort(vpp: VppRequests, port: WiredPort, wiring: Wiring
   ]);
 }
 
-/** Takes our policers off a port's interfaces and deletes them; those that are not there are fine. */
+/** Removes our policers from a port's interfaces and deletes them; those that are not there are fine. */
 export async function removePolicers(
   vpp: VppRequests,
   { node, name, index, subInterfaces }: WiredPort,
@@ -87,7 +87,7 @@ export async function deletePolicers(vpp: VppRequests, policers: readonly VppPol
   await Promise.all(gone);
 }
 
-/** Takes the port out of the bridge, and gives the interfaces that its members need, by VLAN. */
+/** Removes the port from its bridge domain, and returns the interfaces that its members need, by VLAN. */
 async function makeInterfaces(
   vpp: VppRequests,
   port: WiredPort,

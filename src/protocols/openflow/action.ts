@@ -1,7 +1,7 @@
 import { type FieldName, fieldHeader } from "./match.ts";
 import { MESSAGE, pack, type Request, request } from "./message.ts";
 
-/** Reserved port numbers (OpenFlow 1.4 section 7.2.1.1; `OFPP_IN_PORT` in 16 bits is what `resubmit` takes). */
+/** Reserved port numbers (OpenFlow 1.4 section 7.2.1.1; `OFPP_IN_PORT` in 16 bits is for `resubmit`). */
 export const PORT = { table: 0xfffffff9, normal: 0xfffffffa, any: 0xffffffff } as const;
 const IN_PORT_16 = 0xfff8;
 /** `OFP_NO_BUFFER`: the switch holds no frame for the message. */

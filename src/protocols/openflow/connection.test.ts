@@ -95,7 +95,7 @@ describe("a connection to a bridge", () => {
     expect([echo?.xid, echo?.body.toString()]).toEqual([77, "are you there"]);
   });
 
-  it("tells of ports once it was asked to", async () => {
+  it("reports ports once it was asked to", async () => {
     const first = Promise.withResolvers<BridgePort>();
     await using _ = disposable(await connectOpenflow({ path, onPort: first.resolve }, soon()));
     expect(heard.map(({ type }) => type)).toEqual([

@@ -39,17 +39,17 @@ export function bridgeSocket(runDirectory: string, bridge: string): string {
     throw new Failure({
       code: "invalid-request",
       what: `${JSON.stringify(bridge)} is not the name of a bridge`,
-      fix: "Open vSwitch takes no slash in the name of a bridge",
+      fix: "Open vSwitch allows no slash in the name of a bridge",
     });
   }
   return checkUnixPath(join(runDirectory, `${bridge}.mgmt`), `OpenFlow socket of bridge ${bridge}`);
 }
 
-/** Where the bridge listens and who wants to hear of it. */
+/** Where the bridge listens and what it reports. */
 export interface OpenflowConnectionOptions {
   /** The bridge's management socket: {@link bridgeSocket}. */
   readonly path: string;
-  /** Hears of ports that came or went. */
+  /** Called with ports that came or went. */
   readonly onPort?: ((port: BridgePort) => void) | undefined;
 }
 

@@ -47,7 +47,7 @@ export function deleteFlow(flow: Flow): Request {
   return flowMod({ ...flow, instructions, cookieMask: ALL_BITS, command: COMMAND.deleteStrict });
 }
 
-/** Deletes all flows that a filter takes, in all tables. */
+/** Deletes all flows that a filter selects, in all tables. */
 export function deleteFlows({ cookie, cookieMask, match = [] }: FlowFilter): Request {
   const flow = { table: ALL_TABLES, priority: 0, cookie, match, instructions: Buffer.alloc(0) };
   return flowMod({ ...flow, cookieMask, command: COMMAND.delete });
@@ -61,7 +61,7 @@ function flowMod(mod: Flow & { readonly cookieMask: bigint; readonly command: nu
   return request(MESSAGE.flowMod, Buffer.concat([of, rest, encodeMatch(match), instructions]));
 }
 
-/** Asks for the flows that a filter takes; {@link readFlows} reads the answer. */
+/** Asks for the flows that a filter selects; {@link readFlows} reads the answer. */
 export function listFlows({ cookie, cookieMask, match = [] }: FlowFilter): Request {
   const head = pack("B 3x I I 4x Q Q", ALL_TABLES, PORT.any, ANY_GROUP, cookie, cookieMask);
   return multipartRequest(MULTIPART.flow, Buffer.concat([head, encodeMatch(match)]));
@@ -89,7 +89,7 @@ export function readFlows(replies: readonly Message[]): Flow[] {
   return flows;
 }
 
-/** Equal for flows that a bridge takes for the same one, in whatever order it lists the fields of their match. */
+/** Equal for flows that are the same one to a bridge, in whatever order it lists the fields of their match. */
 export function flowKey({ table, priority, match }: Flow): string {
   const fields = match.map(({ header, payload }) => `${header.toString(16)}=${payload.toString("hex")}`);
   return [table, priority, ...fields.sort()].join(" ");

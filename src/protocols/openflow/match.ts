@@ -30,7 +30,7 @@ export type FieldName = keyof typeof FIELDS;
 /** `OFPMT_OXM`, the one type of match. */
 const OXM = 1;
 
-/** One field that a flow looks at: its header, then its value and, where it has one, its mask. */
+/** One field that a flow matches: its header, then its value and, where it has one, its mask. */
 export interface MatchField {
   readonly header: number;
   readonly payload: Buffer;
@@ -73,7 +73,7 @@ export function encodeMatch(match: readonly MatchField[]): Buffer {
 }
 
 /**
- * Takes a match off `reader`, fields that we do not know included.
+ * Reads a match from `reader`, fields that we do not know included.
  * @throws Failure dataplane-protocol
  */
 export function readMatch(reader: ByteReader): MatchField[] {

@@ -35,7 +35,7 @@ describe("a stream of OpenFlow messages", () => {
     expect([...stream.push(bytes.subarray(11))]).toHaveLength(1);
   });
 
-  it.each([0, 1, 7])("refuses a message of %i bytes, which has no room for its own header", (length) => {
+  it.each([0, 1, 7])("refuses a message of %i bytes, too short for its own header", (length) => {
     const bytes = encodeMessage(5, MESSAGE.hello, 1, Buffer.alloc(0));
     bytes.writeUInt16BE(length, 2);
     expect(() => [...openflowMessages().push(bytes)]).toThrow(`a message says that it has ${length} bytes`);

@@ -10,7 +10,7 @@ import { type Operation, readOutcome, type TransactionOutcome } from "./transact
 export interface OvsdbConnectionOptions {
   /** Path of ovsdb-server's unix socket. */
   readonly path: string;
-  /** Hears calls of the server other than `echo`, such as the `update` of a monitor. */
+  /** Called with calls of the server other than `echo`, such as the `update` of a monitor. */
   readonly onNotification?: (method: string, params: readonly unknown[]) => void;
 }
 
@@ -101,7 +101,7 @@ export function createOvsdbClient(options: {
   readonly path: string;
   readonly database: string;
   readonly logger: Logger;
-  /** Hears of every connection that is made. */
+  /** Called for every connection that is made. */
   readonly onConnected?: (() => void) | undefined;
 }): OvsdbClient {
   const { path, database, logger, onConnected } = options;

@@ -22,7 +22,7 @@ const isBlank = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d
 
 /**
  * Splits a stream of JSON objects and arrays that follow each other without delimiter or length, which is how
- * OVSDB frames its messages (RFC 7047 section 4). It looks at bytes only: every byte of a multi-byte UTF-8
+ * OVSDB frames its messages (RFC 7047 section 4). It reads bytes only: every byte of a multi-byte UTF-8
  * character is above 0x7f and so never looks like a bracket or a quote, wherever the chunks are cut.
  */
 export class JsonStream {

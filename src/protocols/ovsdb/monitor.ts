@@ -20,7 +20,7 @@ export interface MonitorOptions {
   readonly database: string;
   /** Columns to watch, by table. */
   readonly columns: Readonly<Record<string, readonly string[]>>;
-  /** Hears first all rows there are, then every transaction's changes. */
+  /** Called with all rows there are, then with every transaction's changes. */
   readonly onChanges: (changes: readonly RowChange[]) => void;
 }
 
@@ -33,7 +33,7 @@ const updatesShape = z.record(
 /**
  * Watches tables on a connection of its own (RFC 7047 section 4.1.5) until the signal fires; resolves then.
  * @throws Failure dataplane-unavailable or dataplane-protocol when the connection is lost: what changes until the
- *   next call is in the rows that it hears first
+ *   next call is in the rows that it gives first
  */
 export async function monitorTables(options: MonitorOptions, signal: AbortSignal): Promise<void> {
   const lost = Promise.withResolvers<void>();

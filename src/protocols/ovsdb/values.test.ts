@@ -21,7 +21,7 @@ describe("values of RFC 7047", () => {
     expect(shape.parse(["set", ["one", "two"]])).toEqual(["one", "two"]);
   });
 
-  it("tells a bare reference from a set of references", () => {
+  it("distinguishes a bare reference from a set of references", () => {
     const shape = setShape(uuidShape);
     expect(shape.parse(["uuid", ID])).toEqual([ID]);
     expect(

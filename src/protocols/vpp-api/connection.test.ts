@@ -106,7 +106,7 @@ describe("a connection to VPP", () => {
     expect(await connection.request(deleteVhostUser, { sw_if_index: 99 }, soon())).toEqual({ retval: -2 });
   });
 
-  it("hears events", async () => {
+  it("reports events", async () => {
     await start();
     const heard: unknown[] = [];
     connection.on(interfaceEvent, (event) => heard.push(event));
@@ -216,7 +216,7 @@ describe("a client of VPP", () => {
     expect(vpp.violations).toEqual([]);
   });
 
-  it("hears of a restart of VPP while there is no call", async () => {
+  it("notices a restart of VPP while there is no call", async () => {
     await client.connection(soon());
     await vpp.kill();
     await vpp.start();

@@ -20,13 +20,13 @@ import { controlPing } from "./messages.ts";
 const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** Most memory for the details of unfinished dumps: some 14,000 interfaces. */
 const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
-/** A detail takes so many times its bytes once it is decoded (measured; lists of small groups take most). */
+/** A detail needs so many times its bytes once it is decoded (measured; lists of small groups need most). */
 const DECODED_FACTOR = 7;
 const CLIENT_NAME = "kube-vhostuser";
 
 /**
  * VPP, reached over one connection that is made with the first call and kept from then on: VPP has forgotten everything
- * when it comes back, and `onConnected` has to hear. A piece of work keeps to one connection, for with the next one VPP
+ * when it comes back, and `onConnected` must be called. A piece of work keeps to one connection, for with the next one VPP
  * may have restarted.
  */
 export type VppClient = SharedConnection<VppConnection>;
@@ -36,7 +36,7 @@ export function createVppClient(options: {
   /** Path of VPP's API socket, `/run/vpp/api.sock` in the usual packages. */
   readonly path: string;
   readonly logger: Logger;
-  /** Hears of every connection that is made. */
+  /** Called for every connection that is made. */
   readonly onConnected?: ((connection: VppConnection) => void) | undefined;
   readonly clock?: Clock;
 }): VppClient {
@@ -152,7 +152,7 @@ export class VppConnection implements Connection {
     return this.#table.find(call) !== undefined;
   }
 
-  /** Hears an event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */
+  /** Calls `listener` for every event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */
   on<Of extends Layout>(event: Shape<Of>, listener: (values: ValuesOf<Of>) => void): void {
     const id = this.#table.idOf(event);
     if (id !== undefined) this.#listeners.set(id, (message) => listener(decodeAnswer(event, message)));

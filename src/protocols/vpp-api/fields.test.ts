@@ -21,7 +21,7 @@ import { readerOf } from "./frame.ts";
 const read = <Value>(field: Field<Value>, bytes: Uint8Array) =>
   field.read(readerOf(Buffer.from(bytes), "a_message"));
 
-/** Text without NULs that takes at most 15 bytes. */
+/** Text without NULs of at most 15 bytes. */
 const shortText = fc
   .string({ unit: "binary", maxLength: 15 })
   .filter((value) => value.isWellFormed() && !value.includes("\0") && Buffer.byteLength(value) <= 15);
@@ -95,7 +95,7 @@ describe("fields of VPP's messages", () => {
     }
   });
 
-  it("do not make room for a list that the message cannot hold", () => {
+  it("do not allocate a list that the message cannot hold", () => {
     expect(() => read(list, Buffer.from("ffffffff0000", "hex"))).toThrow("a list of 4294967295");
     expect(() => read(longText, Buffer.from("ffffffff41", "hex"))).toThrow("4294967295 bytes wanted");
   });

@@ -5,7 +5,7 @@ import type { ByteReader } from "../byte-reader.ts";
 export interface Field<Value> {
   /** What it is made of on the wire, in the words of VPP's .api files; arrays in brackets. */
   readonly wire: readonly string[];
-  /** Fewest bytes that it takes. */
+  /** Fewest bytes that it has. */
   readonly size: number;
   /** @throws Failure invalid-request for a value that the field cannot hold */
   write(value: Value): Buffer;
