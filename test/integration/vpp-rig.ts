@@ -1,9 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { PortOwner } from "../../src/dataplane/port.ts";
-import { bridgeName, createBridge } from "../../src/dataplane/vpp/bridges.ts";
+import { createBridge } from "../../src/dataplane/vpp/bridges.ts";
 import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
-import { readView, type View } from "../../src/dataplane/vpp/view.ts";
+import { bridgeName, readView, type View } from "../../src/dataplane/vpp/view.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";

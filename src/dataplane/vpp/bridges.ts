@@ -9,7 +9,7 @@ import {
 import { BRIDGE_DOMAIN_EXISTS } from "../../protocols/vpp-api/retval.ts";
 import type { Readiness } from "../dataplane.ts";
 import { requireDone, startWork, type VppContext, type VppRequests } from "./requests.ts";
-import type { BridgeDomain, View } from "./view.ts";
+import { type BridgeDomain, bridgeName, type View } from "./view.ts";
 
 /** Numbers of bridge domains that we choose ourselves: the upper half, which people who count from 1 do not reach. */
 const CHOSEN_FROM = 0x80_0000;
@@ -29,11 +29,6 @@ export async function probe(context: VppContext, bridge: string, signal: AbortSi
   } catch (thrown) {
     return { ready: false, reason: describeThrown(thrown) };
   }
-}
-
-/** A bridge domain's name: its tag, else its number. */
-export function bridgeName({ bd_id, bd_tag }: BridgeDomain): string {
-  return bd_tag === "" ? String(bd_id) : bd_tag;
 }
 
 /** The bridge domain of this number or tag; a Failure, not thrown, that says why it cannot have ports. */

@@ -14,10 +14,9 @@ import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { orAborted } from "../../sync/deadlines.ts";
 import { SharedRead } from "../../sync/shared-read.ts";
 import type { PortOwner, PortState } from "../port.ts";
-import { bridgeName } from "./bridges.ts";
 import { isOfNode, type Mark, markOf, parseMark } from "./mark.ts";
+import { type PolicerPlace, parsePolicerName } from "./policers.ts";
 import { startWork, type VppContext, VppRequests, type VppWork } from "./requests.ts";
-import { type PolicerPlace, parsePolicerName } from "./wiring.ts";
 
 /** Time for one reading; a VPP that swallows a request must not keep all later ones waiting. */
 const READ_MS = 5_000;
@@ -140,6 +139,11 @@ export async function readPortInterface(
   const row = await work.interface(index);
   const mark = row && parseMark(row.tag);
   return mark?.name === name && isOfNode(mark, work.context.node) ? row : undefined;
+}
+
+/** A bridge domain's name: its tag, else its number. */
+export function bridgeName({ bd_id, bd_tag }: BridgeDomain): string {
+  return bd_tag === "" ? String(bd_id) : bd_tag;
 }
 
 /** {@link Dataplane.listPorts}. */

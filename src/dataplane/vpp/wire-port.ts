@@ -9,18 +9,10 @@ import {
   setBridge,
   setInterfaceFlags,
 } from "../../protocols/vpp-api/messages.ts";
+import { ANY_POLICER, DIRECTIONS, policerName } from "./policers.ts";
 import type { Order, VppRequests } from "./requests.ts";
 import type { Interface, VppPolicer } from "./view.ts";
-import {
-  ADMIN_UP,
-  ANY_POLICER,
-  DIRECTIONS,
-  policerName,
-  REWRITE_NONE,
-  type Rewrite,
-  WHOLE,
-  type Wiring,
-} from "./wiring.ts";
+import { ADMIN_UP, REWRITE_NONE, type Rewrite, WHOLE, type Wiring } from "./wiring.ts";
 
 const POLICE = { in: policeInput, out: policeOutput } as const;
 
