@@ -1,6 +1,6 @@
 import type { ShimProcessor } from "../build/compile-shim.ts";
 
-/** One of the processors that images are made for, by everybody's name for it. */
+/** One of the processors that images are made for, by its usual name. */
 export interface Processor {
   /** Node's and npm's. */
   readonly node: ShimProcessor;

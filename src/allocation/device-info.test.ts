@@ -87,7 +87,7 @@ describe("a device-info file", () => {
       "it is a link",
     ],
     [
-      "is a FIFO that nobody writes to",
+      "is a FIFO without a writer",
       async () => {
         await rm(file);
         execFileSync("mkfifo", [file]);

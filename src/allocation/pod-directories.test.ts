@@ -210,7 +210,7 @@ describe("a socket made with umask 022", () => {
     const directory = await allocate();
     await directories.start();
     const path = join(directory, "vhost.sock");
-    // Blocks this process, so that nobody reads the events meanwhile.
+    // Blocks this process, so that no events are read meanwhile.
     spawnSync(process.execPath, ["-e", FLOOD, flooded, path]);
     await untilMode(path, "775");
   });

@@ -59,7 +59,7 @@ describe("the root at the daemon's start", () => {
     expect(await check(line(root, "rw") + line(root, SAFE))).toEqual([]);
   });
 
-  it("may be insecure where the configuration says so, and what is wrong is told", async () => {
+  it("may be insecure where the configuration allows it, and what is wrong is returned", async () => {
     expect(await check("", true)).toEqual([
       "it is not a file system of its own, so nothing bounds it",
       "its mount lacks nosymfollow,nosuid,nodev,noexec",

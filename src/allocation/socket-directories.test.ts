@@ -58,7 +58,7 @@ describe("socket directories", () => {
     expect(await ownershipOf(join(root, id, "sockets-00000"))).toBe("107:107 2770");
   });
 
-  it("are mended whatever the umask and whatever was changed, with what is in them kept", async () => {
+  it("are repaired whatever the umask and whatever was changed, and keep their content", async () => {
     const before = process.umask(0o077);
     try {
       await ensure("net1");

@@ -7,14 +7,14 @@ export interface Link {
   readonly tags?: readonly (readonly [type: number, vlan: number])[];
 }
 
-const EVERYBODY = "ff:ff:ff:ff:ff:ff";
+const BROADCAST = "ff:ff:ff:ff:ff:ff";
 const number16 = (value: number) => Buffer.from([value >> 8, value & 0xff]);
 const mac = (text: string) => Buffer.from(text.replaceAll(":", ""), "hex");
 
 /** An Ethernet frame, padded to the 60 bytes that a wire has at least. */
 export function frame(link: Link, ethertype: number, payload: Buffer): Buffer {
   const tags = (link.tags ?? []).flatMap(([type, vlan]) => [number16(type), number16(vlan)]);
-  const head = [mac(link.to ?? EVERYBODY), mac(link.from), ...tags, number16(ethertype)];
+  const head = [mac(link.to ?? BROADCAST), mac(link.from), ...tags, number16(ethertype)];
   const bytes = Buffer.concat([...head, payload]);
   return Buffer.concat([bytes, Buffer.alloc(Math.max(0, 60 - bytes.length))]);
 }

@@ -130,7 +130,7 @@ describe("frames through ports with settings", () => {
     await rig?.close();
   });
 
-  it("reach everybody without settings", async () => {
+  it("reach all guests without settings", async () => {
     expect(await send(["one", "two", "untagged"])).toEqual({ one: SENT, two: SENT, tag5: 0, untagged: SENT });
   });
 

@@ -147,7 +147,7 @@ export class LinkStates {
   }
 
   /**
-   * The connection was lost, and with VPP every guest's: one that is back at the next look has connected again, also
+   * The connection was lost, and with VPP every guest's: one that is back at the next read has connected again, also
    * where it has the interface's number of before.
    */
   lost(): readonly LinkChange[] {

@@ -13,7 +13,7 @@ import {
   tryExecutable,
 } from "./executable.ts";
 
-/** Everybody may run it; it does nothing that the caller could not do. */
+/** All users may run it; it does nothing that the caller could not do. */
 const MODE = 0o755;
 /** Attempts when another installer removes our temporary file as a leftover. */
 const TRIES = 5;

@@ -31,7 +31,7 @@ export const u64: Field<bigint> = {
   wire: ["u64"],
   size: 8,
   write(value) {
-    if (BigInt.asUintN(64, value) !== value) throw unfit("u64", value);
+    if (BigInt.asUintN(64, value) !== value) throw outOfRange("u64", value);
     const bytes = Buffer.alloc(8);
     bytes.writeBigUInt64BE(value);
     return bytes;
@@ -53,7 +53,7 @@ export function text(size: number): Field<string> {
     size,
     write(value) {
       const bytes = Buffer.from(value);
-      if (bytes.length >= size || bytes.includes(0)) throw unfit(`string[${size}]`, value);
+      if (bytes.length >= size || bytes.includes(0)) throw outOfRange(`string[${size}]`, value);
       return Buffer.concat([bytes, Buffer.alloc(size - bytes.length)]);
     },
     read(from) {
@@ -81,7 +81,7 @@ export function octets(size: number): Field<Buffer> {
     wire: [`u8[${size}]`],
     size,
     write(value) {
-      if (value.length !== size) throw unfit(`u8[${size}]`, value.toString("hex"));
+      if (value.length !== size) throw outOfRange(`u8[${size}]`, value.toString("hex"));
       return value;
     },
     read: (from) => Buffer.from(from.take(size)),
@@ -94,7 +94,7 @@ export function array<Value>(of: Field<Value>, count: number): Field<readonly Va
     wire: [`${of.wire.join(" ")}[${count}]`],
     size: of.size * count,
     write(values) {
-      if (values.length !== count) throw unfit(`array of ${count}`, values.length);
+      if (values.length !== count) throw outOfRange(`array of ${count}`, values.length);
       return Buffer.concat(values.map((value) => of.write(value)));
     },
     read: (from) => Array.from({ length: count }, () => of.read(from)),
@@ -156,17 +156,17 @@ function number(
       try {
         bytes[`write${kind}`](value);
       } catch {
-        throw unfit(wire, value);
+        throw outOfRange(wire, value);
       }
       // Node writes a fraction without what follows the point.
-      if (bytes[`read${kind}`]() !== value) throw unfit(wire, value);
+      if (bytes[`read${kind}`]() !== value) throw outOfRange(wire, value);
       return bytes;
     },
     read: (from) => from.take(size)[`read${kind}`](),
   };
 }
 
-function unfit(wire: string, value: unknown): Failure {
+function outOfRange(wire: string, value: unknown): Failure {
   return new Failure({
     code: "invalid-request",
     what: `${JSON.stringify(String(value))} does not fit VPP's ${wire}`,

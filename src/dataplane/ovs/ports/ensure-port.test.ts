@@ -83,7 +83,7 @@ describe("the next step towards a port", () => {
     expect(planStep(empty, request).kind).toBe("insert");
   });
 
-  it("is none where all is as requested, whatever other programs wrote into external_ids", () => {
+  it("is not needed where all is as requested, whatever other programs wrote into external_ids", () => {
     const external_ids = new Map([...row.external_ids, ["iface-id", "ovn-1"]]);
     expect(planStep({ ...made, interface: { ...row, external_ids } }, request).kind).toBe("none");
     expect(portDifferences({ ...made, interface: { ...row, external_ids } }, request)).toEqual([]);
