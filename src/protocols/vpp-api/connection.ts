@@ -21,7 +21,7 @@ const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
 /** Most memory for the details of unfinished dumps: some 14,000 interfaces. */
 const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
 /** A detail needs so many times its bytes once it is decoded (measured; lists of small groups need most). */
-const DECODED_FACTOR = 7;
+const DECODED_FACTOR = 8;
 const CLIENT_NAME = "kube-vhostuser";
 
 /**
