@@ -104,8 +104,14 @@ describe("the daemon with the capabilities that it names and no other", () => {
       `fs.mkdirSync("${pod.directory}/net1/d"); fs.chmodSync("${pod.directory}/net1/d", 0);`,
     );
     await pod.remove();
-    await waitUntil(async () => (await node.leftovers()).records === 0, { what: "reclaim" });
-    expect(await node.leftovers()).toEqual({ directories: 0, records: 0 });
+    // The directory is removed in the background, after its record.
+    await waitUntil(
+      async () => {
+        const { directories, records } = await node.leftovers();
+        return directories + records === 0;
+      },
+      { what: "reclaim" },
+    );
     expect(await portOf(pod)).toBe("");
   });
 
@@ -309,18 +315,14 @@ async function health(): Promise<{ readonly live: number; readonly ok: number; r
   return { live: status, ok: passes("ok"), failed: passes("failed") };
 }
 
-/** Pods come, get their sockets connected, have a port restored that another program removed, and go, all at the first try. */
+/** A pod comes, gets its socket connected, has a port restored that another program removed, and goes, all at the first try. */
 async function othersNoticeNothing(): Promise<void> {
   const before = await health();
-  for (let round = 0; round < 3; round++) {
-    const b = await attach();
-    await said(await b.run("main", server(b.directory)), "connected");
-    await ovs.vsctl("--no-wait", "del-port", await portName(b));
-    await waitUntil(async () => (await portOf(b)).includes("connected"), {
-      what: "the port is restored",
-    });
-    await b.remove();
-  }
+  const b = await attach();
+  await said(await b.run("main", server(b.directory)), "connected");
+  await ovs.vsctl("--no-wait", "del-port", await portName(b));
+  await waitUntil(async () => (await portOf(b)).includes("connected"), { what: "the port is restored" });
+  await b.remove();
   const untilPassed = async () => (await health()).ok > before.ok;
   await waitUntil(untilPassed, { what: "a pass of the reconciler goes through" });
   const { live, failed } = await health();
@@ -328,7 +330,7 @@ async function othersNoticeNothing(): Promise<void> {
 }
 
 describe("a pod that fills its interface's directory", () => {
-  const MEMORY = { bounded: 64 * 2 ** 20, roomy: 512 * 2 ** 20 };
+  const MEMORY = { bounded: 24 * 2 ** 20, roomy: 512 * 2 ** 20 };
   const untilNothingIsLeft = async () => {
     await waitUntil(async () => (await node.leftovers()).directories === 0, {
       what: "reclaim and removal",
