@@ -12,9 +12,11 @@ const integration = (...names: readonly string[]) =>
 
 /** Files with guests, traffic, or bounds on processor or memory: each has the machine for itself. */
 const ALONE: readonly string[] = integration(
-  ...["bench-suites", "cni-churn", "ctl", "hugepages", "ovs-announcement", "ovs-traffic", "shim-limits"],
-  ...["sidecar-limits", "sidecar-migration"],
+  ...["cni-churn", "hugepages", "ovs-announcement", "ovs-traffic", "shim-limits", "sidecar-limits"],
 );
+
+/** Runs every benchmark once, in two minutes: weekly, for a release and with `--all`. */
+const BENCHMARKS = integration("bench-suites");
 
 /**
  * The others at a time. Most of them wait for a peer to give up or for a grace time to end; each has its own
@@ -65,20 +67,21 @@ export interface TestPlan {
 }
 
 /** Left out of every run: what it finds depends on chance and time. */
-const SCHEDULED =
-  "soak, and more than 120 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
+const SOAK = "soak, and more than 60 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
+const NO_BENCHMARKS = "each benchmark once: npm test -- --all; weekly, and for a release";
 
 /**
  * Plans a run of all tests. Conditional parts run when a file that they test changed since the last release; all of
  * them run for a release itself, before the first one, and where git has no history.
- * @param all runs the conditional parts in any case
+ * @param all runs the conditional parts and the benchmarks in any case
  */
 export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRelease()): TestPlan {
   const unchanged = CONDITIONAL.filter(
     (part) => !all && since.files !== undefined && !isTouched(part, since.files),
   );
   const skipped = unchanged.flatMap(({ files }) => files);
-  const exclude = [...ALONE, ...skipped].map((file) => `--exclude=${file}`);
+  const exclude = [...ALONE, ...BENCHMARKS, ...skipped].map((file) => `--exclude=${file}`);
+  const withBenchmarks = all || since.isRelease;
   return {
     suites: [
       { what: "unit", args: ["--project", "unit", "--maxWorkers=100%"] },
@@ -86,11 +89,15 @@ export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRe
         what: `integration, ${AT_ONCE} files at a time`,
         args: ["--project", "integration", "--fileParallelism", `--maxWorkers=${AT_ONCE}`, ...exclude],
       },
-      { what: "integration, file by file", args: ["--project", "integration", ...ALONE] },
+      {
+        what: "integration, file by file",
+        args: ["--project", "integration", ...ALONE, ...(withBenchmarks ? BENCHMARKS : [])],
+      },
       { what: "lab", args: ["--project", "lab"] },
     ],
     leftOut: [
-      SCHEDULED,
+      SOAK,
+      ...(withBenchmarks ? [] : [NO_BENCHMARKS]),
       ...unchanged.map(
         ({ what }) => `${what}: nothing that it tests changed since ${since.release}; npm test -- --all`,
       ),
@@ -109,6 +116,8 @@ function isTouched({ files, tests }: ConditionalPart, changed: readonly string[]
 export interface ChangedFiles {
   /** Its tag. */
   readonly release?: string;
+  /** Whether this is the release itself. */
+  readonly isRelease: boolean;
   /** Paths from the top; undefined where everything counts as changed. */
   readonly files: readonly string[] | undefined;
 }
@@ -119,9 +128,13 @@ function changedSinceLastRelease(): ChangedFiles {
   const committed = release === undefined ? undefined : git("diff", "--name-only", release);
   const added = git("ls-files", "--others", "--exclude-standard");
   if (release === undefined || isRelease || committed === undefined || added === undefined) {
-    return { files: undefined };
+    return { isRelease, files: undefined };
   }
-  return { release, files: [...committed.split("\n"), ...added.split("\n")].filter((path) => path !== "") };
+  return {
+    release,
+    isRelease,
+    files: [...committed.split("\n"), ...added.split("\n")].filter((path) => path !== ""),
+  };
 }
 
 /** @returns what git prints, undefined where it fails */

@@ -11,7 +11,7 @@ import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 
 /** Nodes that churn at the same time: most of a run is waiting for what is abandoned to be old enough. */
 const NODES = 8;
-const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 120);
+const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 60);
 const GRACE_SECONDS = 1;
 /** Each run's seed is this one and its number; printed, so that a failing one can be repeated. */
 const SEED = Number(process.env["KUBE_VHOSTUSER_CHURN_SEED"] ?? Date.now() % 1_000_000_000);

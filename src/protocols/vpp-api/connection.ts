@@ -18,7 +18,7 @@ import { controlPing } from "./messages.ts";
 
 /** Longest message that is accepted; the table of all plugins' messages is about 400 KiB. */
 const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
-/** Most memory for the details of unfinished dumps: some 14,000 interfaces. */
+/** Most memory for the details of unfinished dumps: some 12,500 interfaces. */
 const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
 /** A detail needs so many times its bytes once it is decoded (measured; lists of small groups need most). */
 const DECODED_FACTOR = 8;
