@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
-import { Failure } from "../../src/failure/failure.ts";
+import { Failure, systemCode } from "../../src/failure/failure.ts";
 import { systemClock } from "../../src/sync/clock.ts";
 import type { LabRun } from "./lab-run.ts";
 import { identifyProcess } from "./process-table.ts";
@@ -97,7 +97,13 @@ export async function startChild(run: LabRun, options: ChildOptions): Promise<Ch
 
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   const kill = (signal: NodeJS.Signals) => {
-    if (isRunning()) process.kill(options.signalPid?.() ?? pid, signal);
+    if (!isRunning()) return;
+    try {
+      process.kill(options.signalPid?.() ?? pid, signal);
+    } catch (error) {
+      // A container's first process may have ended, by an OOM kill for example, a moment before the program around it.
+      if (systemCode(error) !== "ESRCH") throw error;
+    }
   };
   let stopSignal = options.stopSignal ?? "SIGTERM";
   const stop = run.cleanup.defer(`stop ${options.name}`, async () => {
