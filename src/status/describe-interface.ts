@@ -1,7 +1,7 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortInspection } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
 import type { Pool } from "../pools/pools.ts";
 import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
@@ -89,13 +89,15 @@ export function unattachedDevices(
 ): readonly UnattachedDevice[] {
   const newest = newestAllocations(allocations.list());
   const withInterface = new Set(ports.list().map(({ allocationId }) => allocationId));
-  return pods.flatMap(({ podNamespace: namespace, podName: name, containers }) =>
-    containers
-      .flatMap(({ devices }) => devices.flatMap(({ ids }) => ids))
+  return pods.flatMap((holder) =>
+    devicesOfPod(holder)
+      .flatMap(({ ids }) => ids)
       .flatMap((device) => {
         const allocation = newest.get(device);
         if (allocation === undefined || withInterface.has(allocation.id)) return [];
-        return [{ device, allocation, pod: { namespace, name, uid: "" } }];
+        return [
+          { device, allocation, pod: { namespace: holder.podNamespace, name: holder.podName, uid: "" } },
+        ];
       }),
   );
 }

@@ -3,7 +3,7 @@ import { devicePluginFile, vhostUserDeviceInfoSchema } from "../allocation/devic
 import { podDirectory, socketPath } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
-import type { PodDevices } from "../kubelet/pod-resources.ts";
+import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
 import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { describeDevice, describeInterface, readSwitches, unattachedDevices } from "./describe-interface.ts";
@@ -77,7 +77,7 @@ function holding(
   if ("reason" in kubelet) return { holder: "unknown", holderUnknown: kubelet.reason };
   const isHeld = kubelet.pods
     .filter(({ podNamespace, podName }) => podNamespace === pod.namespace && podName === pod.name)
-    .flatMap(({ containers }) => containers.flatMap(({ devices }) => devices))
+    .flatMap(devicesOfPod)
     .some((held) => (resource === undefined || held.resource === resource) && held.ids.includes(device));
   return { holder: isHeld ? "held" : "not-held" };
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { failureOf } from "../../../test/stand-in/failure-of.ts";
 import { Failure } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { commitBundle } from "./bundle.ts";
@@ -21,15 +22,6 @@ import {
 import { type BridgePort, listPorts, readPorts } from "./port.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
-
-async function failureOf(promise: Promise<unknown>): Promise<Failure> {
-  const thrown = await promise.then(
-    (value) => value,
-    (error: unknown) => error,
-  );
-  if (thrown instanceof Failure) return thrown;
-  throw new Error(`a Failure was expected, not ${String(thrown)}`);
-}
 
 describe("a connection to a bridge", () => {
   let directory: string;

@@ -5,21 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { failureOf } from "../../../test/stand-in/failure-of.ts";
 import { Failure } from "../../failure/failure.ts";
 import { connectOvsdb, type OvsdbConnection } from "./connection.ts";
 import { JsonStream } from "./json-stream.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 const never = new AbortController().signal;
-
-async function failureOf(promise: Promise<unknown>): Promise<Failure> {
-  const thrown = await promise.then(
-    (value) => value,
-    (error: unknown) => error,
-  );
-  if (thrown instanceof Failure) return thrown;
-  throw new Error(`a Failure was expected, not ${String(thrown)}`);
-}
 
 describe("a connection to an OVSDB server", () => {
   let directory: string;

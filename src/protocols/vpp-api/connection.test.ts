@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { failureOf } from "../../../test/stand-in/failure-of.ts";
 import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
 import { VppStandIn, type VppStandInOptions } from "../../../test/stand-in/vpp/vpp.ts";
 import { Failure } from "../../failure/failure.ts";
@@ -27,15 +28,6 @@ import {
 const soon = () => AbortSignal.timeout(30_000);
 const never = new AbortController().signal;
 const EVERYTHING = { sw_if_index: ANY_INDEX, name_filter_valid: false, name_filter: "" };
-
-async function failureOf(promise: Promise<unknown>): Promise<Failure> {
-  const thrown = await promise.then(
-    (value) => value,
-    (error: unknown) => error,
-  );
-  if (thrown instanceof Failure) return thrown;
-  throw new Error(`a Failure was expected, not ${String(thrown)}`);
-}
 
 const DROP = { type: 0, dscp: 0 };
 const NO_POLICER = {
