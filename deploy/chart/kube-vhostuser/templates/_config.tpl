@@ -1,9 +1,9 @@
 {{/* The daemon's configuration: values.config and what other values add to it. */}}
 {{- define "kube-vhostuser.config" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- if ne .Values.kubeletRoot "/var/lib/kubelet" -}}
+{{- if ne .Values.kubeletDir "/var/lib/kubelet" -}}
 {{- /* Not its device plugins: their directory is a constant of kubelet's. */}}
-{{- $kubelet := dict "podResources" (printf "%s/pod-resources/kubelet.sock" .Values.kubeletRoot) -}}
+{{- $kubelet := dict "podResources" (printf "%s/pod-resources/kubelet.sock" .Values.kubeletDir) "plugins" (printf "%s/plugins" .Values.kubeletDir) "pluginsRegistry" (printf "%s/plugins_registry" .Values.kubeletDir) -}}
 {{- $_ := set $config "kubelet" (merge (default dict $config.kubelet) $kubelet) -}}
 {{- end -}}
 {{- if and (default dict $config.events).enabled (not .Values.events.enabled) -}}
@@ -12,8 +12,22 @@
 {{- if .Values.events.enabled -}}
 {{- $_ := set $config "events" (merge (dict "enabled" true) (default dict $config.events)) -}}
 {{- end -}}
-{{- if .Values.statusPage.enabled -}}
-{{- $_ := set $config "statusPage" (merge (dict "enabled" true "port" .Values.statusPage.port) (default dict $config.statusPage)) -}}
+{{- if and (default dict $config.dra).enabled (not .Values.dra.enabled) -}}
+{{- fail "config.dra.enabled takes rights and a token, which come with the value dra.enabled: set that" -}}
+{{- end -}}
+{{- if .Values.dra.enabled -}}
+{{- $_ := set $config "dra" (merge (dict "enabled" true) (default dict $config.dra)) -}}
+{{- end -}}
+{{- $users := dict -}}
+{{- range $name, $pool := $config.pools -}}
+{{- if and $pool.claims (not $.Values.dra.enabled) -}}
+{{- fail (printf "config.pools.%s.claims needs the value dra.enabled" $name) -}}
+{{- end -}}
+{{- $resource := default "vhostuser/sockets" $pool.resource -}}
+{{- if hasKey $users $resource -}}
+{{- fail (printf "config.pools: %s and %s both have the resource %s" (get $users $resource) $name $resource) -}}
+{{- end -}}
+{{- $_ := set $users $resource $name -}}
 {{- end -}}
 {{- if include "kube-vhostuser.selinux" . -}}
 {{- range $config.pools -}}
@@ -41,6 +55,12 @@ at the same path as on the node. Defaults are those of src/config/schema.ts; tes
   (dict "path" (default "/var/lib/kubelet/device-plugins" $kubelet.devicePlugins) "type" "Directory")
   (dict "path" (dir (default "/var/lib/kubelet/pod-resources/kubelet.sock" $kubelet.podResources)) "type" "Directory" "readOnly" true)
 -}}
+{{- if .Values.dra.enabled -}}
+{{- $plugins := default "/var/lib/kubelet/plugins" $kubelet.plugins -}}
+{{- $wanted = append $wanted (dict "path" (printf "%s/vhostuser.kube-vhostuser.io" $plugins) "type" $make) -}}
+{{- $wanted = append $wanted (dict "path" (default "/var/lib/kubelet/plugins_registry" $kubelet.pluginsRegistry) "type" "Directory") -}}
+{{- $wanted = append $wanted (dict "path" (default "/var/run/cdi" $config.dra.cdiDirectory) "type" $make) -}}
+{{- end -}}
 {{- range $config.pools -}}
 {{- if eq .dataplane.type "vpp" -}}
 {{- $wanted = append $wanted (dict "path" (dir (default "/run/vpp/api.sock" .dataplane.apiSocket)) "type" $make "readOnly" true) -}}
