@@ -5,6 +5,8 @@ import {
   pluginDevicesOf,
   resourceOf,
 } from "../records/allocation-record.ts";
+import { claimNameInPod } from "../records/claim-holder.ts";
+import type { PortRecord } from "../records/port-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import {
@@ -14,9 +16,8 @@ import {
   vhostUserDeviceInfo,
   writeDeviceInfo,
 } from "./device-info.ts";
-import { podDirectory, socketPath } from "./layout.ts";
+import { claimDirectory, podDirectory, type SocketDirectories, socketPath } from "./layout.ts";
 import { removeAllocationDirectory } from "./set-aside.ts";
-import { ensureSocketDirectories } from "./socket-directories.ts";
 
 /** Where an allocation's directories and files are. */
 export interface AllocationPlaces {
@@ -27,14 +28,21 @@ export interface AllocationPlaces {
   readonly deviceInfoDirectory: string;
 }
 
-/** Makes an allocation's directories, or repairs their owner and mode; what a pod put into them stays. */
-export async function ensureAllocationDirectories(
+/** What an allocation's directory must hold: a directory for each device, and each of these interfaces. */
+export function directoriesOf(
   record: AllocationRecord,
-  places: AllocationPlaces,
-): Promise<void> {
-  const { id: allocationId, ownership } = record;
-  const names = deviceNamesOf(record);
-  await ensureSocketDirectories({ root: places.root, allocationId, names, ownership });
+  { root }: AllocationPlaces,
+  interfaces: readonly PortRecord[] = [],
+): SocketDirectories {
+  const names = [...deviceNamesOf(record), ...interfaces.map(({ interfaceName }) => interfaceName)];
+  return { root, allocationId: record.id, names, ownership: record.ownership };
+}
+
+/** The directory of an allocation's interfaces as its pod sees it. */
+export function directoryInPod({ pool, holder }: AllocationRecord, podRoot: string): string {
+  return holder.kind === "claim"
+    ? claimDirectory(podRoot, claimNameInPod(holder))
+    : podDirectory(podRoot, pool);
 }
 
 /** Writes the device-info file of each of `devices`, which are of this allocation. */

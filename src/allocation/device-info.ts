@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, unlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { removeTemporaries, replaceMemoryFile } from "../files/replace-file.ts";
 
@@ -65,8 +65,14 @@ export function checkCniFile(directory: string, file: string): string {
  * the directory lies below /var/run, which is in memory on every node.
  */
 export function writeDeviceInfo(file: string, info: VhostUserDeviceInfo): void {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
-  replaceMemoryFile(file, textOf(info), 0o444);
+  const replace = () => replaceMemoryFile(file, textOf(info), 0o444);
+  try {
+    replace();
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT") throw error;
+    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    replace();
+  }
 }
 
 /**

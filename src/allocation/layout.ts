@@ -28,6 +28,11 @@ export function podDirectory(podRoot: string, pool: string): string {
   return join(podRoot, pool);
 }
 
+/** Where a container sees the interfaces of a claim, each by a mount of its own; no pool has this directory's name. */
+export function claimDirectory(podRoot: string, claim: string): string {
+  return join(podRoot, "claims", claim);
+}
+
 /**
  * The socket of an interface or device as a process sees it whose view of the allocation is `directory`.
  * @throws Failure when the path is longer than a socket's may be (107 bytes, unix(7))

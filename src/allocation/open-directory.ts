@@ -19,15 +19,15 @@ import { Failure, systemCode } from "../failure/failure.ts";
 const FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** Entries read at once, so that a listing takes the same memory whatever a pod has made. */
 const LISTED_AT_ONCE = 512;
-const closeInThread = promisify(close);
+/** O_PATH of Linux on x86-64 and arm64; Node does not name it. It opens a socket's inode without connecting. */
+const O_PATH = 0o10000000;
 
 /**
- * A directory held open. Its entries are reached through `/proc/self/fd`, which is Node's way to openat(2): a
- * pod with root may swap any name below its allocation for a link at any moment, and a path that is resolved
- * from the descriptor cannot be led out.
+ * A directory held open. Its entries are reached through `/proc/self/fd`, Node's way to openat(2): root in a pod may swap
+ * any name below its allocation for a link, which cannot lead a path out that is resolved from the descriptor.
  *
- * Most calls do not wait for a thread: the root is a tmpfs, where each takes a microsecond or two and a round trip
- * through Node's thread pool fifty. Calls whose work a pod decides on (listing, removing) do.
+ * Most calls do not wait for a thread: on the root's tmpfs each takes a microsecond or two, a round trip through Node's
+ * thread pool fifty. Calls whose work a pod decides on (listing, removing) do.
  */
 export class OpenDirectory implements Disposable {
   readonly fd: number;
@@ -39,27 +39,20 @@ export class OpenDirectory implements Disposable {
     this.path = path;
   }
 
-  /** The path of an entry of this directory, for one system call that does not follow links. */
-  entry(name: string): string {
-    if (name === "" || name === "." || name === ".." || name.includes("/") || name.includes("\0")) {
+  /** The path of an entry, for one system call that does not follow links. @param name a text, or {@link nameBytes} */
+  entry(name: string | Buffer): Buffer {
+    const bytes = Buffer.from(name);
+    if (["", ".", ".."].includes(bytes.toString("latin1")) || bytes.includes("/") || bytes.includes(0)) {
       throw new Failure({
         code: "directory-unsafe",
-        what: `${JSON.stringify(name)} cannot be a name in a directory`,
+        what: `${JSON.stringify(bytes.toString())} cannot be a name in a directory`,
         where: this.path,
       });
     }
-    return `${this.self}/${name}`;
+    return Buffer.concat([Buffer.from(`${this.self}/`), bytes]);
   }
 
-  /** The same for a name that {@link OpenDirectory.list} gave. */
-  byteEntry(name: string): Buffer {
-    return Buffer.from(this.entry(name), "latin1");
-  }
-
-  /**
-   * Its entries, with names in latin1, one character for each byte: a pod may use any bytes, and those that are not
-   * UTF-8 would come out as another name.
-   */
+  /** Its entries, with names in latin1: a pod may use any bytes, and those that are not UTF-8 would be another name. */
   list(): Promise<Dir> {
     return opendir(this.self, { encoding: "latin1", bufferSize: LISTED_AT_ONCE });
   }
@@ -67,13 +60,11 @@ export class OpenDirectory implements Disposable {
   /** The same at once, for a listing that no pod makes long, or that ends after `most` entries. */
   listSome(most = Number.POSITIVE_INFINITY): readonly Dirent[] {
     const listing = opendirSync(this.self, { encoding: "latin1", bufferSize: LISTED_AT_ONCE });
+    const entries: Dirent[] = [];
     try {
-      const entries: Dirent[] = [];
-      for (
-        let entry = listing.readSync();
-        entry !== null && entries.length < most;
-        entry = listing.readSync()
-      ) {
+      while (entries.length < most) {
+        const entry = listing.readSync();
+        if (entry === null) break;
         entries.push(entry);
       }
       return entries;
@@ -105,19 +96,24 @@ export class OpenDirectory implements Disposable {
   }
 
   /** Opens a sub-directory; undefined when there is none. @throws Failure directory-unsafe for anything else */
-  openEntry(name: string): OpenDirectory | undefined {
-    return tryOpen(this.entry(name), `${this.path}/${name}`);
+  openEntry(name: string | Buffer): OpenDirectory | undefined {
+    const path = `${this.path}/${name}`;
+    try {
+      return new OpenDirectory(openSync(this.entry(name), FLAGS), path);
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === "ENOENT") return undefined;
+      // O_NOFOLLOW on a link is ELOOP (ENOTDIR with O_DIRECTORY), on a file ENOTDIR.
+      if (code !== "ELOOP" && code !== "ENOTDIR") throw error;
+      throw new Failure({
+        code: "directory-unsafe",
+        what: `${path} is not a directory but something that was put in its place`,
+        cause: error,
+      });
+    }
   }
 
-  /** The same for a name that {@link OpenDirectory.list} gave. */
-  openByteEntry(name: string): OpenDirectory | undefined {
-    return tryOpen(this.byteEntry(name), `${this.path}/${name}`);
-  }
-
-  /**
-   * Closes it in a thread: with the last descriptor of a removed directory the kernel frees the directory's attributes,
-   * which takes seconds where a pod has set millions of them.
-   */
+  /** {@link closeInThread} */
   async closeLater(): Promise<void> {
     this.#isClosed = true;
     await closeInThread(this.fd);
@@ -128,25 +124,28 @@ export class OpenDirectory implements Disposable {
   }
 }
 
+/**
+ * Closes in a thread what a pod may have removed: with the last descriptor the kernel frees the inode's attributes, which
+ * takes seconds where a pod has set millions of them.
+ */
+export const closeInThread: (fd: number) => Promise<void> = promisify(close);
+
+/** Opens whatever is there without following a link or connecting to a socket; undefined when there is nothing. */
+export function openInode(path: Buffer): number | undefined {
+  try {
+    return openSync(path, O_PATH | constants.O_NOFOLLOW);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
 /** Opens a directory that we own, such as the root. @throws the system's error when it is missing */
 export function openDirectory(path: string): OpenDirectory {
   return new OpenDirectory(openSync(path, FLAGS), path);
 }
 
-function tryOpen(systemPath: string | Buffer, path: string): OpenDirectory | undefined {
-  try {
-    return new OpenDirectory(openSync(systemPath, FLAGS), path);
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === "ENOENT") return undefined;
-    // O_NOFOLLOW on a link is ELOOP (ENOTDIR with O_DIRECTORY), on a file ENOTDIR.
-    if (code === "ELOOP" || code === "ENOTDIR") {
-      throw new Failure({
-        code: "directory-unsafe",
-        what: `${path} is not a directory but something that was put in its place`,
-        cause: error,
-      });
-    }
-    throw error;
-  }
+/** The bytes of a name that {@link OpenDirectory.list} gave. */
+export function nameBytes(latin1: string): Buffer {
+  return Buffer.from(latin1, "latin1");
 }

@@ -8,9 +8,11 @@ import {
   mkdir,
   mkdtemp,
   readdir,
+  readFile,
   rename,
   rm,
   symlink,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
@@ -45,6 +47,15 @@ afterEach(async () => {
 
 function newDirectories(clock: Clock = systemClock): PodDirectories {
   return new PodDirectories({ root, clock, logger: silentLogger });
+}
+
+/** Number of this process' inotify watch on each inode: a look renews it. */
+async function watchesByInode(): Promise<ReadonlyMap<number, string>> {
+  const infos = (await readdir("/proc/self/fdinfo")).map((fd) =>
+    readFile(join("/proc/self/fdinfo", fd), "utf8").catch(() => ""),
+  );
+  const watches = (await Promise.all(infos)).join("").matchAll(/^inotify wd:(\w+) ino:(\w+)/gm);
+  return new Map([...watches].map(([, wd = "", ino]) => [Number.parseInt(ino ?? "", 16), wd]));
 }
 
 async function allocate(name = "net1", mode = 0o2770): Promise<string> {
@@ -203,6 +214,25 @@ describe("a socket made with umask 022", () => {
         return modeOf(join(directory, "vhost.sock"));
       }, LONG)
       .toBe("775");
+  });
+
+  it("costs a check no look at directories that have not changed", async () => {
+    const [unchanged, changed] = [dirname(await allocate()), dirname(await allocate())];
+    for (const path of [unchanged, changed]) await utimes(path, 1, 1);
+    await directories.start();
+    const before = await watchesByInode();
+    const renewed = async (path: string) => {
+      const { ino } = await lstat(path);
+      return (await watchesByInode()).get(ino) !== before.get(ino);
+    };
+    await mkdir(join(changed, "net2"));
+    await expect
+      .poll(async () => {
+        directories.check();
+        return [await renewed(root), await renewed(changed)];
+      }, LONG)
+      .toEqual([true, true]);
+    expect(await renewed(unchanged)).toBe(false);
   });
 
   it("becomes its group's while another pod makes more events than the kernel's queue holds", async () => {

@@ -1,4 +1,4 @@
-import { type Dirent, type FSWatcher, watch } from "node:fs";
+import { type Dirent, type FSWatcher, lstatSync, watch } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
@@ -6,7 +6,7 @@ import type { Logger } from "../logging/logger.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { Clock } from "../sync/clock.ts";
 import { SOCKET_FILE } from "./layout.ts";
-import { type OpenDirectory, openDirectory } from "./open-directory.ts";
+import { nameBytes, type OpenDirectory, openDirectory } from "./open-directory.ts";
 import { isSetAside, removeSetAside } from "./set-aside.ts";
 import { giveSocketToGroup, isSocketClosed } from "./socket-access.ts";
 
@@ -25,6 +25,8 @@ interface Place {
   readonly name: string;
   readonly children: Map<string, Place>;
   watch: FSWatcher | undefined;
+  /** Its time of modification when it was read; undefined where a later change could have the same. */
+  readAtMtime: number | undefined;
   state: "idle" | "changed" | "due" | "gone";
   /** Changes since it was quiet, and when the last one was (milliseconds, monotonic). */
   changes: number;
@@ -33,6 +35,8 @@ interface Place {
 
 /** The first look after a change comes this soon; each further change within {@link QUIET_MS} doubles it. */
 const FIRST_LOOK_MS = 20;
+/** The root's, where new allocations appear: a burst of Allocates is over by then, and none of its pods runs yet. */
+const FIRST_ROOT_LOOK_MS = 250;
 const SLOWEST_LOOK_MS = 640;
 const QUIET_MS = 5_000;
 /** A directory that cannot be read is tried again after this. */
@@ -41,6 +45,8 @@ const RETRY_MS = 5_000;
 const UNWATCHED_LOOK_MS = 1_000;
 /** All are looked at this long after a change: a pod that makes events fast enough makes the kernel lose others'. */
 const CHECK_AFTER_CHANGE_MS = 10_000;
+/** A directory that changed this shortly before it was read may change again without another time (4 ms on Linux). */
+const MTIME_SETTLED_MS = 1_000;
 /** Between two attempts to remove what was set aside. */
 const REMOVAL_PAUSE_MS = 1_000;
 /** A look takes some 50 µs; after so many the event loop is left to others. */
@@ -50,9 +56,8 @@ const NAMES_MAX = 256;
 
 /**
  * Watches the directories of pods: gives a socket that appears to the directory's group, and removes in the background
- * what was set aside. A watch only says where to look, and ends with its first event until the next look: a pod that
- * makes events as fast as it can would otherwise keep the event loop busy. Hence not chokidar, which reads a directory
- * whole at each event and watches each file: a pod with a million files would fill the daemon's memory.
+ * what was set aside. A watch ends with its first event until the next look, so that a pod that makes many events does
+ * not keep the event loop busy. Not chokidar, which reads a directory whole at each event and watches each file.
  */
 export class PodDirectories {
   readonly #options: PodDirectoriesOptions;
@@ -65,6 +70,7 @@ export class PodDirectories {
   #isCheckDue = false;
   #isUnwatchedLogged = false;
   #socketsOpened = 0;
+  #hasChanged = true;
 
   constructor(options: PodDirectoriesOptions) {
     this.#options = options;
@@ -81,15 +87,23 @@ export class PodDirectories {
     await this.#looking;
   }
 
-  /** Looks for what the watch may have missed, cheaply; called in each pass of the reconciler. */
+  /** Whether something may have changed since this was last asked; always where not all can be watched. */
+  takeChanged(): boolean {
+    const hasChanged = this.#hasChanged;
+    this.#hasChanged = this.#isUnwatchedLogged;
+    return hasChanged;
+  }
+
+  /** Looks for what the watch may have missed, cheaply. */
   check(): void {
     const { root } = this.#options;
     this.#lookSoon(this.#root);
     for (const allocation of this.#root.children.values()) {
-      this.#lookSoon(allocation);
+      const path = join(root, allocation.name);
+      const mtimeMs = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs;
+      if (allocation.watch === undefined || mtimeMs !== allocation.readAtMtime) this.#lookSoon(allocation);
       for (const place of allocation.children.values()) {
-        if (place.watch === undefined || isSocketClosed(join(root, allocation.name, place.name)))
-          this.#lookSoon(place);
+        if (place.watch === undefined || isSocketClosed(join(path, place.name))) this.#lookSoon(place);
       }
     }
   }
@@ -130,6 +144,9 @@ export class PodDirectories {
       }
       // Watched before it is read, so that nothing is missed in between.
       this.#watch(place, directory);
+      const { mtimeMs } = directory.status();
+      const isSettled = mtimeMs < this.#options.clock.now() - MTIME_SETTLED_MS;
+      place.readAtMtime = isSettled ? mtimeMs : undefined;
       if (place.parent === undefined) this.#lookAtRoot(directory);
       else if (place.parent.parent === undefined) this.#follow(place, directory.listSome(NAMES_MAX));
       else if (giveSocketToGroup(directory)) {
@@ -206,11 +223,13 @@ export class PodDirectories {
   #changed(place: Place): void {
     const now = this.#options.clock.monotonic();
     place.watch = undefined;
+    this.#hasChanged = true;
     place.changes = now - place.changedAt > QUIET_MS ? 0 : place.changes + 1;
     place.changedAt = now;
     if (place.state === "idle") {
       place.state = "changed";
-      this.#later(Math.min(SLOWEST_LOOK_MS, FIRST_LOOK_MS * 2 ** place.changes), () => this.#lookSoon(place));
+      const firstMs = place.parent === undefined ? FIRST_ROOT_LOOK_MS : FIRST_LOOK_MS;
+      this.#later(Math.min(SLOWEST_LOOK_MS, firstMs * 2 ** place.changes), () => this.#lookSoon(place));
     }
     if (this.#isCheckDue) return;
     this.#isCheckDue = true;
@@ -262,7 +281,7 @@ export class PodDirectories {
 
 function newPlace(parent: Place | undefined, name: string): Place {
   return {
-    ...{ parent, name, children: new Map(), watch: undefined },
+    ...{ parent, name, children: new Map(), watch: undefined, readAtMtime: undefined },
     ...{ state: "idle", changes: 0, changedAt: Number.NEGATIVE_INFINITY },
   };
 }
@@ -272,7 +291,7 @@ function openPlace(root: string, { parent, name }: Place): OpenDirectory | undef
   if (parent === undefined) return openDirectory(root);
   using above = openPlace(root, parent);
   try {
-    return above?.openByteEntry(name);
+    return above?.openEntry(nameBytes(name));
   } catch (error) {
     if (error instanceof Failure) return undefined;
     throw error;

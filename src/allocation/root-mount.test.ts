@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { checkRoot } from "./root-mount.ts";
+import { checkRoot, followRoot } from "./root-mount.ts";
 
 let root: string;
 let mountInfo: string;
@@ -95,5 +95,34 @@ describe("the root at the daemon's start", () => {
 
   it("has blanks in its path read right", async () => {
     expect(await check(line(root.replace("kvu", "\\153vu"), SAFE))).toEqual([]);
+  });
+});
+
+describe("the root of a running daemon", () => {
+  const slave = (text: string) => text.replace("shared:7", "master:7");
+  const follow = async (text: string) => {
+    await writeFile(mountInfo, text);
+    return followRoot({ root, allowInsecure: false, mountInfo });
+  };
+
+  it("is fine while it is the node's, also one that was mounted over it", async () => {
+    const problem = await follow(slave(line(root, SAFE)));
+    expect(await problem()).toBeUndefined();
+    await writeFile(mountInfo, slave(line(root, SAFE)) + slave(line(root, SAFE)).replace("0:40", "0:41"));
+    expect(await problem()).toBeUndefined();
+  });
+
+  it("is the old one as soon as the node's is unmounted, which leaves the container's without a master", async () => {
+    const problem = await follow(slave(line(root, SAFE)));
+    await writeFile(mountInfo, line(root, SAFE).replace("shared:7 ", ""));
+    expect(await problem()).toMatch(/was unmounted on the node/);
+  });
+
+  it("is checked as at the start: flags, and whether it is mounted at all", async () => {
+    const problem = await follow(line(root, SAFE));
+    await writeFile(mountInfo, line(root, "rw"));
+    expect(await problem()).toMatch(/lacks nosymfollow/);
+    await writeFile(mountInfo, "");
+    expect(await problem()).toMatch(/not a file system of its own/);
   });
 });

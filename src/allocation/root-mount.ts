@@ -1,5 +1,5 @@
 import { lstat, readFile, realpath, stat } from "node:fs/promises";
-import { Failure, systemCode } from "../failure/failure.ts";
+import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 
 /**
  * What the root's mount must have, or a pod reaches beyond its directory: `nosymfollow` keeps the switch from
@@ -35,18 +35,15 @@ export interface RootCheck {
  * @throws Failure `root-missing`, `root-insecure`, `invalid-config`
  */
 export async function checkRoot(check: RootCheck): Promise<readonly string[]> {
-  const path = await directoryPath(check.root);
-  const mounts = parseMountInfo(await readFile(check.mountInfo ?? "/proc/self/mountinfo", "utf8"));
-  const mount = mountOf(path, mounts);
+  const { path, mount, isOwn } = await findRoot(check);
   const problems: string[] = [];
-  const isOwn = mount?.mountPoint === path && mount.part === "/";
   if (!isOwn) problems.push("it is not a file system of its own, so nothing bounds it");
   const missing = ROOT_FLAGS.filter((flag) => mount?.flags.has(flag) !== true);
   if (missing.length > 0) problems.push(`its mount lacks ${missing.join(",")}`);
-  if (isOwn && !mount.options.includes(UNCOUNTED_INODES)) {
+  if (isOwn && mount?.options.includes(UNCOUNTED_INODES) !== true) {
     problems.push(`it counts inodes, so one pod can use them up (no ${UNCOUNTED_INODES})`);
   }
-  if (isOwn && !mount.options.some((option) => option.startsWith("size="))) {
+  if (isOwn && mount?.options.some((option) => option.startsWith("size=")) !== true) {
     problems.push("nothing bounds its bytes (no size=)");
   }
   if (problems.length === 0 || check.allowInsecure) return problems;
@@ -56,6 +53,38 @@ export async function checkRoot(check: RootCheck): Promise<readonly string[]> {
     where: check.root,
     fix: `${cure(path, mount, isOwn)}; rootFileSystem.allowInsecure: true is for trying things out`,
   });
+}
+
+/**
+ * Follows the root of a running daemon. Its container keeps the file system that was mounted when it started: what the
+ * node mounts over it is propagated, but not that it is unmounted. The mount then has no master any more.
+ * @returns what is wrong with the root now, or undefined
+ */
+export async function followRoot(check: RootCheck): Promise<() => Promise<string | undefined>> {
+  const { isSlave = false } = (await findRoot(check)).mount ?? {};
+  return async () => {
+    try {
+      await checkRoot(check);
+      if (!isSlave || (await findRoot(check)).mount?.isSlave === true) return undefined;
+    } catch (error) {
+      return describeThrown(error);
+    }
+    return `the root ${check.root} was unmounted on the node, and the daemon's container still has the old file system: new pods would not find their sockets`;
+  };
+}
+
+/**
+ * The root's real path and the mount that it lies on. The mount is its own where a whole file system is mounted exactly
+ * there: in a container whose volume is a directory of the node, that directory appears as a mount of a part.
+ * @throws Failure `root-missing`, `invalid-config`
+ */
+export async function findRoot({
+  root,
+  mountInfo = "/proc/self/mountinfo",
+}: Omit<RootCheck, "allowInsecure">) {
+  const path = await directoryPath(root);
+  const mount = mountOf(path, parseMountInfo(await readFile(mountInfo, "utf8")));
+  return { path, mount, isOwn: mount?.mountPoint === path && mount.part === "/" };
 }
 
 function cure(path: string, mount: Mount | undefined, isOwn: boolean): string {
@@ -104,6 +133,8 @@ export interface Mount {
   readonly mountPoint: string;
   /** Flags of this mount point, such as `nosuid`; a bind mount of it inherits them. */
   readonly flags: ReadonlySet<string>;
+  /** Whether it is propagated from another mount namespace, as of a container's volume with HostToContainer. */
+  readonly isSlave: boolean;
   readonly type: string;
   readonly source: string;
   /** Options of the file system, such as `size=16384k`. */
@@ -114,7 +145,7 @@ export interface Mount {
 export function parseMountInfo(text: string): readonly Mount[] {
   return text.split("\n").flatMap((line) => {
     const [mount = "", fileSystem = ""] = line.split(" - ");
-    const [, , , part, mountPoint, flags] = mount.split(" ");
+    const [, , , part, mountPoint, flags, ...propagation] = mount.split(" ");
     const [type, source, options] = fileSystem.split(" ");
     if (part === undefined || mountPoint === undefined || flags === undefined || type === undefined)
       return [];
@@ -123,6 +154,7 @@ export function parseMountInfo(text: string): readonly Mount[] {
         part: withoutEscapes(part),
         mountPoint: withoutEscapes(mountPoint),
         flags: new Set(flags.split(",")),
+        isSlave: propagation.some((field) => field.startsWith("master:")),
         type,
         source: withoutEscapes(source ?? ""),
         options: (options ?? "").split(","),

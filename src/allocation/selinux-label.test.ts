@@ -94,11 +94,11 @@ describe("the SELinux label", () => {
       return "set" as const;
     };
     const wanted = { root: top, allocationId, names: ["net1"], ownership };
-    await expect(ensureSocketDirectories(wanted, { setLabel })).rejects.toThrow("killed here");
+    await expect(ensureSocketDirectories(wanted, setLabel)).rejects.toThrow("killed here");
     fails = false;
-    await ensureSocketDirectories(wanted, { setLabel });
+    await ensureSocketDirectories(wanted, setLabel);
     expect(calls).toBe(3);
-    await ensureSocketDirectories(wanted, { setLabel });
+    await ensureSocketDirectories(wanted, setLabel);
     expect(calls).toBe(3);
   });
 

@@ -6,7 +6,7 @@ import { nanoid } from "nanoid";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { Clock } from "../sync/clock.ts";
-import { type OpenDirectory, openDirectory } from "./open-directory.ts";
+import { nameBytes, type OpenDirectory, openDirectory } from "./open-directory.ts";
 
 /** Directly below the root, where no pod reaches a name; a daemon that starts recognises it and goes on. */
 const PREFIX = ".removing-";
@@ -16,10 +16,7 @@ export function isSetAside(name: string): boolean {
   return name.startsWith(PREFIX);
 }
 
-/**
- * Takes an entry, whatever it is, out of its place at once, by a rename that follows no link. What is in it does not
- * matter, nor whether a process goes on filling it. Gone already is fine.
- */
+/** Takes an entry out of its place by a rename, whatever it is and whether or not it is still being filled. Gone is fine. */
 export function setAside(root: OpenDirectory, parent: OpenDirectory, name: string): void {
   try {
     renameSync(parent.entry(name), root.entry(`${PREFIX}${nanoid()}`));
@@ -45,22 +42,21 @@ export async function removeAllocationDirectory(root: string, allocationId: stri
 export interface Attempt {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Entries to try at most, default a hundred thousand. */
+  /** Entries to try at most. */
   readonly steps?: number;
 }
 
+/** Entries and milliseconds after which an attempt ends. */
 const STEPS = 100_000;
-/** Milliseconds after which an attempt ends. */
 const ATTEMPT_MS = 1_000;
 
 /** Errors that say: there is something else by now, or something in it. */
 const CHANGED = ["EISDIR", "EPERM", "ENOTDIR", "ENOTEMPTY", "EEXIST"];
 
 /**
- * Removes an entry of the root that was set aside, and everything below it, without following a link: directories are
- * opened with O_NOFOLLOW and entries are named through descriptors. Directories that are not empty are moved up and
- * emptied there, so that a tree of any depth takes three descriptors. A process that still has the directory open may
- * add and swap entries meanwhile; it costs steps and time, which are bounded.
+ * Removes what was set aside and everything below it, without following a link. Directories that are not empty are moved
+ * up and emptied there, so that a tree of any depth takes three descriptors. What a process that still has the directory
+ * open adds and swaps meanwhile costs steps and time, which are bounded.
  * @returns whether it is gone; else another attempt has to follow
  */
 export async function removeSetAside(root: OpenDirectory, name: string, attempt: Attempt): Promise<boolean> {
@@ -86,21 +82,19 @@ async function emptyDirectory(top: OpenDirectory, isOver: () => boolean): Promis
     hasProgressed = false;
     for await (const entry of await top.list()) {
       if (isOver()) return;
-      const path = top.byteEntry(entry.name);
+      const path = top.entry(nameBytes(entry.name));
       if (await isGoneAfter(entry.isDirectory() ? rmdir(path) : unlink(path))) {
         hasProgressed = true;
         continue;
       }
-      const child = openIfDirectory(() => top.openByteEntry(entry.name));
+      const child = openIfDirectory(() => top.openEntry(nameBytes(entry.name)));
       if (child === undefined) continue;
       try {
         closeToPod(child);
         for await (const below of await child.list()) {
           if (isOver()) return;
-          const from = child.byteEntry(below.name);
-          const removal = below.isDirectory()
-            ? rename(from, top.byteEntry(`${PREFIX}${moved++}`))
-            : unlink(from);
+          const from = child.entry(nameBytes(below.name));
+          const removal = below.isDirectory() ? rename(from, top.entry(`${PREFIX}${moved++}`)) : unlink(from);
           if (await isGoneAfter(removal)) hasProgressed = true;
         }
         if (await isGoneAfter(rmdir(path))) hasProgressed = true;

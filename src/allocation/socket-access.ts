@@ -1,18 +1,14 @@
-import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync } from "node:fs";
+import { chmodSync, closeSync, fstatSync, lstatSync } from "node:fs";
 import { join } from "node:path";
-import { systemCode } from "../failure/failure.ts";
 import { SOCKET_FILE } from "./layout.ts";
-import type { OpenDirectory } from "./open-directory.ts";
+import { type OpenDirectory, openInode } from "./open-directory.ts";
 
 /** Permissions of the group to read and write. */
 const GROUP_ACCESS = 0o060;
-/** O_PATH of Linux on x86-64 and arm64; Node does not name it. It opens a socket's inode without connecting. */
-const O_PATH = 0o10000000;
 
 /**
- * Lets a directory's group connect to the socket in it, where the directory's mode lets the group write: connect(2)
- * needs write permission, and a program with the usual umask of 022 makes a socket of mode 0755. Only a socket and
- * only of that group is changed, by its inode: a link, or what is put in its place meanwhile, is not. Nothing
+ * Lets a directory's group connect to the socket in it, where the directory's mode lets the group write: connect(2) needs
+ * write permission, which the usual umask of 022 takes off. Only a socket of that group is changed, by its inode. Nothing
  * connects: QEMU accepts one client, and that is the switch.
  * @returns whether the mode was changed
  */
@@ -43,14 +39,5 @@ export function isSocketClosed(directory: string): boolean {
     return status?.isSocket() === true && (status.mode & GROUP_ACCESS) !== GROUP_ACCESS;
   } catch {
     return true;
-  }
-}
-
-function openInode(path: string): number | undefined {
-  try {
-    return openSync(path, O_PATH | constants.O_NOFOLLOW);
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
   }
 }

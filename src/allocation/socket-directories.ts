@@ -5,14 +5,9 @@ import { Failure, systemCode } from "../failure/failure.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
 import { ALLOCATION_OWNERSHIP, allocationDirectory, type SocketDirectories } from "./layout.ts";
-import { type OpenDirectory, openDirectory } from "./open-directory.ts";
+import { nameBytes, type OpenDirectory, openDirectory } from "./open-directory.ts";
 import { setSelinuxLabel } from "./selinux-label.ts";
 import { setAside } from "./set-aside.ts";
-
-/** Sets SELinux labels. */
-export interface EnsureOptions {
-  readonly setLabel?: typeof setSelinuxLabel;
-}
 
 /** Mode of a directory that is not finished; no pool has it. */
 const UNFINISHED = 0o100;
@@ -20,21 +15,20 @@ const UNFINISHED = 0o100;
 const ATTEMPTS = 3;
 
 /**
- * Makes an allocation's directory and those in it, or repairs owner, mode and label of what is there; whatever lies in
- * them stays. Something else in the place of a directory is set aside, never followed. The work is bounded, whatever a
- * pod does meanwhile.
+ * Makes an allocation's directory and those in it, or repairs their owner, mode and label; what is in them stays. Something
+ * else in the place of a directory is set aside, never followed. The work is bounded, whatever a pod does meanwhile.
  * @throws Failure `root-full`, `capability-missing`, `label-refused`, `directory-unsafe`
  */
 export async function ensureSocketDirectories(
   wanted: SocketDirectories,
-  options: EnsureOptions = {},
+  setLabel = setSelinuxLabel,
 ): Promise<void> {
   using root = openDirectory(wanted.root);
   const { selinuxLabel } = wanted.ownership;
   const above = selinuxLabel === undefined ? ALLOCATION_OWNERSHIP : { ...ALLOCATION_OWNERSHIP, selinuxLabel };
-  using allocation = await ensureDirectory(root, root, wanted.allocationId, above, options);
+  using allocation = await ensureDirectory(root, root, wanted.allocationId, above, setLabel);
   for (const name of wanted.names) {
-    using _made = await ensureDirectory(root, allocation, name, wanted.ownership, options);
+    using _made = await ensureDirectory(root, allocation, name, wanted.ownership, setLabel);
   }
 }
 
@@ -43,11 +37,11 @@ async function ensureDirectory(
   parent: OpenDirectory,
   name: string,
   ownership: DirectoryOwnership,
-  options: EnsureOptions,
+  setLabel: typeof setSelinuxLabel,
 ): Promise<OpenDirectory> {
   const directory = makeDirectory(root, parent, name);
   try {
-    if (!isAsWanted(directory.status(), ownership)) await finish(directory, ownership, options);
+    if (!isAsWanted(directory.status(), ownership)) await finish(directory, ownership, setLabel);
     return directory;
   } catch (error) {
     directory[Symbol.dispose]();
@@ -90,42 +84,25 @@ function makeUnfinished(parent: OpenDirectory, name: string): void {
   }
 }
 
-/**
- * By descriptor. Owner before mode, because a directory that is briefly too open would be a way in; the mode is last,
- * so that it tells of a directory that has its label too, whatever a crash interrupted.
- */
+/** Owner before mode, because a directory that is briefly too open would be a way in; the mode last, so that it shows a finished one. */
 async function finish(
   directory: OpenDirectory,
   ownership: DirectoryOwnership,
-  options: EnsureOptions,
+  setLabel: typeof setSelinuxLabel,
 ): Promise<void> {
-  const where = directory.path;
-  withCapability("CAP_FOWNER", where, () => directory.chmod(UNFINISHED));
-  withCapability("CAP_CHOWN", where, () => directory.chown(ownership.owner, ownership.group));
+  directory.chmod(UNFINISHED);
+  directory.chown(ownership.owner, ownership.group);
   if (ownership.selinuxLabel !== undefined) {
-    await (options.setLabel ?? setSelinuxLabel)([directory.fd], ownership.selinuxLabel);
+    await setLabel([directory.fd], ownership.selinuxLabel);
   }
-  withCapability("CAP_FOWNER", where, () => directory.chmod(ownership.mode));
-  // Without it the kernel takes the setgid bit off and says nothing.
-  if (!isAsWanted(directory.status(), ownership)) throw missing("CAP_FSETID", where);
-}
-
-function withCapability(name: string, where: string, change: () => void): void {
-  try {
-    change();
-  } catch (error) {
-    if (systemCode(error) === "EPERM") throw missing(name, where, error);
-    throw error;
-  }
-}
-
-function missing(name: string, where: string, cause?: unknown): Failure {
-  return new Failure({
+  directory.chmod(ownership.mode);
+  // Without CAP_FSETID, which the daemon has from its start, the kernel takes the setgid bit off and says nothing.
+  if (isAsWanted(directory.status(), ownership)) return;
+  throw new Failure({
     code: "capability-missing",
-    what: `owner or mode of a socket directory cannot be set without ${name}`,
-    where,
+    what: "owner or mode of a socket directory cannot be set without CAP_FSETID",
+    where: directory.path,
     fix: "give the daemon the capabilities of docs/security.md",
-    cause,
   });
 }
 
@@ -177,7 +154,7 @@ export async function isIdle(root: string, allocationId: string, sinceMs: number
   if (allocation === undefined || allocation.status().mtimeMs > sinceMs) return false;
   for await (const entry of await allocation.list()) {
     if (!entry.isDirectory()) return false;
-    using directory = allocation.openByteEntry(entry.name);
+    using directory = allocation.openEntry(nameBytes(entry.name));
     if (directory === undefined) continue;
     for await (const _used of await directory.list()) return false;
   }

@@ -3,17 +3,22 @@ import { removeDeviceInfo, vhostUserDeviceInfo, writeDeviceInfo } from "../alloc
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
-import { Failure, toFailure } from "../failure/failure.ts";
-import { didNothing } from "../ipam/ipam.ts";
-import { openIpam } from "../ipam/plugin-ipam.ts";
-import { dropLease, leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
+import { Failure, isSwitchAway, toFailure } from "../failure/failure.ts";
+import { leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
+import { withAddressing } from "../ipam/request-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { isGoing, type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
+import { present } from "../names/present.ts";
+import {
+  interfaceInSandbox,
+  isGoing,
+  type PortRecord,
+  portKey,
+  portOfSandbox,
+} from "../records/port-record.ts";
 import { notePod } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
 import { findDevice, givenDevice } from "./find-device.ts";
 import { type AttachmentPlan, planAttachment } from "./plan-attachment.ts";
-import { withAddresses } from "./port-settings-of.ts";
 import { type AttachmentRequest, attachmentKey } from "./request.ts";
 import { addResult } from "./result.ts";
 
@@ -46,6 +51,7 @@ async function attach(
   const { records } = node;
   const earlier = records.ports.get(portKey(wanted));
   refuseSuperseded(wanted, earlier, context);
+  refuseSharedPort(wanted, earlier);
   refuseConflict(wanted, records.ports.list());
   // Kubelet has said that the pod holds the device: that stays true if this ADD fails.
   notePod(records, wanted);
@@ -68,7 +74,11 @@ async function attach(
     refuseStale();
     refuseSharedDevice(planned, request, context);
   }
-  const record = await withAddressing(planned, request, context);
+  const { raw, config } = request;
+  const record = await withAddressing(planned, raw, config.cniVersion, {
+    ports: records.ports,
+    delegate: raw.delegate,
+  });
   // The record does not wait for the switch: after a crash in between the reconciler makes the port, and DEL removes it.
   await allDone([ensureAttachment(node, record, allocation, signal), recordAttached(record, context)]);
   if (record.deviceInfoFile !== undefined) {
@@ -86,7 +96,7 @@ async function attach(
 /** As it is asked for now, with what the first ADD has settled. */
 function repeatedRecord({ lease: _, ...wanted }: PortRecord, earlier: PortRecord): PortRecord {
   const { createdAt, startedAtMs, lease, releases } = earlier;
-  return { ...wanted, createdAt, startedAtMs, releases, ...(lease === undefined ? {} : { lease }) };
+  return present({ ...wanted, createdAt, startedAtMs, releases, lease });
 }
 
 /**
@@ -122,34 +132,11 @@ async function releaseEarlier(
   return left === undefined ? [] : [...leasesOf(left)];
 }
 
-/**
- * The record with the addresses that the IPAM gives, which a repeated ADD has already, and which port security lets
- * through.
- * @throws Failure of {@link Ipam.add}
- */
-async function withAddressing(
-  planned: PortRecord,
-  { raw, config }: AttachmentRequest,
-  { node }: CniContext,
-): Promise<PortRecord> {
-  const { lease } = planned;
-  if (lease === undefined) return planned;
-  try {
-    const ipam = openIpam(lease.type, raw.delegate);
-    const given = lease.given ?? (await ipam.add(raw, config.cniVersion));
-    const settings = withAddresses(planned.settings, given.ips);
-    return { ...planned, settings, lease: { ...lease, given } };
-  } catch (error) {
-    if (didNothing(error)) await dropLease(node.records.ports, planned, lease);
-    throw error;
-  }
-}
-
 /** Never throws: the caller must get the reason why ADD failed, not why its roll-back did. */
 async function rollBack(record: PortRecord, { raw }: AttachmentRequest, context: CniContext): Promise<void> {
   const left = await removeAttachment(context.node, record, AbortSignal.timeout(ROLLBACK_MS));
   if (left !== undefined) {
-    context.logger.error(
+    context.logger[isSwitchAway(left) ? "debug" : "error"](
       { ...attachmentFields(record), err: left },
       "roll-back failed, the reconciler retries it",
     );
@@ -202,7 +189,8 @@ function detachedMeanwhile({ containerId, interfaceName }: PortRecord): Failure 
 
 /** @throws Failure `attachment-conflict` for another pod's device, and for another device than the interface has */
 function refuseConflict(wanted: PortRecord, ports: readonly PortRecord[]): void {
-  const own = portOfSandbox(ports, wanted);
+  const interfaceName = interfaceInSandbox(wanted);
+  const own = portOfSandbox(ports, { ...wanted, interfaceName });
   if (
     own !== undefined &&
     !isGoing(own) &&
@@ -210,7 +198,7 @@ function refuseConflict(wanted: PortRecord, ports: readonly PortRecord[]): void 
   ) {
     throw new Failure({
       code: "attachment-conflict",
-      what: `interface ${wanted.interfaceName} is attached already, with device ${own.device} instead of ${wanted.device}`,
+      what: `interface ${interfaceName} is attached already, with device ${own.device} instead of ${wanted.device}`,
       where: `container ${wanted.containerId}`,
       fix: "the runtime must DEL it first",
     });
@@ -248,11 +236,20 @@ function refuseSharedDevice(record: PortRecord, { config }: AttachmentRequest, {
         port.interfaceName !== record.interfaceName &&
         !isGoing(port),
     );
-  if (other === undefined) return;
-  throw new Failure({
+  if (other !== undefined) throw chosenTwice(record, other);
+}
+
+/** @throws Failure `busy` where an ADD of another interface of the sandbox chose the port of the same claim */
+function refuseSharedPort(wanted: PortRecord, earlier: PortRecord | undefined): void {
+  if (earlier === undefined || isGoing(earlier) || earlier.containerId !== wanted.containerId) return;
+  if (interfaceInSandbox(earlier) !== interfaceInSandbox(wanted)) throw chosenTwice(wanted, earlier);
+}
+
+function chosenTwice(record: PortRecord, other: PortRecord): Failure {
+  return new Failure({
     code: "busy",
-    what: `device ${record.device} was chosen for interface ${other.interfaceName} at the same moment`,
-    where: `container ${record.containerId}, interface ${record.interfaceName}`,
+    what: `device ${record.device} was chosen for interface ${interfaceInSandbox(other)} at the same moment`,
+    where: `container ${record.containerId}, interface ${interfaceInSandbox(record)}`,
     fix: "the runtime may ADD it again",
   });
 }

@@ -4,9 +4,9 @@ import { allocationDirectory } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { Failure } from "../failure/failure.ts";
-import { type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
+import { runIpam } from "../ipam/plugin-ipam.ts";
+import { interfaceInSandbox, type PortRecord, portKey, portOfSandbox } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
-import { ipamOf } from "./network-config.ts";
 import type { AttachmentRequest } from "./request.ts";
 
 /**
@@ -34,7 +34,8 @@ export async function check(
       fix: "the daemon's log says what it repaired and what it could not",
     });
   }
-  await ipamOf(request.config, request.raw.delegate)?.check(request.raw);
+  const type = request.config.ipam?.type;
+  if (type !== undefined) await runIpam(type, "CHECK", request.raw, request.raw.delegate);
 }
 
 const NOT_ATTACHED: readonly string[] = ["it is not attached"];
@@ -83,9 +84,10 @@ function resultProblems(record: PortRecord, request: AttachmentRequest): readonl
   if (!prevResult) return ["CHECK came without prevResult"];
   // Another plugin of the chain may have one of the same name.
   const named = (prevResult.interfaces ?? []).filter(
-    ({ name, sandbox }) => name === record.interfaceName && sandbox === record.netns,
+    ({ name, sandbox }) => name === interfaceInSandbox(record) && sandbox === record.netns,
   );
-  if (named.length === 0) return [`prevResult has no interface ${record.interfaceName} in ${record.netns}`];
+  if (named.length === 0)
+    return [`prevResult has no interface ${interfaceInSandbox(record)} in ${record.netns}`];
   const macs = named.map(({ mac }) => mac?.toLowerCase());
   return macs.includes(record.mac)
     ? []

@@ -2,11 +2,12 @@ import { portLock } from "../attachment/port-lock.ts";
 import { markDetaching, removeAttachment } from "../attachment/remove-attachment.ts";
 import { toFailure } from "../failure/failure.ts";
 import { didNothing, type IpamRequest } from "../ipam/ipam.ts";
-import { ipamTypeOf, openIpam } from "../ipam/plugin-ipam.ts";
+import { ipamTypeOf, runIpam } from "../ipam/plugin-ipam.ts";
 import { leasesOf, limitedForRetry, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import {
   type AddressLease,
+  interfaceInSandbox,
   type PortRecord,
   portKey,
   type SandboxInterface,
@@ -48,7 +49,7 @@ export async function del(
 
 /** Whether a sandbox's interface has the port, or addresses that it got when it had it. */
 function concerns(record: PortRecord, { containerId, interfaceName }: SandboxInterface): boolean {
-  if (record.interfaceName !== interfaceName) return false;
+  if (interfaceInSandbox(record) !== interfaceName) return false;
   return (
     record.containerId === containerId || leasesOf(record).some((lease) => lease.containerId === containerId)
   );
@@ -103,7 +104,7 @@ async function releaseUnrecorded(raw: RawRequest, { logger }: CniContext): Promi
   const type = ipamTypeOf(raw.stdin);
   if (type === undefined) return;
   try {
-    await openIpam(type, raw.delegate).del(raw);
+    await runIpam(type, "DEL", raw, raw.delegate);
   } catch (error) {
     if (!didNothing(error)) throw error;
     logger.warn(

@@ -1,11 +1,12 @@
 import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
+import { runIpam } from "../ipam/plugin-ipam.ts";
 import { leasesOf, releaseAddresses } from "../ipam/release-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
-import { type PortRecord, portKey } from "../records/port-record.ts";
+import { interfaceInSandbox, type PortRecord, portKey } from "../records/port-record.ts";
 import type { CniContext } from "./cni-context.ts";
-import { ipamOf, type NetworkConfig } from "./network-config.ts";
+import type { NetworkConfig } from "./network-config.ts";
 import { attachmentKey, type RawRequest } from "./request.ts";
 
 /**
@@ -29,12 +30,13 @@ export async function gc(
   const errors: unknown[] = [];
   const attempt = (work: Promise<unknown>) => work.catch((error: unknown) => errors.push(error));
   for (const record of context.node.records.ports.list()) {
-    if (record.network !== config.name || keep.has(attachmentKey(record))) continue;
+    const attachment = { containerId: record.containerId, interfaceName: interfaceInSandbox(record) };
+    if (record.network !== config.name || keep.has(attachmentKey(attachment))) continue;
     const lock = portLock(record, `GC of interface ${record.interfaceName}`, signal);
     await attempt(context.locks.run(lock, () => collect(record, raw, context, signal)));
   }
-  const ipam = ipamOf(config, raw.delegate);
-  if (ipam !== undefined) await attempt(ipam.gc(raw));
+  const type = config.ipam?.type;
+  if (type !== undefined) await attempt(runIpam(type, "GC", raw, raw.delegate));
   if (errors.length > 0) throw errors.length === 1 ? errors[0] : severalFailures(errors, config);
 }
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { portSettingsSchema } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
+import { withAddresses } from "../ipam/request-addresses.ts";
 import { errorAnswer } from "./answer.ts";
 import { parseNetworkConfig } from "./network-config.ts";
-import { portSettingsOf, withAddresses } from "./port-settings-of.ts";
+import { portSettingsOf } from "./port-settings-of.ts";
 
 const parse = (keys: object) =>
   parseNetworkConfig(Buffer.from(JSON.stringify({ cniVersion: "1.1.0", name: "net", ...keys })));
@@ -22,8 +23,8 @@ function refusal(work: () => unknown): { code: number; msg: string; details?: st
 }
 
 describe("what a network configuration asks of its port", () => {
-  it("is nothing by default, and unknown keys pass", () => {
-    expect(settings({ "example.org/x": 1, capabilities: { mac: true }, protected: false })).toEqual({});
+  it("is nothing by default", () => {
+    expect(settings({ capabilities: { mac: true }, protected: false })).toEqual({});
   });
 
   it.each([
@@ -227,17 +228,38 @@ describe("a network configuration is refused, by key and value,", () => {
     ["vlanId: 5", { vlanId: 5 }, "vlan"],
     ["trunks: [5]", { trunks: [5] }, "trunk"],
     ["ingressPolicingRate: 1000", { ingressPolicingRate: 1000 }, "bandwidth.egressRate"],
+    ["vlanid: 5", { vlanid: 5 }, "write vlan"],
+    ["portSecurty: true", { portSecurty: true }, "write portSecurity"],
+    ["bandwith: {}", { bandwith: {} }, "write bandwidth"],
+    ["bandwidth.ingresRate: 5", { bandwidth: { ingresRate: 5 } }, "write bandwidth.ingressRate"],
+    ["capabilities.deviceId: true", { capabilities: { deviceId: true } }, "write capabilities.deviceID"],
+    ["dns.nameserver: []", { dns: { nameserver: [] } }, "write dns.nameservers"],
+    ["excessBandwidth.brust: 5", { excessBandwidth: { brust: 5 } }, "write excessBandwidth.burst"],
     ["ipMasq: true", { ipMasq: true }, "leave it out"],
     [
       'runtimeConfig.bandwidth.unshapedSubnets: ["10.0.0.0/8"]',
       { runtimeConfig: { bandwidth: { unshapedSubnets: ["10.0.0.0/8"] } } },
       "leave it out",
     ],
-  ])("where another plugin's key would be ignored: %s", (says, keys, instead) => {
+  ])("where a mistyped or another plugin's key would be ignored: %s", (says, keys, instead) => {
     const { code, msg, details } = refusal(() => parse(keys));
     expect(code).toBe(2);
     expect(msg).toContain(says);
-    expect(details).toContain(instead);
+    expect(`${msg}; ${details}`).toContain(instead);
+  });
+
+  it("but not for an unknown key, which is reported, nor for one with another program's domain", () => {
+    const keys = {
+      spoofchk: "on",
+      dns: { ttl: 5 },
+      "example.org/x": 1,
+      args: { cni: { vpn: 1 } },
+      pciBusID: "",
+    };
+    const config = parse({ ...keys, vlan: 5, ipam: { type: "host-local", rangeset: [] } });
+    expect(config.ignoredKeys).toEqual(["dns.ttl", "spoofchk"]);
+    expect(config.vlan).toBe(5);
+    expect(parse({ vlan: 5 }).ignoredKeys).toEqual([]);
   });
 
   it.each([

@@ -1,14 +1,17 @@
+import { directoryInPod } from "../allocation/allocation.ts";
 import { checkCniFile } from "../allocation/device-info.ts";
-import { allocationDirectory, podDirectory, socketPath } from "../allocation/layout.ts";
-import type { PortSettings } from "../config/port-settings.ts";
-import type { PoolConfig } from "../config/schema.ts";
+import { allocationDirectory, socketPath } from "../allocation/layout.ts";
 import { Failure } from "../failure/failure.ts";
 import { deriveMacAddress, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
+import { present } from "../names/present.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
+import { type ClaimHolder, claimInterface } from "../records/claim-holder.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
+import type { FoundDevice } from "./find-device.ts";
+import { portKeys } from "./network-keys.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
 import type { AttachmentRequest } from "./request.ts";
 
@@ -21,13 +24,13 @@ export interface AttachmentPlan {
 /** Turns a request and its device into the record of the attachment; changes nothing. */
 export function planAttachment(
   request: AttachmentRequest,
-  device: string,
+  { device, claimed }: FoundDevice,
   context: CniContext,
 ): AttachmentPlan {
   const { config, records, pools } = context.node;
   const pod = `pod ${request.podNamespace}/${request.podName}`;
-  const allocation = newestAllocationOf(device, records.allocations.list());
-  refuseUnreadable(device, pod, context);
+  const allocation = claimed ?? newestAllocationOf(device, records.allocations.list());
+  if (claimed === undefined) refuseUnreadable(device, pod, context);
   if (allocation === undefined) {
     throw new Failure({
       code: "unknown-device",
@@ -45,39 +48,69 @@ export function planAttachment(
       fix: "put the pool back until its pods are gone",
     });
   }
-  const { interfaceName, containerId } = request;
+  const { containerId } = request;
+  const own = claimed?.holder.port;
+  if (own !== undefined) refusePortKeys(request, own);
+  const interfaceName = claimed === undefined ? request.interfaceName : claimInterface(claimed.holder);
   const where = `${pod}, interface ${interfaceName}`;
   const switchRoot = config.switchRoot ?? config.root;
-  const { mtu } = request.config;
-  const lease = leaseOf(request);
-  const deviceInfoFile = cniDeviceInfoFile(request, config.deviceInfoDirectory);
-  const record: PortRecord = {
+  const record: PortRecord = present({
     allocationId: allocation.id,
     interfaceName,
-    state: "attaching",
+    cniInterface: claimed && request.interfaceName,
+    state: "attaching" as const,
     containerId,
     startedAtMs: request.raw.startedAtMs,
     bootId: records.bootId,
     device,
     pool: allocation.pool,
     portName: portName(allocation.id, interfaceName),
-    bridge: request.config.bridge ?? pool.config.dataplane.bridge,
+    bridge: own?.bridge ?? request.config.bridge ?? pool.config.dataplane.bridge,
     switchSocketPath: socketPath(allocationDirectory(switchRoot, allocation.id), interfaceName, where),
-    podSocketPath: socketPath(podDirectory(config.podRoot, allocation.pool), interfaceName, where),
-    mac: chooseMac(request),
-    ...(mtu === undefined ? {} : { mtu }),
-    settings: settingsOf(request, allocation.socketServer ?? pool.config.socketServer),
-    ...(lease === undefined ? {} : { lease }),
+    podSocketPath: socketPath(directoryInPod(allocation, config.podRoot), interfaceName, where),
+    mac: chooseMac(request, own?.mac),
+    mtu: request.config.mtu ?? own?.mtu,
+    settings:
+      own?.settings ??
+      portSettingsOf(request.config, request.args, allocation.socketServer ?? pool.config.socketServer),
+    lease: leaseOf(request),
     releases: [],
-    ...(deviceInfoFile === undefined ? {} : { deviceInfoFile }),
+    deviceInfoFile: cniDeviceInfoFile(request, config.deviceInfoDirectory),
     network: request.config.name,
     netns: request.netns,
     podNamespace: request.podNamespace,
     podName: request.podName,
     podUid: request.podUid,
     createdAt: context.clock.now(),
-  };
+  });
   return { allocation, record };
+}
+
+/**
+ * The port of a claim is what its DeviceClass and parameters say, which an administrator may have limited: a network
+ * gives it a MAC, an MTU and addresses.
+ */
+function refusePortKeys({ config }: AttachmentRequest, { isAddressed }: ClaimHolder["port"]): void {
+  const asked = (Object.keys(portKeys) as (keyof typeof portKeys)[]).filter(
+    (one) => config[one] !== undefined,
+  );
+  const key = asked[0] ?? (config.runtimeConfig?.bandwidth && "runtimeConfig.bandwidth");
+  if (key !== undefined) {
+    throw new Failure({
+      code: "invalid-network-config",
+      what: `${key} cannot be set for the port of a ResourceClaim`,
+      where: `network ${config.name}`,
+      fix: "let the claim's parameters or its DeviceClass set it",
+    });
+  }
+  if (isAddressed) {
+    throw new Failure({
+      code: "invalid-network-config",
+      what: "the ResourceClaim has addresses of its own, so its port cannot be a network's",
+      where: `network ${config.name}`,
+      fix: "remove ipam from the claim's parameters and let the network have it",
+    });
+  }
 }
 
 /** What ADD may get from an IPAM, recorded before it asks, so that the addresses are released whatever happens. */
@@ -90,12 +123,6 @@ function leaseOf({ config, raw, containerId }: AttachmentRequest): AddressLease 
 function cniDeviceInfoFile({ config }: AttachmentRequest, directory: string): string | undefined {
   const file = config.runtimeConfig?.CNIDeviceInfoFile ?? "";
   return file === "" ? undefined : checkCniFile(directory, file);
-}
-
-/** Who creates the socket: the network decides before the pool, as it was when the container was allocated. */
-function settingsOf({ config, args }: AttachmentRequest, ofPool: PoolConfig["socketServer"]): PortSettings {
-  const socketServer = config.socketServer ?? ofPool;
-  return { ...portSettingsOf(config, args), ...(socketServer === "switch" ? { socketServer } : {}) };
 }
 
 /** An older allocation of the device would give an interface that never connects. */
@@ -113,9 +140,10 @@ function refuseUnreadable(device: string, pod: string, { node }: CniContext): vo
 
 /**
  * The interface's MAC: runtimeConfig.mac, CNI_ARGS, args.cni.mac, the network's own `mac`, in that order
- * (CNI conventions); else one derived from pod and interface, which stays the same over restarts of the pod.
+ * (CNI conventions); else that of the claim, or one derived from pod and interface, which stays the same over restarts of
+ * the pod.
  */
-function chooseMac(request: AttachmentRequest): string {
+function chooseMac(request: AttachmentRequest, ofClaim: string | undefined): string {
   const { config } = request;
   const asked: readonly (readonly [string, string | undefined])[] = [
     ["runtimeConfig.mac", config.runtimeConfig?.mac],
@@ -136,6 +164,7 @@ function chooseMac(request: AttachmentRequest): string {
     }
     return mac;
   }
+  if (ofClaim !== undefined) return ofClaim;
   const pod = request.podName === "" ? request.containerId : `${request.podNamespace}/${request.podName}`;
   return deriveMacAddress(`${pod}/${request.interfaceName}`);
 }

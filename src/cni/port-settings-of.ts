@@ -1,75 +1,50 @@
 import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
+import { present } from "../names/present.ts";
 import type { NetworkConfig } from "./network-config.ts";
+import { bridgeKeys, type portKeys, routedKeys } from "./network-keys.ts";
+
+/** What is asked of a port, by a network's configuration or by a claim's. */
+export type PortWishes = Partial<
+  Pick<NetworkConfig, keyof typeof portKeys | "ipam" | "runtimeConfig" | "args">
+>;
 
 /**
  * What a network asks of its port, in terms of the switch.
  * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's choice, used where the network has no `ifaceId`
+ * @param socketServerOfPool who makes the socket where the network does not say, as when the container was allocated
  * @throws Failure `invalid-network-config` for keys that contradict each other
  */
 export function portSettingsOf(
-  config: NetworkConfig,
+  config: PortWishes,
   args: Readonly<Record<string, string>> = {},
+  socketServerOfPool?: PortSettings["socketServer"],
 ): PortSettings {
-  const vlan = vlanOf(config);
-  const externalIds = externalIdsOf(config, args);
-  const routed = routedOf(config);
-  const { txRetriesMax, rxqAffinity, createBridge } = config;
-  return {
-    ...(vlan === undefined ? {} : { vlan }),
+  return present({
+    vlan: vlanOf(config),
     ...limitsOf(config),
-    ...(txRetriesMax === undefined ? {} : { transmitRetries: txRetriesMax }),
-    ...(rxqAffinity === undefined ? {} : { receiveQueueCores: rxqAffinity }),
-    ...(config.protected === true ? { isolated: true } : {}),
-    ...(externalIds === undefined ? {} : { externalIds }),
-    ...(config.portSecurity === true ? { security: { addresses: [] } } : {}),
-    ...(createBridge === true ? { createBridge } : {}),
-    ...(routed === undefined ? {} : { routed }),
-  };
+    transmitRetries: config.txRetriesMax,
+    receiveQueueCores: config.rxqAffinity,
+    isolated: config.protected || undefined,
+    externalIds: externalIdsOf(config, args),
+    security: config.portSecurity === true ? { addresses: [] } : undefined,
+    createBridge: config.createBridge || undefined,
+    routed: routedOf(config),
+    socketServer: (config.socketServer ?? socketServerOfPool) === "switch" ? ("switch" as const) : undefined,
+  });
 }
-
-/** Adds the addresses that IPAM gave, which port security lets through or which are routed to the port. */
-export function withAddresses(
-  settings: PortSettings,
-  ips: readonly { readonly address: string; readonly gateway?: string | undefined }[],
-): PortSettings {
-  const { security, routed } = settings;
-  const hosts = ips.map(({ address, gateway }) => ({
-    address: address.replace(/\/.*$/, ""),
-    ...(gateway === undefined ? {} : { gateway }),
-  }));
-  return {
-    ...settings,
-    ...(security === undefined ? {} : { security: { addresses: hosts.map(({ address }) => address) } }),
-    ...(routed === undefined ? {} : { routed: { ...routed, hosts } }),
-  };
-}
-
-/** Keys that are about bridges, and those that are about routed ports. */
-const BRIDGE_KEYS = [
-  "bridge",
-  "createBridge",
-  "vlan",
-  "vlanMode",
-  "trunk",
-  "customerVlans",
-  "qinqEthertype",
-  "protected",
-] as const;
-const ROUTED_KEYS = ["vrf", "createVrf"] as const;
 
 /** The addresses come later, when IPAM has given them. */
-function routedOf(config: NetworkConfig): RoutedSettings | undefined {
-  if (config.mode !== "l3") {
-    const [key] = ROUTED_KEYS.filter((name) => config[name] !== undefined);
-    if (key !== undefined) throw contradiction(key, config[key], 'needs mode "l3"');
-    return undefined;
+function routedOf(config: PortWishes): RoutedSettings | undefined {
+  const isRouted = config.mode === "l3";
+  const others = isRouted ? bridgeKeys : routedKeys;
+  const key = (Object.keys(others) as (keyof typeof others)[]).find((name) => config[name] !== undefined);
+  if (key !== undefined) {
+    throw contradiction(key, config[key], isRouted ? 'cannot stand beside mode "l3"' : 'needs mode "l3"');
   }
-  const [key] = BRIDGE_KEYS.filter((name) => config[name] !== undefined);
-  if (key !== undefined) throw contradiction(key, config[key], 'cannot stand beside mode "l3"');
+  if (!isRouted) return undefined;
   if (config.ipam?.type === undefined) throw contradiction("mode", config.mode, "needs ipam");
-  const { vrf = 0, createVrf } = config;
-  return { vrf, ...(createVrf === true ? { createVrf } : {}), hosts: [] };
+  return present({ vrf: config.vrf ?? 0, createVrf: config.createVrf || undefined, hosts: [] });
 }
 
 /** Which keys a mode needs beside itself, and which it can have; it must have no others. */
@@ -84,7 +59,7 @@ const KEYS_OF_MODE = {
 const VLAN_KEYS = ["vlan", "trunk", "customerVlans", "qinqEthertype"] as const;
 type VlanKey = (typeof VLAN_KEYS)[number];
 
-function vlanOf(config: NetworkConfig): VlanSettings | undefined {
+function vlanOf(config: PortWishes): VlanSettings | undefined {
   const given = VLAN_KEYS.filter((key) => config[key] !== undefined);
   const mode = config.vlanMode ?? impliedMode(config, given);
   if (mode === undefined) return undefined;
@@ -98,13 +73,13 @@ function vlanOf(config: NetworkConfig): VlanSettings | undefined {
       throw contradiction(key, config[key], `cannot stand beside vlanMode ${JSON.stringify(mode)}`);
     }
   }
-  return {
+  return present({
     mode,
-    ...(config.vlan === undefined ? {} : { tag: config.vlan }),
+    tag: config.vlan,
     trunks: expandVlans(config.trunk),
     customerVlans: expandVlans(config.customerVlans),
-    ...(config.qinqEthertype === undefined ? {} : { tunnelEthertype: config.qinqEthertype }),
-  };
+    tunnelEthertype: config.qinqEthertype,
+  });
 }
 
 /** Every VLAN of a list, once, in order. */
@@ -116,7 +91,7 @@ function expandVlans(ranges: NetworkConfig["trunk"]): number[] {
   return [...vlans].sort((one, other) => one - other);
 }
 
-function impliedMode(config: NetworkConfig, given: readonly VlanKey[]): VlanSettings["mode"] | undefined {
+function impliedMode(config: PortWishes, given: readonly VlanKey[]): VlanSettings["mode"] | undefined {
   for (const key of ["customerVlans", "qinqEthertype"] as const) {
     if (given.includes(key)) throw contradiction(key, config[key], 'needs vlanMode "dot1q-tunnel"');
   }
@@ -132,7 +107,7 @@ function impliedMode(config: NetworkConfig, given: readonly VlanKey[]): VlanSett
 }
 
 /** CNI's ingress is what goes into the pod. A runtime's bandwidth replaces the network's. */
-function limitsOf(config: NetworkConfig): Pick<PortSettings, "fromGuest" | "toGuest"> {
+function limitsOf(config: PortWishes): Pick<PortSettings, "fromGuest" | "toGuest"> {
   const ofRuntime = config.runtimeConfig?.bandwidth;
   const where = ofRuntime === undefined ? "bandwidth" : "runtimeConfig.bandwidth";
   const bandwidth = ofRuntime ?? config.bandwidth ?? {};
@@ -146,12 +121,7 @@ function limitsOf(config: NetworkConfig): Pick<PortSettings, "fromGuest" | "toGu
       "comes on top of bandwidth.ingressRate, which is not given",
     );
   }
-  return {
-    ...(fromGuest === undefined ? {} : { fromGuest }),
-    ...(toGuest === undefined
-      ? {}
-      : { toGuest: { ...toGuest, ...(excess === undefined ? {} : { excess }) } }),
-  };
+  return present({ fromGuest, toGuest: toGuest && present({ ...toGuest, excess }) });
 }
 
 /** Rate and burst come together, as the reference plugin for bandwidth demands; a runtime sends 0 for none. */
@@ -168,7 +138,7 @@ function rateOf(
 }
 
 function externalIdsOf(
-  config: NetworkConfig,
+  config: PortWishes,
   args: Readonly<Record<string, string>>,
 ): Record<string, string> | undefined {
   // The network comes first: a pod's owner could otherwise impersonate any other pod in OVN.

@@ -3,7 +3,7 @@ import type { Delegate } from "../ipam/ipam.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
 import { isInterfaceName } from "../names/interface-name.ts";
 import type { SandboxInterface } from "../records/port-record.ts";
-import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+import type { NetworkConfig } from "./network-config.ts";
 
 /** What the shim sends: the CNI_ environment and stdin, nothing checked yet. */
 export interface RawRequest {
@@ -57,7 +57,10 @@ export function parseSandboxInterface(
 }
 
 /** Checks the environment and stdin of ADD and CHECK. */
-export function parseAttachmentRequest(raw: RawRequest): AttachmentRequest {
+export function parseAttachmentRequest(
+  raw: RawRequest,
+  parseConfig: (stdin: Buffer) => NetworkConfig,
+): AttachmentRequest {
   const { env } = raw;
   const target = parseSandboxInterface(env, ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS"]);
   const args = parseCniArgs(env["CNI_ARGS"] ?? "");
@@ -68,7 +71,7 @@ export function parseAttachmentRequest(raw: RawRequest): AttachmentRequest {
     podName: args["K8S_POD_NAME"] ?? "",
     podUid: args["K8S_POD_UID"] ?? "",
     args,
-    config: parseNetworkConfig(raw.stdin),
+    config: parseConfig(raw.stdin),
     raw,
   };
 }

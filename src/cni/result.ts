@@ -1,6 +1,7 @@
 import { addressFamily } from "../ipam/addressing.ts";
 import { type CniVersion, isAtLeast } from "../names/cni-version.ts";
-import type { Addressing, PortRecord } from "../records/port-record.ts";
+import { present } from "../names/present.ts";
+import { type Addressing, interfaceInSandbox, type PortRecord } from "../records/port-record.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
 type Dns = NonNullable<NetworkConfig["dns"]>;
@@ -22,23 +23,19 @@ export function addResult(config: NetworkConfig, record: PortRecord): object {
     ...(given?.routes ?? []).map((route) => routeOf(route, cniVersion)),
   ];
   const dns = mergeDns([config.dns, given?.dns, dnsBefore]);
-  return {
-    ...rest,
-    cniVersion,
-    interfaces,
-    ...(ips.length === 0 ? {} : { ips }),
-    ...(routes.length === 0 ? {} : { routes }),
-    ...(Object.keys(dns).length === 0 ? {} : { dns }),
-  };
+  return present({
+    ...{ ...rest, cniVersion, interfaces },
+    ips: ips.length === 0 ? undefined : ips,
+    routes: routes.length === 0 ? undefined : routes,
+    dns: Object.keys(dns).length === 0 ? undefined : dns,
+  });
 }
 
 function interfaceOf(record: PortRecord, cniVersion: CniVersion) {
-  const { interfaceName: name, mac, netns: sandbox, mtu, podSocketPath: socketPath } = record;
-  const ours = { name, mac, sandbox };
+  const { mac, netns: sandbox, mtu, podSocketPath: socketPath } = record;
+  const ours = { name: interfaceInSandbox(record), mac, sandbox };
   // Keys that the result has since 1.1.0 only.
-  return isAtLeast(cniVersion, "1.1.0")
-    ? { ...ours, ...(mtu === undefined ? {} : { mtu }), socketPath }
-    : ours;
+  return isAtLeast(cniVersion, "1.1.0") ? present({ ...ours, mtu, socketPath }) : ours;
 }
 
 function ipOf(
@@ -46,17 +43,13 @@ function ipOf(
   index: number,
   cniVersion: CniVersion,
 ): object {
-  return {
-    ...(isAtLeast(cniVersion, "1.0.0") ? {} : { version: addressFamily(address) }),
-    address,
-    ...(gateway === undefined ? {} : { gateway }),
-    interface: index,
-  };
+  const version = isAtLeast(cniVersion, "1.0.0") ? undefined : addressFamily(address);
+  return present({ version, address, gateway, interface: index });
 }
 
 function routeOf(route: Addressing["routes"][number], cniVersion: CniVersion): object {
   if (isAtLeast(cniVersion, "1.1.0")) return route;
-  return { dst: route.dst, ...(route.gw === undefined ? {} : { gw: route.gw }) };
+  return present({ dst: route.dst, gw: route.gw });
 }
 
 /** The first to name a domain has it; of lists every entry once, the first one's first. */
@@ -66,5 +59,5 @@ function mergeDns(sources: readonly (Partial<Dns> | null | undefined)[]): object
     return entries.length === 0 ? [] : [[key, entries] as const];
   });
   const domain = sources.map((source) => source?.domain).find((text) => text !== undefined && text !== "");
-  return { ...Object.fromEntries(lists), ...(domain === undefined ? {} : { domain }) };
+  return present({ ...Object.fromEntries(lists), domain });
 }

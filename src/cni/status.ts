@@ -1,4 +1,5 @@
 import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
+import { runIpam } from "../ipam/plugin-ipam.ts";
 import { parseDeviceId } from "../names/device-id.ts";
 import type { Pool } from "../pools/pools.ts";
 import { isGoing } from "../records/port-record.ts";
@@ -6,7 +7,7 @@ import type { Clock } from "../sync/clock.ts";
 import { orAborted } from "../sync/deadlines.ts";
 import type { CniContext } from "./cni-context.ts";
 import { givenDevice } from "./find-device.ts";
-import { ipamOf, type NetworkConfig } from "./network-config.ts";
+import type { NetworkConfig } from "./network-config.ts";
 import type { RawRequest } from "./request.ts";
 import { WorkDeadline } from "./work-deadline.ts";
 
@@ -29,8 +30,9 @@ export async function status(config: NetworkConfig, raw: RawRequest, context: Cn
   await Promise.any(ready).catch(async () => {
     throw notReady((await Promise.all(problems)).join("; "), context);
   });
+  const type = config.ipam?.type;
   try {
-    await ipamOf(config, raw.delegate)?.status(raw);
+    if (type !== undefined) await runIpam(type, "STATUS", raw, raw.delegate);
   } catch (error) {
     const failure = toFailure(error);
     throw failure.code === "ipam-failed" ? failure : notReady(failure.what, context);

@@ -1,16 +1,16 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { unobserved } from "../../test/stand-in/reconcile/unobserved.ts";
 import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { parseConfig } from "../config/load.ts";
 import { createAllocator } from "../device-plugin/allocate.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { portName } from "../names/port-name.ts";
 import { Pools } from "../pools/pools.ts";
-import { unobserved } from "../reconcile/reconcile-pass.ts";
 import { repairPort } from "../reconcile/repair-ports.ts";
 import { portKey } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
@@ -45,14 +45,13 @@ async function openDaemonState(bootId?: string): Promise<void> {
       root: join(top, "run"),
       recordsDirectory: join(top, "records"),
       deviceInfoDirectory: join(top, "devinfo"),
-      pools: [
-        {
-          name: "sockets",
+      pools: {
+        sockets: {
           resource: "vhostuser/sockets",
           capacity: 4,
           dataplane: { type: "ovs-dpdk", bridge: "br0" },
         },
-      ],
+      },
     }),
     "test",
   );
@@ -441,7 +440,7 @@ describe("ADD", () => {
       context,
       AbortSignal.timeout(30_000),
     );
-    expect(failure).toBe("invalid-network-config");
+    expect(failure?.code).toBe("invalid-network-config");
     expect([...dataplane.ports.keys(), ...records.ports.list()]).toEqual([]);
   });
 
@@ -449,7 +448,7 @@ describe("ADD", () => {
     await allocate([DEVICE]);
     dataplane.portError = "could not open network device";
     const { json } = await call("ADD");
-    expect(json).toMatchObject({ code: 105, msg: "vhostuser: could not open network device" });
+    expect(json).toMatchObject({ code: 105, msg: "vhostuser port-failed: could not open network device" });
     expect(records.ports.list()).toEqual([]);
   });
 
@@ -520,7 +519,7 @@ describe("DEL", () => {
       context,
       AbortSignal.timeout(30_000),
     );
-    expect(garbage).toEqual({ exitCode: 0, stdout: "" });
+    expect(garbage).toEqual({ exitCode: 0, stdout: "", ignoredKeys: [] });
     expect(dataplane.ports.size).toBe(0);
   });
 
@@ -544,9 +543,12 @@ describe("DEL", () => {
   it("removes the port though the records cannot be written", async () => {
     await allocate([DEVICE]);
     await call("ADD");
-    const full = () => Promise.reject(new Error("no space left on device"));
-    records.ports.update = full;
-    records.ports.remove = full;
+    const file = await open("/dev/null");
+    await file.close();
+    using _ = vi
+      .spyOn(Object.getPrototypeOf(file) as typeof file, "datasync")
+      .mockRejectedValue(new Error("no space left on device"));
+    records.ports.remove = () => Promise.reject(new Error("no space left on device"));
     expect((await call("DEL")).exitCode).toBe(0);
     expect(dataplane.ports.size).toBe(0);
     expect(records.ports.list()).toMatchObject([{ state: "detaching" }]);

@@ -43,8 +43,8 @@ export class WorkDeadline {
   #run(): void {
     this.#pause = new AbortController();
     this.#startedAt = this.#clock.monotonic();
-    const reason = new DOMException(`nothing complete came within ${this.#ms} ms`, "TimeoutError");
-    const timeIsUp = () => this.#ended.abort(reason);
+    const timeIsUp = () =>
+      this.#ended.abort(new DOMException(`nothing complete came within ${this.#ms} ms`, "TimeoutError"));
     // Rejects only when it is paused.
     this.#clock.sleep(Math.max(0, this.#leftMs), this.#pause.signal).then(timeIsUp, () => undefined);
   }

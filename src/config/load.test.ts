@@ -3,7 +3,7 @@ import { parseConfig } from "./load.ts";
 
 const MINIMAL = `node: n1
 pools:
-  - name: sockets
+  sockets:
     resource: vhostuser/sockets
     capacity: 4
     dataplane:
@@ -20,7 +20,7 @@ describe("configuration file", () => {
   });
 
   it("may have switches of both kinds on one node", () => {
-    const vpp = "  - { name: v, resource: a.b/v, capacity: 1, dataplane: { type: vpp, bridge: blue } }\n";
+    const vpp = "  v: { resource: a.b/v, capacity: 1, dataplane: { type: vpp, bridge: blue } }\n";
     const { pools } = parseConfig(`${MINIMAL}${vpp}`, "c.yaml");
     expect(pools.map(({ dataplane }) => dataplane)).toEqual([
       { type: "ovs-dpdk", database: "/var/run/openvswitch/db.sock", bridge: "br0" },
@@ -42,7 +42,44 @@ describe("configuration file", () => {
     });
   });
 
+  it("lets claims set what concerns their own guest, unless a pool says otherwise", () => {
+    const claims = (text: string) =>
+      parseConfig(
+        `${MINIMAL}dra: { enabled: true }\n`.replace("capacity: 4", `capacity: 4\n    claims: ${text}`),
+        "c.yaml",
+      ).pools[0]?.claims;
+    expect(claims("{ ports: 4 }")).toEqual({ ports: 4, mayConfigure: ["mtu", "mac", "socketServer"] });
+    expect(claims("{ ports: 0, mayConfigure: [vlan] }")).toEqual({ ports: 0, mayConfigure: ["vlan"] });
+  });
+
   it.each([
+    [
+      "more ports for claims than the pool has",
+      `${MINIMAL}dra: { enabled: true }\n`.replace("capacity: 4", "capacity: 4\n    claims: { ports: 5 }"),
+      /line 6, key pools\.sockets\.claims\.ports: must not be more than the pool's capacity, 4/,
+    ],
+    [
+      "claims without the driver that serves them",
+      MINIMAL.replace("capacity: 4", "capacity: 4\n    claims: { ports: 2 }"),
+      /line 6, key pools\.sockets\.claims: needs dra\.enabled: true/,
+    ],
+    [
+      "a pool whose sockets would be another pool's devices",
+      `${MINIMAL}dra: { enabled: true }\n`
+        .replace("sockets:", "red--1:")
+        .replace("capacity: 4", "capacity: 4\n    claims: { ports: 2 }"),
+      /line 6, key pools\.red--1\.claims: a pool with claims must not have a name that ends with -- and a number/,
+    ],
+    [
+      "a pool that has the name of the claims' directory",
+      MINIMAL.replace("sockets:", "claims:"),
+      /line 3, key pools\.claims: is the directory of claims in pods: choose another name/,
+    ],
+    [
+      "a key that ports do not have",
+      MINIMAL.replace("capacity: 4", "capacity: 4\n    claims: { ports: 2, mayConfigure: [colour] }"),
+      /line 6, key pools\.sockets\.claims\.mayConfigure\.0: /,
+    ],
     [
       "a status page on every address",
       `${MINIMAL}statusPage: { enabled: true, address: 0.0.0.0 }\n`,
@@ -53,29 +90,38 @@ describe("configuration file", () => {
       `${MINIMAL}events: { apiServer: "https://api.example/k8s/clusters/c1" }\n`,
       /line 9, key events\.apiServer: must be https:\/\/host:port and nothing else/,
     ],
-    ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key/],
+    ["an unknown key", `${MINIMAL}colour: red\n`, /line 9, key colour: there is no such key\b(?!, write)/],
+    [
+      "several mistyped keys",
+      `${MINIMAL}reclame: {}\nobserve: { prot: 1, color: 2 }\n`,
+      /observe\.prot: there is no such key, write port; line 10, key observe\.color: there .*; line 9, key reclame: .*, write reclaim/,
+    ],
     [
       "an unknown nested key",
       MINIMAL.replace("bridge: br0", "bridge: br0\n      bridg: x"),
-      /line 9, key pools\.0\.dataplane\.bridg/,
+      /line 9, key pools\.sockets\.dataplane\.bridg: there is no such key, write bridge/,
     ],
     [
       "a switch of an unknown kind",
       MINIMAL.replace("ovs-dpdk", "vswitch"),
-      /line 7, key pools\.0\.dataplane\.type: must be the kind of a switch: ovs-dpdk or vpp/,
+      /line 7, key pools\.sockets\.dataplane\.type: must be the kind of a switch: ovs-dpdk or vpp/,
     ],
     [
       "a key that the kind of switch does not have",
       MINIMAL.replace("type: ovs-dpdk", "type: vpp\n      database: /db.sock"),
-      /line 8, key pools\.0\.dataplane\.database: there is no such key/,
+      /line 8, key pools\.sockets\.dataplane\.database: there is no such key/,
     ],
-    ["a wrong type", MINIMAL.replace("capacity: 4", "capacity: many"), /line 5, key pools\.0\.capacity/],
+    [
+      "a wrong type",
+      MINIMAL.replace("capacity: 4", "capacity: many"),
+      /line 5, key pools\.sockets\.capacity/,
+    ],
     ["a missing key", MINIMAL.replace("node: n1\n", ""), /key node/],
     ["a relative root", `root: run\n${MINIMAL}`, /line 1, key root: must be an absolute path/],
     [
       "a reserved resource",
       MINIMAL.replace("vhostuser/sockets", "kubernetes.io/x"),
-      /line 4, key pools\.0\.resource/,
+      /line 4, key pools\.sockets\.resource/,
     ],
     [
       "the dataplane's resource",
@@ -85,7 +131,7 @@ describe("configuration file", () => {
     [
       "sockets of the switch that are not below the root",
       `${MINIMAL}    switchSockets: /run/openvswitch\n`,
-      /line 9, key pools\.0\.switchSockets: must lie below root, \/var\/run\/vhostuser/,
+      /line 9, key pools\.sockets\.switchSockets: must lie below root, \/var\/run\/vhostuser/,
     ],
     [
       "sockets of the switch in the root itself",
@@ -105,9 +151,30 @@ describe("configuration file", () => {
     ],
     [
       "a pool name that is too long for device directories",
-      `root: /${"r".repeat(45)}\n${MINIMAL.replace("name: sockets", `name: ${"p".repeat(32)}`)}`,
+      `root: /${"r".repeat(45)}\n${MINIMAL.replace("  sockets:", `  ${"p".repeat(32)}:`)}`,
       /pool p+ a socket's path would have 113 bytes/,
     ],
+    [
+      "two pools of one name",
+      `${MINIMAL}  sockets: { resource: a.b/c, capacity: 1, dataplane: { type: vpp, bridge: b } }\n`,
+      /c\.yaml:9/,
+    ],
+    [
+      "two pools of one resource",
+      `${MINIMAL}  b: { capacity: 1, dataplane: { type: vpp, bridge: b } }\n`,
+      /line 9, key pools\.b\.resource: vhostuser\/sockets is used by pools\.sockets\.resource already/,
+    ],
+    [
+      "a name that a pool cannot have",
+      MINIMAL.replace("  sockets:", "  So_ckets:"),
+      /line 3, key pools\.So_ckets: a pool's name must be a DNS label/,
+    ],
+    [
+      "a list of pools",
+      "node: n1\npools: [{}]\n",
+      /line 2, key pools: must be a map of pools by their names/,
+    ],
+    ["no pool", "node: n1\npools: {}\n", /line 2, key pools: a pool is needed/],
     ["an alias of nothing", MINIMAL.replace("n1", "*n1"), /c\.yaml.*configuration\.md/],
     [
       "aliases of aliases",

@@ -1,9 +1,11 @@
 // Reads the configuration file; errors name line and key.
 import { readFile } from "node:fs/promises";
 import { type Document, isMap, LineCounter, type Node, parseDocument } from "yaml";
+import * as z from "zod";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { UNIX_PATH_MAX_BYTES } from "../names/unix-path.ts";
 import { type DaemonConfig, daemonConfigSchema } from "./schema.ts";
+import { unknownKeys } from "./unknown-keys.ts";
 
 // Lengths of what a socket's path has below the configured directories.
 const ALLOCATION_BYTES = "/0123456789abcdef".length;
@@ -35,17 +37,41 @@ export function parseConfig(text: string, file: string, node?: string): DaemonCo
   if (node !== undefined && isMap(document.contents) && !document.has("node")) document.set("node", node);
   const parsed = daemonConfigSchema.safeParse(plainValue(document, file));
   if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => {
-      const isUnknown = issue.code === "unrecognized_keys";
-      // The issue's own path is that of the map around an unknown key.
-      const path = isUnknown ? [...issue.path, ...issue.keys.slice(0, 1)] : issue.path;
-      const line = lineOf(document.contents, path, lines);
-      return `line ${line}, key ${path.join(".") || "(top)"}: ${isUnknown ? "there is no such key" : issue.message}`;
+    const { issues } = parsed.error;
+    const unknown = unknownKeys(daemonConfigSchema, issues).map(({ path, meant }) => {
+      return { path, message: `there is no such key${meant === undefined ? "" : `, write ${meant}`}` };
+    });
+    const others = issues.filter(({ code }) => code !== "unrecognized_keys");
+    const problems = [...unknown, ...others].map(({ path, message }) => {
+      return `line ${lineOf(document.contents, path, lines)}, key ${path.join(".") || "(top)"}: ${message}`;
     });
     throw invalid(problems.join("; "), file);
   }
   checkPathLengths(parsed.data, file);
   return Object.freeze(parsed.data);
+}
+
+/** What can be used of a configuration that is wrong: the keys and pools that are valid, and defaults for the others. */
+export function usableConfig(text: string, node: string): DaemonConfig {
+  const { data: given = {} } = z.looseObject({}).safeParse(orUndefined(() => parseDocument(text).toJS()));
+  const { pools: schemaOfPools, ...keys } = daemonConfigSchema.shape;
+  const entries = Object.entries({ ...keys, node: keys.node.default(node) }).map(([key, schema]) => {
+    const { success, data } = schema.safeParse(given[key]);
+    return [key, success ? data : schema.parse(undefined)];
+  });
+  const pools = Object.entries(z.looseObject({}).safeParse(given["pools"]).data ?? {});
+  return {
+    ...Object.fromEntries(entries),
+    pools: pools.flatMap(([name, keysOfPool]) => schemaOfPools.safeParse({ [name]: keysOfPool }).data ?? []),
+  };
+}
+
+function orUndefined<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /** @throws Failure `invalid-config` for an alias of nothing, or aliases that make a small text a huge value */

@@ -1,9 +1,10 @@
 // A pool's keys in the configuration file.
 import { isAbsolute, normalize } from "node:path";
-import { z } from "zod";
-import { isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
+import * as z from "zod";
+import { CLAIMS_DIRECTORY, isPoolName, POOL_NAME_MAX } from "../names/device-id.ts";
 import { isSelinuxLabel } from "../names/directory-ownership.ts";
 import { isResourceName } from "../names/resource-name.ts";
+import { CLAIM_DEFAULT_KEYS, CLAIM_KEYS } from "./claim-keys.ts";
 
 /** A path that can be compared as text. */
 export const absolutePath = z
@@ -73,16 +74,34 @@ const directorySchema = z.strictObject({
     .describe("SELinux context of the directories; without categories, so that any pod may use it."),
 });
 
+const claimsSchema = z.strictObject({
+  ports: z
+    .number()
+    .int()
+    .min(0)
+    .max(10_000)
+    .describe("How many of `capacity` go to claims; the device plugin offers the others."),
+  bandwidth: z
+    .number()
+    .int()
+    .positive()
+    .optional()
+    .describe(
+      "Bits a second that claims may share, if the scheduler is to count them: each request says how much of it (`capacity.requests`).",
+    ),
+  mayConfigure: z
+    .array(z.enum(CLAIM_KEYS))
+    .default([...CLAIM_DEFAULT_KEYS])
+    .describe("Keys that a claim itself may set; a DeviceClass may set all (docs/dra.md)."),
+});
+
 /** One pool of devices, and its switch. */
-export const poolSchema = z.strictObject({
-  name: z
-    .string()
-    .refine(isPoolName, { error: `must be a DNS label of at most ${POOL_NAME_MAX} characters` })
-    .describe("Part of device ids and of the path that pods see."),
+const poolSchema = z.strictObject({
   resource: resourceName
     .default("vhostuser/sockets")
     .describe("Extended resource that pods request; each pool has its own, so only one can leave it out."),
   capacity: z.number().int().min(1).max(10_000).describe("Number of devices."),
+  claims: claimsSchema.optional(),
   dataplane: dataplaneSchema,
   numaNode: z
     .union([z.enum(["auto", "none"]), z.number().int().min(0).max(1023)], {
@@ -105,3 +124,39 @@ export const poolSchema = z.strictObject({
       "Directory where the switch creates the sockets that it serves (Open vSwitch's `vhost-sock-dir`), as the daemon sees it: below `root`, but not in an allocation. Needed if the switch serves sockets.",
     ),
 });
+
+/** The pools by their names; what reads the configuration gets a list. */
+export const poolsSchema = z
+  .record(z.string(), poolSchema, { error: "must be a map of pools by their names" })
+  .describe("Pools by their names, which are part of device ids and of the path that pods see.")
+  .superRefine((pools, context) => {
+    if (Object.keys(pools).length === 0) context.addIssue({ code: "custom", message: "a pool is needed" });
+    for (const name of Object.keys(pools).filter((one) => !isPoolName(one))) {
+      const message = `a pool's name must be a DNS label of at most ${POOL_NAME_MAX} characters`;
+      context.addIssue({ code: "custom", path: [name], message });
+    }
+    for (const { path, message } of wrongClaims(pools)) {
+      context.addIssue({ code: "custom", path: [...path], message });
+    }
+  })
+  .transform((pools) => Object.entries(pools).map(([name, pool]) => ({ name, ...pool })));
+
+/** What claims of these pools, or their paths and devices, would be mixed up with. */
+function wrongClaims(pools: Readonly<Record<string, z.infer<typeof poolSchema>>>) {
+  return Object.entries(pools).flatMap(([name, { capacity, claims }]) => {
+    if (name === CLAIMS_DIRECTORY)
+      return [{ path: [name], message: "is the directory of claims in pods: choose another name" }];
+    if (claims === undefined) return [];
+    const path = [name, "claims"];
+    const wrong = [];
+    if (claims.ports > capacity)
+      wrong.push({
+        path: [...path, "ports"],
+        message: `must not be more than the pool's capacity, ${capacity}`,
+      });
+    // A socket's device is <pool>--<number>.
+    if (/--\d+$/.test(name))
+      wrong.push({ path, message: "a pool with claims must not have a name that ends with -- and a number" });
+    return wrong;
+  });
+}

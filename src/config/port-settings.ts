@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** VLAN identifiers as IEEE 802.1Q counts them; 0 means untagged, 4095 is reserved. */
 const vlanId = z.number().int().min(0).max(4094);

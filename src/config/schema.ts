@@ -1,10 +1,10 @@
 // The daemon's configuration file: every key, its default, and what docs/configuration.md says of it.
 import { isIP } from "node:net";
-import { z } from "zod";
+import * as z from "zod";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { isLoopback } from "../names/ip-address.ts";
 import { isBelow } from "../names/unix-path.ts";
-import { absolutePath, poolSchema, resourceName } from "./pool-schema.ts";
+import { absolutePath, poolsSchema, resourceName } from "./pool-schema.ts";
 
 const switchedOff = z.boolean().default(false);
 const tcpPort = z.number().int().min(0).max(65_535);
@@ -29,6 +29,12 @@ const kubelet = z.strictObject({
   podResources: absolutePath
     .default("/var/lib/kubelet/pod-resources/kubelet.sock")
     .describe("Socket of kubelet's PodResources API."),
+  plugins: absolutePath
+    .default("/var/lib/kubelet/plugins")
+    .describe("Directory of the sockets and files of DRA drivers; kubelet must see it at this path."),
+  pluginsRegistry: absolutePath
+    .default("/var/lib/kubelet/plugins_registry")
+    .describe("Directory in which kubelet finds DRA drivers."),
 });
 
 const reclaim = z.strictObject({
@@ -69,10 +75,8 @@ const statusPage = z.strictObject({
   port: tcpPort.default(9418).describe("TCP port of the page; 0 for any free one, which is in the log."),
 });
 
-const events = z.strictObject({
-  enabled: switchedOff.describe(
-    "Post Kubernetes events about pods and the node. Needs a ServiceAccount with the right to create and patch events.",
-  ),
+/** How the API server is reached. */
+const apiClient = {
   apiServer: z
     .url({ protocol: /^https$/ })
     .refine((url) => URL.parse(url)?.href === `${URL.parse(url)?.origin}/`, {
@@ -83,6 +87,28 @@ const events = z.strictObject({
   serviceAccountDirectory: absolutePath
     .default("/var/run/secrets/kubernetes.io/serviceaccount")
     .describe("Directory of the ServiceAccount's `token` and `ca.crt`."),
+};
+
+const events = z.strictObject({
+  enabled: switchedOff.describe(
+    "Post Kubernetes events about pods and the node. Needs a ServiceAccount with the right to create and patch events.",
+  ),
+  ...apiClient,
+});
+
+const dra = z.strictObject({
+  enabled: switchedOff.describe(
+    "Serve ResourceClaims (DRA) as well: docs/dra.md. Needs a ServiceAccount with the rights that are listed there.",
+  ),
+  cdiDirectory: absolutePath
+    .default("/var/run/cdi")
+    .describe("Directory in which the container runtime finds CDI files."),
+  ipamPlugins: absolutePath
+    .optional()
+    .describe(
+      "Directory of the IPAM plugins that give claims their addresses, as the daemon sees it; without it claims cannot ask for addresses.",
+    ),
+  ...apiClient,
 });
 
 /** The daemon's configuration file; every key that is not here is an error. */
@@ -136,10 +162,17 @@ export const daemonConfigSchema = z
         "Seconds after which the switch reconnects to a VM whose socket exists but whose guest never sent anything, as after a migration from a node whose switch failed; repeated after twice the time, seven times in all. 0 for never.",
       ),
     events: events.prefault({}),
-    pools: z.array(poolSchema).min(1),
+    dra: dra.prefault({}),
+    pools: poolsSchema,
   })
   .superRefine((config, context) => {
-    for (const { path, message } of [...duplicates(config), ...misplacedSockets(config)]) {
+    // Zod makes no list of pools in which it has found a problem.
+    if (!Array.isArray(config.pools)) return;
+    for (const { path, message } of [
+      ...duplicates(config),
+      ...misplacedSockets(config),
+      ...idleClaims(config),
+    ]) {
       context.addIssue({ code: "custom", path: [...path], message });
     }
   });
@@ -149,32 +182,27 @@ export type PoolConfig = DaemonConfig["pools"][number];
 
 /** A key whose value does not go with the others, and why. */
 interface Conflict {
-  readonly path: readonly (string | number)[];
+  readonly path: readonly string[];
   readonly message: string;
 }
 
-/** Pools that share a name or a resource, or have the dataplane's resource. */
+/** Pools that share a resource, or have the dataplane's. */
 function duplicates({
   dataplaneResource,
   pools,
 }: Pick<DaemonConfig, "dataplaneResource" | "pools">): Conflict[] {
-  return (["name", "resource"] as const).flatMap((key) => {
-    const usedBy = new Map(key === "resource" ? [[dataplaneResource, "dataplaneResource"]] : []);
-    return pools.flatMap((pool, index) => {
-      const user = usedBy.get(pool[key]);
-      if (user === undefined) {
-        usedBy.set(pool[key], `pools.${index}.${key}`);
-        return [];
-      }
-      const message = `${pool[key]} is used by ${user} already, every pool needs a ${key} of its own`;
-      return [{ path: ["pools", index, key], message }];
-    });
+  const usedBy = new Map([[dataplaneResource, "dataplaneResource"]]);
+  return pools.flatMap(({ name, resource }) => {
+    const user = usedBy.get(resource);
+    if (user === undefined) usedBy.set(resource, `pools.${name}.resource`);
+    const message = `${resource} is used by ${user} already, every pool needs a resource of its own`;
+    return user === undefined ? [] : [{ path: ["pools", name, "resource"], message }];
   });
 }
 
 /** Directories of the switch's sockets that pods could reach: only the daemon and the switch may. */
 function misplacedSockets({ root, pools }: Pick<DaemonConfig, "root" | "pools">): Conflict[] {
-  return pools.flatMap(({ switchSockets }, index) => {
+  return pools.flatMap(({ name: pool, switchSockets }) => {
     if (switchSockets === undefined) return [];
     const [name = ""] = isBelow(switchSockets, root) ? switchSockets.slice(root.length + 1).split("/") : [];
     if (name !== "" && !isAllocationId(name)) return [];
@@ -182,6 +210,12 @@ function misplacedSockets({ root, pools }: Pick<DaemonConfig, "root" | "pools">)
       name === ""
         ? `must lie below root, ${root}: a socket is moved from there to its pod`
         : `${name} could be an allocation's directory: it must not have ${name.length} lower-case letters and digits`;
-    return [{ path: ["pools", index, "switchSockets"], message }];
+    return [{ path: ["pools", pool, "switchSockets"], message }];
   });
+}
+
+/** Ports that are kept for claims which no driver serves. */
+function idleClaims({ dra: { enabled }, pools }: Pick<DaemonConfig, "dra" | "pools">): Conflict[] {
+  const idle = enabled ? [] : pools.filter(({ claims }) => claims !== undefined);
+  return idle.map(({ name }) => ({ path: ["pools", name, "claims"], message: "needs dra.enabled: true" }));
 }

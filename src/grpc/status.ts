@@ -27,7 +27,7 @@ export function toServiceError(thrown: unknown): Status {
   return {
     name: code,
     code: STATUS[code] ?? status.INTERNAL,
-    details: sendable(`${code}: ${message}`),
+    details: sendable(message),
     message: sendable(message),
   };
 }
@@ -41,8 +41,8 @@ export function respondWithFailure(respond: (error: Status) => void, thrown: unk
   }
 }
 
-/** Cut in the middle, because the end says what to do. grpc-js throws for half a surrogate pair. */
-function sendable(text: string): string {
+/** A text that a message can carry: cut in the middle, because the end says what to do, and without half a surrogate pair. */
+export function sendable(text: string): string {
   const half = MESSAGE_MAX / 2;
   const cut = text.length <= MESSAGE_MAX ? text : `${text.slice(0, half - 5)} ... ${text.slice(-half)}`;
   return cut.toWellFormed();

@@ -27,6 +27,7 @@ export interface UnixServer {
 /** Serves on a unix socket; a socket file that a dead process left is removed first. */
 export async function serveUnix(options: UnixServerOptions): Promise<UnixServer> {
   await rm(options.socketPath, { force: true });
+  // With channelz: without it forceShutdown ends no connection (grpc-js 1.14), and a call that hangs holds up close().
   const server = new Server();
   for (const { definition, implementation } of options.services)
     server.addService(definition, implementation);

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
-import { z } from "zod";
+import * as z from "zod";
 import { type CniVersion, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
+import { present } from "../names/present.ts";
 import type { Addressing } from "../records/port-record.ts";
 import { IpamError } from "./ipam.ts";
 
@@ -52,14 +53,14 @@ export function parseAddressing(output: unknown, type: string, cniVersion: CniVe
   );
   if (wrong.length > 0) throw badResult(type, cniVersion, wrong);
   return {
-    ips: ips.map(({ address, gateway }) => ({ address, ...(gateway ? { gateway } : {}) })),
-    routes: routes.map(({ gw, ...route }) => ({ ...route, ...(gw ? { gw } : {}) })),
-    dns: {
+    ips: ips.map(({ address, gateway }) => present({ address, gateway: gateway || undefined })),
+    routes: routes.map(({ gw, ...route }) => present({ ...route, gw: gw || undefined })),
+    dns: present({
       nameservers: dns?.nameservers ?? [],
-      ...(dns?.domain ? { domain: dns.domain } : {}),
+      domain: dns?.domain || undefined,
       search: dns?.search ?? [],
       options: dns?.options ?? [],
-    },
+    }),
   };
 }
 

@@ -1,6 +1,4 @@
 import { Failure, type FailureOptions, toFailure } from "../failure/failure.ts";
-import type { CniVersion } from "../names/cni-version.ts";
-import type { Addressing } from "../records/port-record.ts";
 
 /** What an IPAM is asked with: the CNI request's variables and complete network configuration. */
 export interface IpamRequest {
@@ -31,23 +29,6 @@ export interface DelegateReply {
  * @throws Failure `ipam-interrupted` when it is unknown how far the plugin came, `ipam-failed` after `limitMs`
  */
 export type Delegate = (call: DelegateCall) => Promise<DelegateReply>;
-
-/**
- * Manages the addresses of a network's interfaces (CNI spec 1.1.0, section 4, "Delegated Plugins"). One interface of one
- * sandbox gets addresses once; a DEL may be repeated. Every call rejects with a Failure, among them {@link IpamError}.
- */
-export interface Ipam {
-  /** Gives an interface addresses, in whichever of our CNI versions the IPAM answers. */
-  add(request: IpamRequest, cniVersion: CniVersion): Promise<Addressing>;
-  /** Releases the addresses of an interface. */
-  del(request: IpamRequest): Promise<void>;
-  /** Checks that the addresses of `prevResult` are still the interface's. */
-  check(request: IpamRequest): Promise<void>;
-  /** Releases what is not in the request's list of valid attachments. */
-  gc(request: IpamRequest): Promise<void>;
-  /** Checks that an `add` could succeed now. */
-  status(request: IpamRequest): Promise<void>;
-}
 
 /** A failure that an IPAM answered with; the runtime gets the IPAM's own code. */
 export class IpamError extends Failure {

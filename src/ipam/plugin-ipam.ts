@@ -1,18 +1,10 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure, type FailureOptions } from "../failure/failure.ts";
-import { parseAddressing } from "./addressing.ts";
-import {
-  type Delegate,
-  type DelegateReply,
-  type Ipam,
-  IpamError,
-  type IpamRequest,
-  isPluginName,
-} from "./ipam.ts";
+import { type Delegate, type DelegateReply, IpamError, type IpamRequest, isPluginName } from "./ipam.ts";
 
 /** Exit codes without output that mean that the shim ended the plugin (src/cni/shim/PROTOCOL.md). */
 const ENDED_BY_SHIM: Readonly<Record<number, string>> = {
-  124: "took longer than a minute and was ended",
+  124: "took too long and was ended",
   126: "printed more than 1 MiB and was ended",
 };
 const NOT_FOUND = 127;
@@ -25,26 +17,20 @@ const errorSchema = z.looseObject({
 });
 
 /**
- * The IPAM that `ipam.type` of a network names, the only place that knows the kinds of IPAMs: a plugin on the node, an
- * executable in CNI_PATH that the shim runs. Failures of all verbs: ipam-failed (an {@link IpamError}), ipam-missing,
- * ipam-interrupted.
+ * Runs a verb of the IPAM plugin that `ipam.type` of a network names (CNI spec 1.1.0, section 4, "Delegated Plugins"): an
+ * executable in CNI_PATH, which the shim runs. One interface of one sandbox gets addresses once; a DEL may be repeated.
+ * @returns what it printed, parsed; undefined for nothing
+ * @throws Failure ipam-failed (an {@link IpamError}), ipam-missing, ipam-interrupted
  */
-export function openIpam(type: string, delegate: Delegate): Ipam {
-  const run = async (verb: string, { env, stdin }: IpamRequest): Promise<unknown> => {
-    const reply = await delegate({ type, stdin, env: { ...env, CNI_COMMAND: verb } });
-    return parseReply(type, verb, env, reply);
-  };
-  const verb = (name: string) => async (request: IpamRequest) => void (await run(name, request));
-  return {
-    add: async (request, cniVersion) => parseAddressing(await run("ADD", request), type, cniVersion),
-    del: verb("DEL"),
-    check: verb("CHECK"),
-    gc: verb("GC"),
-    status: verb("STATUS"),
-  };
+export async function runIpam(
+  type: string,
+  verb: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS",
+  { env, stdin }: IpamRequest,
+  delegate: Delegate,
+): Promise<unknown> {
+  return parseReply(type, verb, env, await delegate({ type, stdin, env: { ...env, CNI_COMMAND: verb } }));
 }
 
-/** What a plugin printed, parsed; undefined for nothing. @throws Failure when it failed */
 function parseReply(type: string, verb: string, env: IpamRequest["env"], reply: DelegateReply): unknown {
   const { exitCode, stdout } = reply;
   const plugin = `IPAM plugin ${JSON.stringify(type)}`;

@@ -1,12 +1,13 @@
 import { toFailure } from "../failure/failure.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
+import { present } from "../names/present.ts";
 import { type AddressLease, type PortRecord, portKey } from "../records/port-record.ts";
 import { type Records, updatePort } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { Delegate, IpamRequest } from "./ipam.ts";
-import { openIpam } from "./plugin-ipam.ts";
+import { runIpam } from "./plugin-ipam.ts";
 
 /** What releasing addresses works with. */
 export interface ReleaseContext {
@@ -21,18 +22,18 @@ export interface ReleaseContext {
  * Releases addresses and removes their lease from the record, and the record where it was kept for that lease alone. To be
  * called with the port's lock.
  * @param request what the IPAM is asked with; default what its ADD was
- * @throws Failure of {@link Ipam}; the lease then holds when the try was
+ * @throws Failure of {@link runIpam}; the lease then holds when the try was
  */
 export async function releaseAddresses(
   record: PortRecord,
   lease: AddressLease,
   { node, clock }: ReleaseContext,
   delegate: Delegate,
-  request: IpamRequest = requestOf(lease),
+  request: IpamRequest = ipamRequestOf(lease),
 ): Promise<void> {
   const { ports } = node.records;
   try {
-    await openIpam(lease.type, delegate).del(request);
+    await runIpam(lease.type, "DEL", request, delegate);
   } catch (error) {
     const failedReleases = { count: failures(lease) + 1, lastAt: clock.now() };
     const noted = (now: PortRecord) => withLease(now, lease.containerId, { ...lease, failedReleases });
@@ -73,6 +74,21 @@ export async function dropLease(
   await updatePort(ports, record, (now) => withLease(now, containerId, undefined));
 }
 
+/** What a claim's port and lease have in place of a sandbox's id. */
+export function sandboxOfClaim(uid: string): string {
+  return `${CLAIM_SANDBOX}${uid}`;
+}
+
+const CLAIM_SANDBOX = "claim-";
+
+/**
+ * Whether a claim's IPAM plugin gave the addresses, which the daemon runs in its container. A network's runs on the node:
+ * each may keep its addresses where the other does not see them, so neither releases what the other gave.
+ */
+export function isLeaseOfClaim({ containerId }: AddressLease): boolean {
+  return containerId.startsWith(CLAIM_SANDBOX);
+}
+
 /** All addresses that an IPAM may hold for a port. */
 export function leasesOf({ lease, releases }: PortRecord): readonly AddressLease[] {
   return lease === undefined ? releases : [...releases, lease];
@@ -84,10 +100,11 @@ function withLease(record: PortRecord, containerId: string, changed: AddressLeas
   const change = (one: AddressLease) => (one.containerId === containerId ? changed : one);
   const own = lease && change(lease);
   const releases = record.releases.flatMap((one) => change(one) ?? []);
-  return { ...rest, releases, ...(own === undefined ? {} : { lease: own }) };
+  return present({ ...rest, releases, lease: own });
 }
 
-function requestOf({ request }: AddressLease): IpamRequest {
+/** What the IPAM was asked with. */
+export function ipamRequestOf({ request }: AddressLease): IpamRequest {
   return { env: request.env, stdin: Buffer.from(request.stdin) };
 }
 
@@ -121,11 +138,13 @@ const LAST_PAUSE_MS = 3_600_000;
  * Releases addresses of attachments that ended while no CNI executable was there to run the plugin: the DEL was lost, or
  * came while the daemon was away. Any request's executable can run it. Called after the request's own work; never throws.
  * @param startedAtMs when that work began, in milliseconds of `clock.monotonic()`
+ * @param isOwn whether the delegate's plugins gave a lease
  */
 export async function retryPendingIpamDels(
   context: ReleaseContext,
   delegate: Delegate,
   startedAtMs: number,
+  isOwn: (lease: AddressLease) => boolean = (lease) => !isLeaseOfClaim(lease),
 ): Promise<void> {
   const { node, locks, clock } = context;
   const beganMs = clock.monotonic();
@@ -133,7 +152,7 @@ export async function retryPendingIpamDels(
   const due = node.records.ports
     .list()
     .flatMap((record) => record.releases.map((lease) => ({ record, lease })))
-    .filter(({ lease }) => isDue(lease, clock.now()))
+    .filter(({ lease }) => isOwn(lease) && isDue(lease, clock.now()))
     .sort((one, other) => lastTry(one.lease) - lastTry(other.lease));
   for (const { record, lease } of due.slice(0, RETRIES_MAX)) {
     if (clock.monotonic() >= beganMs + RETRIES_MS) return;

@@ -10,7 +10,7 @@ let directory: string;
 let api: FakeApiServer;
 let client: KubeApi;
 const { signal } = new AbortController();
-const SLICES: Resource = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+const WIDGETS: Resource = { group: "example.io", version: "v1", plural: "widgets" };
 const PODS: Resource = { group: "", version: "v1", plural: "pods", namespace: "tenant" };
 
 beforeEach(async () => {
@@ -26,10 +26,10 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-const slice = (name: string, spec: object = { pool: "a" }) => ({
-  ...{ apiVersion: "resource.k8s.io/v1", kind: "ResourceSlice", metadata: { name }, spec },
+const widget = (name: string, spec: object = { pool: "a" }) => ({
+  ...{ apiVersion: "example.io/v1", kind: "Widget", metadata: { name }, spec },
 });
-const create = (name: string, spec?: object) => client.create(SLICES, slice(name, spec), signal);
+const create = (name: string, spec?: object) => client.create(WIDGETS, widget(name, spec), signal);
 const problemOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => "none",
@@ -39,33 +39,35 @@ const problemOf = (promise: Promise<unknown>): Promise<unknown> =>
 describe("objects of the API", () => {
   it("are created, read, replaced and deleted, in a namespace or in the cluster", async () => {
     const made = await create("s-1");
-    expect(await client.get(SLICES, "s-1", signal)).toEqual(made);
-    const changed = await client.update(SLICES, { ...made, spec: { pool: "b" } }, signal);
+    expect(await client.get(WIDGETS, "s-1", signal)).toEqual(made);
+    const changed = await client.update(WIDGETS, { ...made, spec: { pool: "b" } }, signal);
     expect(changed).toMatchObject({ spec: { pool: "b" }, metadata: { uid: made.metadata.uid } });
     const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "vm" } };
     await client.create(PODS, pod, signal);
     expect(await client.get(PODS, "vm", signal)).toMatchObject(pod);
-    await client.delete(SLICES, "s-1", {}, signal);
-    expect(await problemOf(client.get(SLICES, "s-1", signal))).toBe("not-found");
+    await client.delete(WIDGETS, "s-1", {}, signal);
+    expect(await problemOf(client.get(WIDGETS, "s-1", signal))).toBe("not-found");
   });
 
   it("are not replaced by one who read an older version, nor created twice", async () => {
     const made = await create("s-1");
-    await client.update(SLICES, { ...made, spec: { pool: "b" } }, signal);
-    expect(await problemOf(client.update(SLICES, { ...made, spec: { pool: "c" } }, signal))).toBe("conflict");
+    await client.update(WIDGETS, { ...made, spec: { pool: "b" } }, signal);
+    expect(await problemOf(client.update(WIDGETS, { ...made, spec: { pool: "c" } }, signal))).toBe(
+      "conflict",
+    );
     expect(await problemOf(create("s-1"))).toBe("exists");
     const unversioned: KubeObject = { ...made, metadata: { name: "s-1" } };
-    expect(await problemOf(client.update(SLICES, unversioned, signal))).toBe("invalid");
+    expect(await problemOf(client.update(WIDGETS, unversioned, signal))).toBe("invalid");
   });
 
   it("are deleted only where they are what the preconditions name", async () => {
     const { metadata } = await create("s-1");
-    await client.delete(SLICES, "s-1", {}, signal);
+    await client.delete(WIDGETS, "s-1", {}, signal);
     const other = await create("s-1");
     const { uid = "", resourceVersion = "" } = metadata;
-    expect(await problemOf(client.delete(SLICES, "s-1", { uid }, signal))).toBe("conflict");
-    expect(await problemOf(client.delete(SLICES, "s-1", { resourceVersion }, signal))).toBe("conflict");
-    expect(await problemOf(client.delete(SLICES, "s-1", { uid: other.metadata.uid ?? "" }, signal))).toBe(
+    expect(await problemOf(client.delete(WIDGETS, "s-1", { uid }, signal))).toBe("conflict");
+    expect(await problemOf(client.delete(WIDGETS, "s-1", { resourceVersion }, signal))).toBe("conflict");
+    expect(await problemOf(client.delete(WIDGETS, "s-1", { uid: other.metadata.uid ?? "" }, signal))).toBe(
       "none",
     );
   });
@@ -73,16 +75,16 @@ describe("objects of the API", () => {
   it("are changed by field, and by server-side apply, which keeps what others manage", async () => {
     await create("s-1", { pool: "a", node: "n" });
     const merged = await client.patch(
-      SLICES,
+      WIDGETS,
       "s-1",
       { type: "merge", body: { spec: { node: null, generation: 2 } } },
       signal,
     );
     expect(merged["spec"]).toEqual({ pool: "a", generation: 2 });
-    const status = { ...SLICES, subresource: "status" };
+    const status = { ...WIDGETS, subresource: "status" };
     const apply = (fieldManager: string, ready: boolean, force = false) => {
-      const body = { ...slice("s-1", {}), spec: undefined, status: { ready } };
-      return client.patch(SLICES, "s-1", { type: "apply", fieldManager, force, body }, signal);
+      const body = { ...widget("s-1", {}), spec: undefined, status: { ready } };
+      return client.patch(WIDGETS, "s-1", { type: "apply", fieldManager, force, body }, signal);
     };
     expect(await apply("ours", true)).toMatchObject({ spec: { pool: "a" }, status: { ready: true } });
     expect(await problemOf(apply("theirs", false))).toBe("conflict");
@@ -97,27 +99,27 @@ describe("objects of the API", () => {
 describe("a list", () => {
   const fill = (count: number) => {
     for (let index = 0; index < count; index++)
-      api.store.create("resourceslices", slice(`s-${index}`, { nodeName: `node-${index % 2}` }));
+      api.store.create("widgets", widget(`s-${index}`, { nodeName: `node-${index % 2}` }));
   };
 
   it("is read in pages, as of one moment, and by fields", async () => {
     fill(1_200);
-    const { objects, resourceVersion } = await client.list(SLICES, {}, signal);
+    const { objects, resourceVersion } = await client.list(WIDGETS, {}, signal);
     expect(objects).toHaveLength(1_200);
     expect(resourceVersion).toBe(String(api.store.version));
     expect(api.answers).toEqual(["GET 200", "GET 200", "GET 200"]);
-    const ours = await client.list(SLICES, { fieldSelector: "spec.nodeName=node-1" }, signal);
+    const ours = await client.list(WIDGETS, { fieldSelector: "spec.nodeName=node-1" }, signal);
     expect(ours.objects).toHaveLength(600);
   });
 
   it("starts again when its continue token expires on the way, and not for ever", async () => {
     fill(600);
     api.illnesses.push(undefined, { kind: "status", status: 410 });
-    const list = await client.list(SLICES, {}, signal);
+    const list = await client.list(WIDGETS, {}, signal);
     expect(list.objects).toHaveLength(600);
     expect(api.answers).toEqual(["GET 200", "GET 410", "GET 200", "GET 200"]);
     api.illnesses.push(...Array.from({ length: 3 }, () => ({ kind: "status", status: 410 }) as const));
-    expect(await problemOf(client.list(SLICES, {}, signal))).toBe("expired");
+    expect(await problemOf(client.list(WIDGETS, {}, signal))).toBe("expired");
   });
 });
 
@@ -147,9 +149,7 @@ describe("the API server", () => {
     api.verbs.delete("create");
     await expect(create("s-1")).rejects.toMatchObject({
       ...{ problem: "forbidden", code: "kube-api-refused", isRetryable: false },
-      message: expect.stringMatching(
-        /403: resourceslices.* cannot create .*grant the ServiceAccount this right$/,
-      ),
+      message: expect.stringMatching(/403: widgets.* cannot create .*grant the ServiceAccount this right$/),
     });
   });
 
@@ -169,7 +169,7 @@ describe("the API server", () => {
   it("is unreachable where it is silent, breaks off, answers without end, or is a proxy", async () => {
     const impatient = new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 500 });
     api.illnesses.push({ kind: "silent" });
-    await expect(impatient.get(SLICES, "s-1", signal)).rejects.toMatchObject({
+    await expect(impatient.get(WIDGETS, "s-1", signal)).rejects.toMatchObject({
       ...{ problem: "unreachable", message: expect.stringContaining("not within the deadline") },
     });
     impatient.close();
@@ -179,7 +179,7 @@ describe("the API server", () => {
       expect(await problemOf(create(kind)), kind).toBe("unreachable");
     }
     const away = new KubeApi({ url: "https://127.0.0.1:1", serviceAccountDirectory: directory });
-    await expect(away.get(SLICES, "s-1", signal)).rejects.toThrow("ECONNREFUSED");
+    await expect(away.get(WIDGETS, "s-1", signal)).rejects.toThrow("ECONNREFUSED");
     await rm(join(directory, "token"));
     await expect(create("s-3")).rejects.toThrow("ENOENT");
   });
@@ -187,7 +187,7 @@ describe("the API server", () => {
   it("is not waited for after the signal fires", async () => {
     api.illnesses.push({ kind: "silent" });
     const stop = new AbortController();
-    const asked = client.get(SLICES, "s-1", stop.signal);
+    const asked = client.get(WIDGETS, "s-1", stop.signal);
     await api.hasAnswered(1);
     stop.abort(new Error("stopping"));
     await expect(asked).rejects.toThrow("stopping");

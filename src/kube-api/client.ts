@@ -57,7 +57,7 @@ export type Patch =
 interface Request {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly query?: Readonly<Record<string, string | boolean | undefined>>;
   readonly contentType?: string;
   readonly body?: object;
 }
@@ -99,8 +99,15 @@ export class KubeApi {
     }
   }
 
-  create(resource: Resource, body: object, signal: AbortSignal): Promise<KubeObject> {
-    return this.#object({ method: "POST", path: pathOf(resource), body }, signal);
+  /** @returns the object as the API server has it, or would have it: a dry run is checked as the other, and not stored */
+  create(
+    resource: Resource,
+    body: object,
+    signal: AbortSignal,
+    { isDryRun = false }: { readonly isDryRun?: boolean } = {},
+  ): Promise<KubeObject> {
+    const query = isDryRun ? { dryRun: "All" } : {};
+    return this.#object({ method: "POST", path: pathOf(resource), body, query }, signal);
   }
 
   /** Replaces an object; `conflict` where its resourceVersion is not the current one. */
@@ -109,11 +116,10 @@ export class KubeApi {
   }
 
   patch(resource: Resource, name: string, patch: Patch, signal: AbortSignal): Promise<KubeObject> {
-    const request = { method: "PATCH", path: pathOf(resource, name), body: patch.body } as const;
-    if (patch.type === "merge")
-      return this.#object({ ...request, contentType: "application/merge-patch+json" }, signal);
-    const query = { fieldManager: patch.fieldManager, force: patch.force === true ? "true" : undefined };
-    return this.#object({ ...request, contentType: "application/apply-patch+yaml", query }, signal);
+    const { type, body, ...query } = patch;
+    const contentType = `application/${type === "merge" ? "merge-patch+json" : "apply-patch+yaml"}`;
+    const path = pathOf(resource, name);
+    return this.#object({ method: "PATCH", path, body, contentType, query }, signal);
   }
 
   /** Deletes an object; `conflict` where it is not the one that the preconditions name. */
@@ -191,7 +197,7 @@ export class KubeApi {
     );
     const target = new URL(request.path, url);
     for (const [key, value] of Object.entries(request.query ?? {}))
-      if (value !== undefined) target.searchParams.set(key, value);
+      if (value !== undefined) target.searchParams.set(key, String(value));
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const contentType = request.contentType ?? "application/json";
     const response = await new Promise<IncomingMessage>((resolve, reject) => {

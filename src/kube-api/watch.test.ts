@@ -9,7 +9,7 @@ import type { ApiFailure } from "./api-failure.ts";
 import { KubeApi, type Selection } from "./client.ts";
 import { watchResource } from "./watch.ts";
 
-const SLICES = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+const WIDGETS = { group: "example.io", version: "v1", plural: "widgets" };
 
 let directory: string;
 let api: FakeApiServer;
@@ -37,12 +37,11 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-const put = (name: string, spec: object = {}) =>
-  api.store.create("resourceslices", { metadata: { name }, spec });
+const put = (name: string, spec: object = {}) => api.store.create("widgets", { metadata: { name }, spec });
 
 /** Reads the watch to its end. */
 async function follow(selection: Selection = {}): Promise<void> {
-  const options = { api: client, resource: SLICES, selection, clock, random: () => 0.5 };
+  const options = { api: client, resource: WIDGETS, selection, clock, random: () => 0.5 };
   const onFailure = (failure: ApiFailure) => void failures.push(failure);
   for await (const change of watchResource({ ...options, onFailure }, stop.signal)) {
     if (change.kind === "all")
@@ -69,8 +68,8 @@ describe("a watch", () => {
     const over = follow();
     await watches(1);
     put("b");
-    api.store.merge("resourceslices", "a", { spec: { pool: "x" } });
-    api.store.remove("resourceslices", "a", {});
+    api.store.merge("widgets", "a", { spec: { pool: "x" } });
+    api.store.remove("widgets", "a", {});
     await hasSeen("all: a", "set b", "set a", "removed a");
     expect(Object.fromEntries(api.watches[0] ?? [])).toEqual({
       ...{ watch: "true", resourceVersion: "101", allowWatchBookmarks: "true", timeoutSeconds: "450" },
@@ -121,7 +120,7 @@ describe("a watch", () => {
     api.endWatches();
     await watches(0);
     put("b");
-    api.store.remove("resourceslices", "a", {});
+    api.store.remove("widgets", "a", {});
     api.store.compact();
     await hasSeen("all: a", "all: b");
     await watches(1, 100);
@@ -191,7 +190,7 @@ describe("a watch", () => {
   });
 
   it("passes on what its reader throws", async () => {
-    const changes = watchResource({ api: client, resource: SLICES, clock }, stop.signal);
+    const changes = watchResource({ api: client, resource: WIDGETS, clock }, stop.signal);
     await changes.next();
     const failing = (async () => {
       for await (const _ of changes) throw new Error("a defect of the reader");

@@ -43,7 +43,13 @@ describe("the list of held devices", () => {
               name: "compute",
               devices: [entry("v/s", "b"), entry("v/d", "x"), entry("v/s", "a", "b")],
             },
-            { name: "sidecar" },
+            {
+              name: "sidecar",
+              dynamic_resources: [
+                { claim_namespace: "ns", claim_name: "net", claim_resources: [{ driver_name: "d" }] },
+                { claim_namespace: "ns", claim_name: "other" },
+              ],
+            },
           ],
         },
         { name: "plain", namespace: "ns" },
@@ -61,7 +67,7 @@ describe("the list of held devices", () => {
               { resource: "v/d", ids: ["x"] },
             ],
           },
-          { name: "sidecar", devices: [] },
+          { name: "sidecar", devices: [], claims: ["ns/net", "ns/other"] },
         ],
       },
       { podNamespace: "ns", podName: "plain", containers: [] },

@@ -1,4 +1,5 @@
 import { describeThrown, Failure } from "../failure/failure.ts";
+import { FieldReader } from "../grpc/field-reader.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { dialUnix } from "../grpc/unix-client.ts";
 import { orAborted } from "../sync/deadlines.ts";
@@ -13,6 +14,8 @@ export interface HeldDevices {
 export interface DeviceHolder {
   readonly name: string;
   readonly devices: readonly HeldDevices[];
+  /** ResourceClaims that it refers to, as `<namespace>/<name>`; absent for none. */
+  readonly claims?: readonly string[];
 }
 
 /** A pod on this node. kubelet names no UID here: a pod of the same name may be another one by now. */
@@ -35,22 +38,10 @@ export interface ListHeldDevicesOptions {
   readonly deadlineMs?: number;
 }
 
-/** kubelet's own consumers accept messages of this size; grpc-js' default of 4 MiB is too little for a full node. */
-const RECEIVE_LIMIT_BYTES = 16 * 1024 * 1024;
+/** grpc-js' default of 4 MiB is too little for a full node. */
+const RECEIVE_LIMIT_BYTES = 8 * 1024 * 1024;
 
-/** Loaded once: parsing it takes some 3 ms. */
-const LISTER = loadService("kubelet/pod-resources-v1.proto", "v1.PodResourcesLister");
-
-interface WireList {
-  readonly pod_resources: readonly {
-    readonly name: string;
-    readonly namespace: string;
-    readonly containers: readonly {
-      readonly name: string;
-      readonly devices: readonly { readonly resource_name: string; readonly device_ids: readonly string[] }[];
-    }[];
-  }[];
-}
+const LISTER = loadService("kubelet/pod-resources-v1.proto", "v1.PodResourcesLister", { List: readPods });
 
 /**
  * All pods of this node with the devices that they hold, pods without devices too.
@@ -58,7 +49,7 @@ interface WireList {
  * @throws Failure kubelet-unavailable
  */
 export async function listHeldDevices(options: ListHeldDevicesOptions): Promise<readonly PodDevices[]> {
-  const answer = await callList(options).catch((error: unknown) => {
+  return callList(options).catch((error: unknown) => {
     throw new Failure({
       code: "kubelet-unavailable",
       what: `kubelet's list of held devices is not readable: ${describeThrown(error)}`,
@@ -67,35 +58,74 @@ export async function listHeldDevices(options: ListHeldDevicesOptions): Promise<
       cause: error,
     });
   });
-  return answer.pod_resources.map((pod) => ({
-    podNamespace: pod.namespace,
-    podName: pod.name,
-    containers: pod.containers.map(({ name, devices }) => ({ name, devices: joinByResource(devices) })),
-  }));
 }
 
-/** kubelet splits the devices of one resource into several entries, by NUMA node or one by one. */
-function joinByResource(
-  entries: readonly { readonly resource_name: string; readonly device_ids: readonly string[] }[],
-): readonly HeldDevices[] {
-  const ids = new Map<string, Set<string>>();
-  for (const entry of entries) {
-    const known = ids.get(entry.resource_name) ?? new Set();
-    for (const id of entry.device_ids) known.add(id);
-    ids.set(entry.resource_name, known);
-  }
-  return [...ids].map(([resource, set]) => ({ resource, ids: [...set] }));
-}
-
-async function callList(options: ListHeldDevicesOptions): Promise<WireList> {
+async function callList(options: ListHeldDevicesOptions): Promise<readonly PodDevices[]> {
   // A pool of its own, so that a failed attempt's back-off does not outlive it.
   const client = dialUnix(LISTER, options.socketPath, {
     "grpc.max_receive_message_length": RECEIVE_LIMIT_BYTES,
     "grpc.use_local_subchannel_pool": 1,
   });
   try {
-    return await orAborted(client.call<WireList>("List", {}, options.deadlineMs ?? 10_000), options.signal);
+    return await orAborted(
+      client.call<readonly PodDevices[]>("List", {}, options.deadlineMs ?? 10_000),
+      options.signal,
+    );
   } finally {
     client.close();
   }
+}
+
+/** Reads kubelet's ListPodResourcesResponse (pod-resources v1): the fields that we use, and no others. */
+function readPods(answer: Buffer): readonly PodDevices[] {
+  const reader = new FieldReader();
+  const pods: PodDevices[] = [];
+  reader.read(answer, (field, content) => {
+    if (field === 1) pods.push(readPod(content, reader));
+  });
+  return pods;
+}
+
+function readPod(bytes: Buffer, reader: FieldReader): PodDevices {
+  const containers: DeviceHolder[] = [];
+  const pod = { podNamespace: "", podName: "", containers };
+  reader.read(bytes, (field, content) => {
+    if (field === 1) pod.podName = content.toString();
+    else if (field === 2) pod.podNamespace = content.toString();
+    else if (field === 3) containers.push(readContainer(content, reader));
+  });
+  return pod;
+}
+
+/** kubelet splits the devices of one resource into several entries, by NUMA node or one by one. */
+function readContainer(bytes: Buffer, reader: FieldReader): DeviceHolder {
+  let name = "";
+  const ids = new Map<string, Set<string>>();
+  const claims: string[] = [];
+  reader.read(bytes, (field, content) => {
+    if (field === 1) name = content.toString();
+    if (field === 5) claims.push(readClaim(content, reader));
+    if (field !== 2) return;
+    let resource = "";
+    const found: string[] = [];
+    reader.read(content, (part, text) => {
+      if (part === 1) resource = text.toString();
+      else if (part === 2) found.push(text.toString());
+    });
+    const known = ids.get(resource) ?? new Set();
+    for (const id of found) known.add(id);
+    ids.set(resource, known);
+  });
+  const devices = [...ids].map(([resource, set]) => ({ resource, ids: [...set] }));
+  return { name, devices, ...(claims.length === 0 ? {} : { claims }) };
+}
+
+function readClaim(bytes: Buffer, reader: FieldReader): string {
+  let name = "";
+  let namespace = "";
+  reader.read(bytes, (field, content) => {
+    if (field === 2) name = content.toString();
+    else if (field === 3) namespace = content.toString();
+  });
+  return `${namespace}/${name}`;
 }

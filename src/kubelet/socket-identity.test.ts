@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../sync/clock.ts";
-import { lookAtSockets, socketIdentity } from "./socket-identity.ts";
+import { socketIdentity } from "./socket-identity.ts";
 
 let directory: string;
 const servers: Server[] = [];
@@ -42,11 +42,5 @@ describe("a socket's identity", () => {
     await writeFile(join(directory, "file"), "");
     expect(await socketIdentity(join(directory, "none.sock"))).toBeUndefined();
     expect(await socketIdentity(join(directory, "file/none.sock"))).toBeUndefined();
-  });
-
-  it("distinguishes the plugin's own socket and kubelet's", async () => {
-    const ownSocket = await listen("own.sock");
-    const sight = await lookAtSockets({ ownSocket, kubeletSocket: join(directory, "kubelet.sock") });
-    expect(sight).toEqual({ own: await socketIdentity(ownSocket), kubelet: undefined });
   });
 });

@@ -15,20 +15,3 @@ export async function socketIdentity(path: string): Promise<string | undefined> 
     throw error;
   }
 }
-
-/** {@link socketIdentity} of both sockets in the plugin directory. */
-export interface SocketsSeen {
-  readonly own: string | undefined;
-  readonly kubelet: string | undefined;
-}
-
-export async function lookAtSockets(paths: {
-  readonly ownSocket: string;
-  readonly kubeletSocket: string;
-}): Promise<SocketsSeen> {
-  const [own, kubelet] = await Promise.all([
-    socketIdentity(paths.ownSocket),
-    socketIdentity(paths.kubeletSocket),
-  ]);
-  return { own, kubelet };
-}

@@ -159,3 +159,101 @@ describe("the PodResources API's bytes", () => {
     ).toMatchObject({ devices: [{ resource_name: "v/s", device_ids: ["a"] }] });
   });
 });
+
+describe.each(["v1", "v1beta1"])("the DRA plugin API's bytes, version %s", (version) => {
+  const dra = (name: string) =>
+    method(`kubelet/dra-${version}.proto`, `k8s.io.kubelet.pkg.apis.dra.${version}.DRAPlugin`, name);
+  const claim = message(field(1, "ns"), field(2, "uid"), field(3, "name"));
+
+  it("of NodePrepareResources", () => {
+    const { path, requestDeserialize, responseSerialize } = dra("NodePrepareResources");
+    expect(path).toBe(`/k8s.io.kubelet.pkg.apis.dra.${version}.DRAPlugin/NodePrepareResources`);
+    expect(requestDeserialize(field(1, claim))).toEqual({
+      claims: [{ namespace: "ns", uid: "uid", name: "name" }],
+    });
+    const device = {
+      request_names: ["r"],
+      pool_name: "p",
+      device_name: "d",
+      cdi_device_ids: ["v/c=a", "v/c=b"],
+    };
+    const bytes = [field(1, "r"), field(2, "p"), field(3, "d"), field(4, "v/c=a"), field(4, "v/c=b")];
+    const entry = (value: Buffer) => field(1, message(field(1, "uid"), field(2, value)));
+    expect(
+      responseSerialize({ claims: { uid: { devices: [{ ...device, share_id: "s" }, device] } } }),
+    ).toEqual(
+      entry(
+        message(
+          field(1, message(...bytes, ...(version === "v1" ? [field(5, "s")] : []))),
+          field(1, message(...bytes)),
+        ),
+      ),
+    );
+    expect(responseSerialize({ claims: { uid: { error: "e" } } })).toEqual(entry(field(2, "e")));
+  });
+
+  it("of NodeUnprepareResources", () => {
+    const { path, requestDeserialize, responseSerialize } = dra("NodeUnprepareResources");
+    expect(path).toBe(`/k8s.io.kubelet.pkg.apis.dra.${version}.DRAPlugin/NodeUnprepareResources`);
+    expect(requestDeserialize(field(1, claim))).toEqual({
+      claims: [{ namespace: "ns", uid: "uid", name: "name" }],
+    });
+    expect(responseSerialize({ claims: { a: {}, b: { error: "e" } } })).toEqual(
+      message(
+        field(1, message(field(1, "a"), field(2, ""))),
+        field(1, message(field(1, "b"), field(2, field(1, "e")))),
+      ),
+    );
+  });
+});
+
+describe.each(["v1", "v1alpha1"])("the DRA health API's bytes, version %s", (version) => {
+  it("of NodeWatchResources", () => {
+    const { path, responseStream, responseSerialize } = method(
+      `kubelet/dra-health-${version}.proto`,
+      `${version}.DRAResourceHealth`,
+      "NodeWatchResources",
+    );
+    expect([path, responseStream]).toEqual([`/${version}.DRAResourceHealth/NodeWatchResources`, true]);
+    expect(
+      responseSerialize({
+        devices: [
+          {
+            device: { pool_name: "p", device_name: "d" },
+            health: 2,
+            last_updated_time: 100,
+            health_check_timeout_seconds: 30,
+            message: "m",
+          },
+        ],
+      }),
+    ).toEqual(
+      field(
+        1,
+        message(
+          field(1, message(field(1, "p"), field(2, "d"))),
+          ...[varint(2, 2), varint(3, 100), varint(4, 30), field(5, "m")],
+        ),
+      ),
+    );
+  });
+});
+
+describe("the plugin registration API's bytes", () => {
+  const registration = (name: string) =>
+    method("kubelet/pluginregistration-v1.proto", "pluginregistration.Registration", name);
+
+  it("of GetInfo and NotifyRegistrationStatus", () => {
+    const { path, responseSerialize } = registration("GetInfo");
+    expect(path).toBe("/pluginregistration.Registration/GetInfo");
+    expect(
+      responseSerialize({ type: "DRAPlugin", name: "d", endpoint: "/e", supported_versions: ["a", "b"] }),
+    ).toEqual(message(field(1, "DRAPlugin"), field(2, "d"), field(3, "/e"), field(4, "a"), field(4, "b")));
+    const notify = registration("NotifyRegistrationStatus");
+    expect(notify.path).toBe("/pluginregistration.Registration/NotifyRegistrationStatus");
+    expect(notify.requestDeserialize(message(varint(1, 1), field(2, "e")))).toEqual({
+      plugin_registered: true,
+      error: "e",
+    });
+  });
+});

@@ -1,8 +1,9 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { LogFields } from "../logging/fields.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import { isPoolName, parseDeviceId } from "../names/device-id.ts";
 import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
+import { type ClaimHolder, claimHolderSchema, claimInterface } from "./claim-holder.ts";
 import type { RecordKind } from "./record-store.ts";
 
 /** What an allocation was made for, and lives as long as. */
@@ -13,14 +14,7 @@ const holderSchema = z.discriminatedUnion("kind", [
     resource: z.string(),
     devices: z.array(z.string().refine((id) => parseDeviceId(id) !== undefined)).min(1),
   }),
-  /** A result in the status of a ResourceClaim (resource.k8s.io/v1, DeviceRequestAllocationResult). */
-  z.object({
-    kind: z.literal("claim"),
-    uid: z.string().min(1),
-    request: z.string().min(1),
-    device: z.string().min(1),
-    shareID: z.string().optional(),
-  }),
+  claimHolderSchema,
 ]);
 
 /**
@@ -59,9 +53,16 @@ export function pluginDevicesOf({ holder }: Pick<AllocationRecord, "holder">): r
   return holder.kind === "device-plugin" ? holder.devices : [];
 }
 
-/** The names of an allocation's devices, which are those of their directories. */
+/** The names of an allocation's directories: of its devices, or of a claim's interface. */
 export function deviceNamesOf({ holder }: Pick<AllocationRecord, "holder">): readonly string[] {
-  return holder.kind === "device-plugin" ? holder.devices : [holder.device];
+  return holder.kind === "device-plugin" ? holder.devices : [claimInterface(holder)];
+}
+
+/** An allocation that a claim holds. */
+export type ClaimAllocation = AllocationRecord & { readonly holder: ClaimHolder };
+
+export function isOfClaim(record: AllocationRecord): record is ClaimAllocation {
+  return record.holder.kind === "claim";
 }
 
 /** What pods asked for: an extended resource, or `<UID>/<request>` of a claim. */
@@ -70,9 +71,20 @@ export function resourceOf({ holder }: Pick<AllocationRecord, "holder">): string
 }
 
 /** Fields of every log line about one allocation. */
-export function allocationFields(record: AllocationRecord): LogFields {
-  const { id: allocation, pool } = record;
-  return { allocation, pool, resource: resourceOf(record), devices: deviceNamesOf(record) };
+export function allocationFields({ id: allocation, pool, holder }: AllocationRecord): LogFields {
+  if (holder.kind === "device-plugin") {
+    return { allocation, pool, resource: holder.resource, devices: holder.devices };
+  }
+  const { namespace, name, device, pod } = holder;
+  const ofPod = `${pod.namespace}/${pod.name}`;
+  return {
+    allocation,
+    pool,
+    claim: `${namespace}/${name}`,
+    interface: claimInterface(holder),
+    device,
+    pod: ofPod,
+  };
 }
 
 export const allocationRecordKind: RecordKind<AllocationRecord> = {

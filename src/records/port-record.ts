@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { portSettingsSchema } from "../config/port-settings.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
 import type { RecordKind } from "./record-store.ts";
@@ -42,6 +42,8 @@ export type AddressLease = z.infer<typeof addressLeaseSchema>;
 export const portRecordSchema = z.object({
   allocationId: z.string().refine(isAllocationId),
   interfaceName: z.string().min(1),
+  /** Name of the interface in its sandbox, where that is another: a claim's port is named after its request. */
+  cniInterface: z.string().min(1).optional(),
   state: z.enum(["attaching", "attached", "detaching", "releasing"]),
   /** Sandbox that has the port; a new sandbox of the same pod takes it over. */
   containerId: z.string().min(1),
@@ -90,6 +92,14 @@ export function portKey({ allocationId, interfaceName }: PortIdentity): string {
   return `${allocationId}@${encodeURIComponent(interfaceName)}`;
 }
 
+/** The name that CNI requests have for a port's interface. */
+export function interfaceInSandbox({
+  interfaceName,
+  cniInterface,
+}: Pick<PortRecord, "interfaceName" | "cniInterface">): string {
+  return cniInterface ?? interfaceName;
+}
+
 /** A sandbox's interface, as a CNI request names it. */
 export type SandboxInterface = Pick<PortRecord, "containerId" | "interfaceName">;
 
@@ -99,7 +109,7 @@ export function portOfSandbox(
   { containerId, interfaceName }: SandboxInterface,
 ): PortRecord | undefined {
   const own = ports.filter(
-    (port) => port.containerId === containerId && port.interfaceName === interfaceName,
+    (port) => port.containerId === containerId && interfaceInSandbox(port) === interfaceName,
   );
   return own.find((port) => !isGoing(port)) ?? own[0];
 }

@@ -1,7 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, open as openFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { changeEntries, writeJournal } from "../../test/stand-in/records/journal-files.ts";
 import { silentLogger } from "../logging/logger.ts";
 import {
@@ -13,13 +13,16 @@ import {
 } from "./allocation-record.ts";
 import type { PortRecord } from "./port-record.ts";
 import { RecordStore } from "./record-store.ts";
-import { newestAllocationOf, nextSequence, openRecords, readRecords } from "./records.ts";
+import { newestAllocationOf, openRecords, readRecords, takeSequences } from "./records.ts";
 
 let directory: string;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-store-"));
 });
-afterEach(() => rm(directory, { recursive: true }));
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await rm(directory, { recursive: true });
+});
 
 function allocation(letter: string, sequence: number, ...devices: string[]): AllocationRecord {
   const ownership = { owner: 107, group: 107, mode: 0o2770 };
@@ -56,11 +59,24 @@ describe("record store", () => {
   });
 
   it("keeps an allocation for a claim, which holds none of the device plugin's devices", async () => {
-    const claim = { kind: "claim", uid: "u", request: "net", device: "one", shareID: "s" } as const;
-    const one: AllocationRecord = { ...allocation("a", 1), holder: claim };
+    const claim = { kind: "claim", uid: "u", namespace: "ns", name: "c", podClaimName: "vm" } as const;
+    const result = {
+      request: "net",
+      subrequest: "sub",
+      index: 2,
+      slicePool: "n1",
+      device: "one",
+      shareID: "s",
+    };
+    const pod = { namespace: "ns", name: "p", uid: "pu" };
+    const port = { bridge: "br0", mac: "02:00:00:00:00:01", mtu: 9000, settings: {}, isAddressed: true };
+    const one: AllocationRecord = {
+      ...allocation("a", 1),
+      holder: { ...claim, ...result, pod, port, released: true },
+    };
     await (await open()).put(one);
     expect((await open()).list()).toEqual([one]);
-    expect([pluginDevicesOf(one), deviceNamesOf(one), resourceOf(one)]).toEqual([[], ["one"], "u/net"]);
+    expect([pluginDevicesOf(one), deviceNamesOf(one), resourceOf(one)]).toEqual([[], ["net.2"], "u/net"]);
   });
 
   it("uses the other records where one is damaged or invalid", async () => {
@@ -104,6 +120,24 @@ describe("record store", () => {
     expect((await open()).get(one.id)?.sequence).toBe(4);
   });
 
+  it("loses no change that the disk refused or that is in memory alone to one that is being written", async () => {
+    const store = await open();
+    const one = allocation("a", 1, "sockets-00001");
+    await store.put(one);
+    const file = await openFile(join(directory, "journal"));
+    await file.close();
+    vi.spyOn(Object.getPrototypeOf(file) as typeof file, "datasync").mockRejectedValueOnce(
+      new Error("ENOSPC"),
+    );
+    const refused = store.update(one.id, (now) => now && { ...now, sequence: 2 }, "keep in memory");
+    const written = store.update(one.id, (now) => now && { ...now, createdAt: 3 });
+    store.updateInMemory(one.id, (now) => ({ ...now, pod: { namespace: "ns", name: "vm", uid: "1" } }));
+    await Promise.all([refused, written, store.update(one.id, () => undefined)]);
+    const pod = { namespace: "ns", name: "vm", uid: "1" };
+    expect(store.get(one.id)).toEqual({ ...one, sequence: 2, createdAt: 3, pod });
+    expect((await open()).get(one.id)).toEqual({ ...one, sequence: 2, createdAt: 3 });
+  });
+
   it("keeps a record that could not be deleted from disk, and does not list one that could not be saved", async () => {
     const store = await open();
     const [one, other] = [allocation("a", 1, "sockets-00001"), allocation("b", 2, "sockets-00002")];
@@ -122,8 +156,14 @@ describe("allocations of a device", () => {
     const newer = { ...allocation("b", 2, "d", "e"), createdAt: 50 };
     expect(newestAllocationOf("d", [newer, older])?.id).toBe(newer.id);
     expect(newestAllocationOf("x", [newer, older])).toBeUndefined();
-    expect(nextSequence([older, newer])).toBe(3);
-    expect(nextSequence([])).toBe(1);
+  });
+
+  it("get sequences above all that are recorded or were taken", async () => {
+    const store = await open();
+    expect(takeSequences(store)).toBe(1);
+    await store.put(allocation("a", 7, "sockets-00001"));
+    const reopened = await open();
+    expect([takeSequences(reopened, 3), takeSequences(reopened)]).toEqual([8, 11]);
   });
 });
 

@@ -1,6 +1,11 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Journal } from "../journal/journal.ts";
-import { type DamagedEntry, type JournalFormat, readJournal } from "../journal/read-journal.ts";
+import {
+  type DamagedEntry,
+  type JournalContent,
+  type JournalFormat,
+  readJournal,
+} from "../journal/read-journal.ts";
 import type { Logger } from "../logging/logger.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 
@@ -16,7 +21,7 @@ export interface RecordKind<Body extends object> {
 }
 
 /** Called after a change, with what the record was and what it is. */
-export type RecordListener<Body> = (before: Body | undefined, after: Body | undefined) => void;
+type RecordListener<Body> = (before: Body | undefined, after: Body | undefined) => void;
 
 /** Records of one kind, in memory and in a journal. A change shows in memory only after it is on disk. */
 export class RecordStore<Body extends object> {
@@ -29,16 +34,11 @@ export class RecordStore<Body extends object> {
   /** Records that were damaged on disk; the others are used without them. */
   readonly unreadable: readonly DamagedEntry[];
 
-  private constructor(
-    kind: RecordKind<Body>,
-    journal: Journal<Body>,
-    records: Map<string, Body>,
-    unreadable: readonly DamagedEntry[],
-  ) {
+  private constructor(kind: RecordKind<Body>, journal: Journal<Body>, content: JournalContent<Body>) {
     this.#kind = kind;
     this.#journal = journal;
-    this.#records = records;
-    this.unreadable = unreadable;
+    this.#records = content.values;
+    this.unreadable = content.damaged;
   }
 
   /**
@@ -50,11 +50,9 @@ export class RecordStore<Body extends object> {
     kind: RecordKind<Body>,
     logger: Logger,
   ): Promise<RecordStore<Body>> {
-    const { journal, content } = await Journal.open({
-      ...{ directory, logger, durable: kind.durable },
-      ...formatOf(kind),
-    });
-    return new RecordStore(kind, journal, content.values, content.damaged);
+    const options = { directory, logger, durable: kind.durable, ...formatOf(kind) };
+    const { journal, content } = await Journal.open(options);
+    return new RecordStore(kind, journal, content);
   }
 
   get(name: string): Body | undefined {
@@ -82,27 +80,34 @@ export class RecordStore<Body extends object> {
   /**
    * Replaces a record by what `change` makes of it; undefined leaves it unchanged.
    * @param change is given what all changes asked for before have made of it
+   * @param whenUnwritable whether a change that the disk refuses, full or read-only, is dropped or made in memory alone;
+   *   the next start finds what the disk has
    * @returns the record afterwards
    * @throws Failure `record-unwritable`
    */
-  update(name: string, change: (record: Body | undefined) => Body | undefined): Promise<Body | undefined> {
+  update(
+    name: string,
+    change: (record: Body | undefined) => Body | undefined,
+    whenUnwritable: "throw" | "keep in memory" = "throw",
+  ): Promise<Body | undefined> {
     return this.#changes.run({ key: name, what: "a change" }, async () => {
       const before = this.#records.get(name);
       const body = change(before);
       if (body === undefined) return before;
-      await this.#journal.append(name, body);
+      await this.#journal.append(name, body).catch((error: unknown) => {
+        if (whenUnwritable === "throw") throw error;
+      });
       this.#set(name, body);
       return body;
     });
   }
 
-  /**
-   * Changes a record in memory alone, for when the disk does not take it: full, or read-only. The next start finds what
-   * the disk has.
-   */
+  /** Changes a record in memory alone: at once, or after the changes of it that are being written. */
   updateInMemory(name: string, change: (record: Body) => Body): void {
-    const record = this.#records.get(name);
-    if (record !== undefined) this.#set(name, change(record));
+    void this.#changes.run({ key: name, what: "a change in memory" }, async () => {
+      const record = this.#records.get(name);
+      if (record !== undefined) this.#set(name, change(record));
+    });
   }
 
   /**
@@ -128,12 +133,8 @@ export class RecordStore<Body extends object> {
 }
 
 /** Reads the records of a directory and changes nothing: the daemon, which owns them, may be running. */
-export async function readRecordsOf<Body extends object>(
-  directory: string,
-  kind: RecordKind<Body>,
-): Promise<{ readonly records: readonly Body[]; readonly unreadable: readonly DamagedEntry[] }> {
-  const { values, damaged } = await readJournal(directory, formatOf(kind));
-  return { records: [...values.values()], unreadable: damaged };
+export function readRecordsOf<Body extends object>(directory: string, kind: RecordKind<Body>) {
+  return readJournal(directory, formatOf(kind));
 }
 
 function formatOf<Body extends object>({ version, schema }: RecordKind<Body>): JournalFormat<Body> {

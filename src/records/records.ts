@@ -1,8 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DamagedEntry } from "../journal/read-journal.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
-import { type AllocationRecord, allocationRecordKind, pluginDevicesOf } from "./allocation-record.ts";
+import {
+  type AllocationRecord,
+  allocationRecordKind,
+  type ClaimAllocation,
+  isOfClaim,
+  pluginDevicesOf,
+} from "./allocation-record.ts";
 import { type PortIdentity, type PortRecord, portKey, portRecordKind } from "./port-record.ts";
 import { RecordStore, readRecordsOf } from "./record-store.ts";
 
@@ -40,24 +45,17 @@ export async function openRecords(
   return records;
 }
 
-/** Records as read from disk. */
-export interface RecordsOnDisk {
-  readonly allocations: readonly AllocationRecord[];
-  readonly ports: readonly PortRecord[];
-  readonly unreadable: readonly DamagedEntry[];
-}
-
 /**
  * Reads both kinds of records and changes nothing: the daemon, which owns them, may be running.
  * @throws as {@link openRecords}
  */
-export async function readRecords(directory: string): Promise<RecordsOnDisk> {
+export async function readRecords(directory: string) {
   const allocations = await readRecordsOf(join(directory, "allocations"), allocationRecordKind);
   const ports = await readRecordsOf(join(directory, "ports"), portRecordKind);
   return {
-    allocations: allocations.records,
-    ports: ports.records,
-    unreadable: [...allocations.unreadable, ...ports.unreadable],
+    allocations: [...allocations.values.values()],
+    ports: [...ports.values.values()],
+    unreadable: [...allocations.damaged, ...ports.damaged],
   };
 }
 
@@ -90,9 +88,27 @@ export function newestAllocations(
   return newest;
 }
 
-/** The sequence number for the next allocation. */
-export function nextSequence(allocations: readonly AllocationRecord[]): number {
-  return allocations.reduce((highest, { sequence }) => Math.max(highest, sequence), 0) + 1;
+/** What is recorded for a claim, released or not. */
+export function allocationsOfClaim(
+  allocations: readonly AllocationRecord[],
+  uid: string,
+): readonly ClaimAllocation[] {
+  return allocations.filter(isOfClaim).filter(({ holder }) => holder.uid === uid);
+}
+
+/** The next sequence number of each store. */
+const sequences = new WeakMap<Records["allocations"], number>();
+
+/**
+ * Takes sequence numbers for new allocations, above all that were taken or are recorded.
+ * @returns the first of `count`
+ */
+export function takeSequences(allocations: Records["allocations"], count = 1): number {
+  const recorded = () =>
+    allocations.list().reduce((highest, { sequence }) => Math.max(highest, sequence), 0) + 1;
+  const next = sequences.get(allocations) ?? recorded();
+  sequences.set(allocations, next + count);
+  return next;
 }
 
 /**
@@ -104,10 +120,5 @@ export async function updatePort(
   identity: PortIdentity,
   change: (record: PortRecord) => PortRecord,
 ): Promise<void> {
-  const key = portKey(identity);
-  try {
-    await ports.update(key, (record) => record && change(record));
-  } catch {
-    ports.updateInMemory(key, change);
-  }
+  await ports.update(portKey(identity), (record) => record && change(record), "keep in memory");
 }

@@ -40,10 +40,13 @@ int answer_version(const struct request *request, instant deadline)
 
 int answer_error(const struct request *request, int code, const char *message, instant deadline)
 {
+	// As docs/errors.md has them.
+	const char *name = code == IO_FAILURE ? "invalid-request" : code == NOT_AVAILABLE ? "not-ready" : "daemon-unavailable";
 	char version[16], text[320];
 	find_version(request, version);
-	int size = snprintf(text, sizeof text, "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"vhostuser: %s\"}\n",
-			    version, code, message);
+	int size = snprintf(text, sizeof text,
+			    "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"vhostuser %s: %s\"}\n", version, code,
+			    name, message);
 	write_all(STDOUT_FILENO, text, (size_t)size, deadline);
 	return 1;
 }

@@ -3,8 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { compileShim } from "../../../scripts/build/compile-shim.ts";
-import { shimContract } from "../../../test/contract/shim.ts";
-import { SHIM_TIMES } from "../../../test/contract/shim-under-test.ts";
 import { ShimRig } from "../../../test/shim/shim-rig.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { monotonicMs } from "../../sync/clock.ts";
@@ -15,22 +13,6 @@ beforeAll(async () => {
   built = await mkdtemp(join(tmpdir(), "kvu-shim-built-"));
 });
 afterAll(() => rm(built, { recursive: true }));
-
-shimContract("as it ships", async () => ({
-  usual: { executable: await compileShim({ output: join(built, "usual"), defines: SHIM_TIMES.usual }) },
-  strict: {
-    executable: await compileShim({
-      output: join(built, "strict"),
-      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.strict },
-    }),
-  },
-  lenient: {
-    executable: await compileShim({
-      output: join(built, "lenient"),
-      defines: { ...SHIM_TIMES.usual, ...SHIM_TIMES.lenient },
-    }),
-  },
-}));
 
 describe("CNI executable and daemon", () => {
   it("agree on the protocol", async () => {

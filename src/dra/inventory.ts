@@ -1,0 +1,124 @@
+// What the node offers to claims: devices of ResourceSlices, from pools and their state.
+import type { PoolConfig } from "../config/schema.ts";
+import { DRA_DRIVER } from "./dra-context.ts";
+
+/** A pool with what is known of it now. */
+export interface OfferedPool {
+  readonly config: Pick<PoolConfig, "name" | "resource" | "claims" | "dataplane">;
+  /** Whether its switch serves ports. */
+  readonly healthy: boolean;
+  readonly numaNodes: readonly number[];
+  /** How many ports claims may have. */
+  readonly ports: number;
+}
+
+/** An attribute's value (resource.k8s.io/v1, DeviceAttribute). */
+type Attribute = { readonly string: string } | { readonly int: number };
+
+/** A device of a slice (resource.k8s.io/v1, Device). */
+export interface SliceDevice {
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, Attribute>>;
+  readonly allowMultipleAllocations?: true;
+  readonly capacity?: Readonly<Record<string, object>>;
+}
+
+const MAX_ATTRIBUTE = 64;
+
+/**
+ * Names of a pool's devices: the pool itself, which claims share, or one for each socket where the cluster cannot share
+ * devices (feature gate DRAConsumableCapacity, KEP-5075).
+ */
+function deviceNames({ config: { name }, ports }: OfferedPool, isShared: boolean): readonly string[] {
+  if (isShared) return ports > 0 ? [name] : [];
+  return Array.from({ length: ports }, (_, index) => `${name}--${index}`);
+}
+
+/** The devices that the scheduler may give to claims now: none of a pool whose switch is away. */
+export function planSliceDevices(pools: readonly OfferedPool[], isShared: boolean): readonly SliceDevice[] {
+  return pools
+    .filter(({ healthy }) => healthy)
+    .flatMap((pool) =>
+      deviceNames(pool, isShared).map((name) => ({
+        name,
+        attributes: attributesOf(pool, name),
+        ...(isShared ? { allowMultipleAllocations: true as const, capacity: capacityOf(pool) } : {}),
+      })),
+    );
+}
+
+/** The pool of a device that {@link deviceNames} named, of those that have ports for claims. */
+export function poolOfDevice<Pool extends { readonly config: Pick<PoolConfig, "claims"> }>(
+  pools: ReadonlyMap<string, Pool>,
+  device: string,
+): Pool | undefined {
+  const pool = pools.get(device.replace(/--\d+$/, ""));
+  return pool?.config.claims === undefined ? undefined : pool;
+}
+
+/** The health of all devices, also of those that are left out of slices: claims may have them. */
+export function deviceHealth(node: string, pools: readonly OfferedPool[], isShared: boolean) {
+  return pools.flatMap((pool) => {
+    const { healthy } = pool;
+    const message = healthy ? undefined : `the switch of pool ${pool.config.name} does not serve ports`;
+    return deviceNames(pool, isShared).map((device) => ({ pool: node, device, healthy, message }));
+  });
+}
+
+function attributesOf({ config, numaNodes }: OfferedPool, device: string): SliceDevice["attributes"] {
+  const { name, resource, dataplane } = config;
+  const texts = {
+    ...{ pool: name, bridge: dataplane.bridge, switch: dataplane.type },
+    // Multus 4.3 hands the device of this id to networks that name this resource.
+    ...{ "k8s.cni.cncf.io/resourceName": resource, "k8s.cni.cncf.io/deviceID": device },
+  };
+  const attributes: Record<string, Attribute> = {};
+  for (const [key, string] of Object.entries(texts))
+    if (string.length <= MAX_ATTRIBUTE) attributes[key] = { string };
+  const [numaNode] = numaNodes;
+  if (numaNode !== undefined && numaNodes.length === 1) attributes["numaNode"] = { int: numaNode };
+  return attributes;
+}
+
+/** A result of a claim is one port; bandwidth is counted where it is asked for. */
+function capacityOf({ config: { claims }, ports }: OfferedPool): NonNullable<SliceDevice["capacity"]> {
+  const bandwidth = claims?.bandwidth;
+  return {
+    ports: { value: String(ports), requestPolicy: { default: "1", validValues: ["1"] } },
+    ...(bandwidth === undefined
+      ? {}
+      : {
+          bandwidth: {
+            value: String(bandwidth),
+            requestPolicy: { default: "0", validRange: { min: "0" } },
+          },
+        }),
+  };
+}
+
+/** The part of a ResourceSlice that a driver writes (resource.k8s.io/v1, ResourceSliceSpec). */
+export interface SliceSpec {
+  readonly driver: string;
+  readonly nodeName: string;
+  readonly pool: { readonly name: string; readonly generation: number; readonly resourceSliceCount: number };
+  readonly devices?: readonly SliceDevice[];
+}
+
+/** Devices that one slice can have. */
+export const DEVICES_PER_SLICE = 128;
+
+/** The specs of a node's slices: at least one, for an empty pool is not a missing one. */
+export function sliceSpecs(
+  node: string,
+  devices: readonly SliceDevice[],
+  generation: number,
+): readonly SliceSpec[] {
+  const resourceSliceCount = Math.max(1, Math.ceil(devices.length / DEVICES_PER_SLICE));
+  return Array.from({ length: resourceSliceCount }, (_, index) => {
+    const own = devices.slice(index * DEVICES_PER_SLICE, (index + 1) * DEVICES_PER_SLICE);
+    return {
+      ...{ driver: DRA_DRIVER, nodeName: node, pool: { name: node, generation, resourceSliceCount } },
+      ...(own.length === 0 ? {} : { devices: own }),
+    };
+  });
+}

@@ -1,0 +1,149 @@
+// What class and claim ask of a port, by opaque parameters (resource.k8s.io/v1, DeviceConfiguration).
+import { isDeepStrictEqual } from "node:util";
+import * as z from "zod";
+import { networkConfigSchema, portKeys } from "../cni/network-keys.ts";
+import type { CLAIM_KEYS } from "../config/claim-keys.ts";
+import { unknownKeys } from "../config/unknown-keys.ts";
+import { Failure } from "../failure/failure.ts";
+import { present } from "../names/present.ts";
+import type { AllocatedClaim, ClaimResult, ConfigEntry } from "./claim.ts";
+import { DRA_DRIVER } from "./dra-context.ts";
+
+const { mtu, mac, ipam } = networkConfigSchema.shape;
+
+/** Our kind of parameters: the keys of a network's configuration. */
+export const vhostUserPortSchema = z.strictObject({
+  apiVersion: z.literal(`${DRA_DRIVER}/v1alpha1`),
+  kind: z.literal("VhostUserPort"),
+  ...{ mtu, mac, ...portKeys, ipam },
+});
+
+/** What is asked of a port, by the keys of a network's configuration. */
+export type PortParameters = Omit<z.infer<typeof vhostUserPortSchema>, "apiVersion" | "kind">;
+
+type ParameterKey = (typeof CLAIM_KEYS)[number];
+
+/** The kind of dra-driver-ovsdpdk, whose claims work with this driver as they are. */
+const OTHER_DRIVER = "ovsdpdk.k8snetworkplumbingwg.io";
+/** What Open vSwitch takes for an ingress_policing_burst of 0 (ovs-vswitchd.conf.db(5)). */
+const DEFAULT_BURST_KBIT = 8_000;
+
+const count = z.number().int().min(0);
+const ovsPortConfigSchema = z.strictObject({
+  apiVersion: z.literal(`${OTHER_DRIVER}/v1alpha1`),
+  kind: z.literal("OvsPortConfig"),
+  vlan: portKeys.vlan,
+  /** In kbit/s and kbit. */
+  policing: z.strictObject({ max_rate: count, burst: count.optional() }).optional(),
+});
+
+/**
+ * Keys that belong together: what a class sets of one group no claim changes or adds to, for a trunk beside the class's
+ * VLAN would open what that closes.
+ */
+const GROUPS: readonly (readonly ParameterKey[])[] = [
+  ["bridge", "createBridge"],
+  ["vlan", "vlanMode", "trunk", "customerVlans", "qinqEthertype", "protected"],
+  ["bandwidth", "excessBandwidth"],
+  ["mode", "vrf", "createVrf", "ipam"],
+  ["externalIds", "ifaceId"],
+  ["portSecurity"],
+  ["txRetriesMax", "rxqAffinity"],
+];
+
+/**
+ * What a result's port is to be: the class's entries in their order, then the claim's, key by key. Entries for a request
+ * are also for its subrequests; those of other drivers are not ours to judge.
+ * @param mayConfigure keys that a claim may set in the pool
+ * @throws Failure `invalid-claim`, which names the key
+ */
+export function portParameters(
+  claim: AllocatedClaim,
+  result: ClaimResult,
+  mayConfigure: readonly string[],
+): PortParameters {
+  const names = [result.request, `${result.request}/${result.subrequest ?? ""}`];
+  const entries = claim.config.filter(
+    (entry) =>
+      isOurs(entry, claim) &&
+      (entry.requests.length === 0 || entry.requests.some((one) => names.includes(one))),
+  );
+  const [fromClass, fromClaim] = (["FromClass", "FromClaim"] as const).map((source) =>
+    Object.assign(
+      {},
+      ...entries.filter((entry) => entry.source === source).map((entry) => parseEntry(entry, claim, result)),
+    ),
+  ) as [PortParameters, PortParameters];
+  for (const key of Object.keys(fromClaim) as ParameterKey[]) {
+    if (isDeepStrictEqual(fromClaim[key], fromClass[key])) continue;
+    const refuse = (what: string, fix: string) =>
+      new Failure({ code: "invalid-claim", what, where: whereOf(claim, result), fix });
+    if (!mayConfigure.includes(key)) {
+      throw refuse(
+        `a claim may not set ${key} here`,
+        `let its DeviceClass set it, or list ${key} in claims.mayConfigure of the pool`,
+      );
+    }
+    const group = GROUPS.find((one) => one.includes(key)) ?? [];
+    const fixed = group.find((one) => fromClass[one] !== undefined);
+    if (fixed !== undefined) {
+      throw refuse(
+        `the claim sets ${key}, but its DeviceClass sets ${fixed}`,
+        `remove ${key} from the claim`,
+      );
+    }
+  }
+  return { ...fromClass, ...fromClaim };
+}
+
+/** Where a result's port is to be corrected. */
+export function whereOf(
+  { namespace, name }: Pick<AllocatedClaim, "namespace" | "name">,
+  { request }: Pick<ClaimResult, "request">,
+): string {
+  return `claim ${namespace}/${name}, request ${request}`;
+}
+
+/** The other driver's entries are for us where it has no device of the claim. */
+function isOurs({ driver }: ConfigEntry, { drivers }: AllocatedClaim): boolean {
+  return driver === DRA_DRIVER || (driver === OTHER_DRIVER && !drivers.has(OTHER_DRIVER));
+}
+
+function parseEntry(
+  { source, parameters }: ConfigEntry,
+  claim: AllocatedClaim,
+  result: ClaimResult,
+): PortParameters {
+  const { kind } = (parameters ?? {}) as { readonly kind?: unknown };
+  const where = `${whereOf(claim, result)}, configuration of its ${source === "FromClass" ? "DeviceClass" : "author"}`;
+  const parsed = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> => {
+    const { data, error } = schema.safeParse(parameters);
+    if (error === undefined) return data as z.output<Schema>;
+    const [unknown] = unknownKeys(schema, error.issues);
+    const key = unknown?.path.join(".");
+    throw new Failure({
+      code: "invalid-claim",
+      what:
+        key === undefined
+          ? error.issues
+              .map(({ path, message }) => `${path.join(".") || "parameters"}: ${message}`)
+              .join("; ")
+          : `${key}: there is no such key`,
+      where,
+      fix:
+        unknown?.meant === undefined
+          ? "docs/dra.md has every key"
+          : `write ${[...unknown.path.slice(0, -1), unknown.meant].join(".")}`,
+    });
+  };
+  if (kind === "OvsPortConfig") return fromOvsPortConfig(parsed(ovsPortConfigSchema));
+  const { apiVersion: _, kind: __, ...keys } = parsed(vhostUserPortSchema);
+  return present(keys);
+}
+
+function fromOvsPortConfig({ vlan, policing }: z.infer<typeof ovsPortConfigSchema>): PortParameters {
+  const { max_rate: rate = 0, burst = 0 } = policing ?? {};
+  const bandwidth =
+    rate === 0 ? undefined : { egressRate: rate * 1_000, egressBurst: (burst || DEFAULT_BURST_KBIT) * 1_000 };
+  return present({ vlan, bandwidth });
+}
