@@ -4,7 +4,7 @@ import { ManualClock } from "../../test/stand-in/manual-clock.ts";
 import type { PortOwner } from "../dataplane/port.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { type PortRecord, portRecordSchema } from "../records/port-record.ts";
-import { type AnnouncementOutcome, Announcer } from "./announcer.ts";
+import { Announcer } from "./announcer.ts";
 import { rarpRequest } from "./frames.ts";
 
 const PORT = "vhu0123456789ab";
@@ -43,7 +43,7 @@ function record(changes: Partial<PortRecord> = {}): PortRecord {
 async function rig(isEnabled = true) {
   const dataplane = new MemoryDataplane();
   const clock = new ManualClock();
-  const outcomes: AnnouncementOutcome[] = [];
+  const outcomes: ("ok" | "failed")[] = [];
   const attached = { records: [record()] };
   const announcer = new Announcer({
     ports: { list: () => attached.records },

@@ -18,16 +18,13 @@ const LIMIT_MS = 2_000;
 /** Announcements at a time: a switch that restarts brings all its guests up at once, and is busy then. */
 const WORKERS = 8;
 
-/** How an announcement ended: the switch sent it at least once, or never. */
-export type AnnouncementOutcome = "ok" | "failed";
-
 /** What announcing works with. */
 export interface AnnouncerOptions {
   /** All attachments of the node. */
   readonly ports: { list(): readonly PortRecord[] };
   readonly isEnabled: boolean;
-  /** Called for every guest that came up and was to be announced. */
-  readonly onAnnounced: (outcome: AnnouncementOutcome) => void;
+  /** Called for every guest that was to be announced: the switch sent it at least once, or never. */
+  readonly onAnnounced: (outcome: "ok" | "failed") => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -95,36 +92,30 @@ export class Announcer {
     this.#queue.add(port);
   }
 
-  /** Announces a guest once, and again later unless that was the last time. */
+  /** Announces a guest once, and again later unless that was the last time or the guest is not there. */
   async #announce(port: string): Promise<void> {
     const arrival = this.#arrivals.get(port);
     // It may have been detached, or got its addresses, since the last time.
     const record = this.#recordOf(port);
     if (arrival === undefined || record === undefined) return this.#end(port);
-    const isSent = await this.#send(arrival, record);
+    const { dataplane, left } = arrival;
+    const frames = announcementFrames(guestIdentity(record), unusedGroup());
+    let isThere = true;
+    try {
+      const place = { name: port, bridge: record.bridge };
+      isThere = await dataplane.announce(place, frames, within(left.signal, LIMIT_MS));
+      if (isThere) arrival.sent += 1;
+      if (isThere && arrival.sent === 1) {
+        this.#options.logger.info(attachmentFields(record), "announced a guest to the network");
+      }
+    } catch (thrown) {
+      arrival.failure = thrown;
+    }
     if (this.#arrivals.get(port) !== arrival) return;
-    const pauseMs = isSent ? PAUSES_MS[arrival.tries] : undefined;
+    const pauseMs = isThere ? PAUSES_MS[arrival.tries] : undefined;
     arrival.tries += 1;
     if (pauseMs === undefined) this.#end(port);
     else this.#queue.addAfter(port, pauseMs);
-  }
-
-  /** @returns whether to continue: the guest may be there */
-  async #send(arrival: Arrival, record: PortRecord): Promise<boolean> {
-    const { dataplane, left } = arrival;
-    const frames = announcementFrames(guestIdentity(record), unusedGroup());
-    const port = { name: record.portName, bridge: record.bridge };
-    try {
-      if (!(await dataplane.announce(port, frames, within(left.signal, LIMIT_MS)))) return false;
-    } catch (thrown) {
-      arrival.failure = thrown;
-      return true;
-    }
-    arrival.sent += 1;
-    if (arrival.sent === 1) {
-      this.#options.logger.info(attachmentFields(record), "announced a guest to the network");
-    }
-    return true;
   }
 
   #end(port: string): void {

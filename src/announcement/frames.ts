@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
-import type { VlanSettings } from "../config/port-settings.ts";
 import { ipv4Bytes, ipv6Bytes } from "../names/ip-address.ts";
 import type { PortRecord } from "../records/port-record.ts";
 
@@ -28,20 +27,14 @@ export interface GuestIdentity {
 export function guestIdentity({
   mac,
   lease,
-  settings,
+  settings: { vlan },
 }: Pick<PortRecord, "mac" | "lease" | "settings">): GuestIdentity {
-  const given = lease?.given?.ips ?? [];
-  const addresses = given.map(({ address }) => address.replace(/\/.*$/, ""));
-  return { mac, addresses, vlans: tagsOf(settings.vlan) };
-}
-
-/** VLANs whose tag the guest writes itself, so that its frames are in no other VLAN of the port's making. */
-function tagsOf(vlan: VlanSettings | undefined): readonly number[] {
-  if (vlan === undefined || vlan.mode === "access") return [];
-  const listed =
-    vlan.mode === "dot1q-tunnel" ? vlan.customerVlans : vlan.trunks.filter((id) => id !== vlan.tag);
-  const tags = listed.filter((id) => id !== 0);
-  return tags.length > MAX_TAGS ? [] : tags;
+  const addresses = (lease?.given?.ips ?? []).map(({ address }) => address.replace(/\/.*$/, ""));
+  const carried = vlan?.mode === "dot1q-tunnel" ? vlan.customerVlans : (vlan?.trunks ?? []);
+  // What is in the port's own VLAN has no tag; an access port has no other.
+  const own = vlan?.mode === "dot1q-tunnel" ? 0 : vlan?.tag;
+  const vlans = vlan?.mode === "access" ? [] : carried.filter((id) => id !== 0 && id !== own);
+  return { mac, addresses, vlans: vlans.length > MAX_TAGS ? [] : vlans };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { fstatSync } from "node:fs";
-import { lstat, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -120,6 +120,18 @@ it("labels the socket itself, before the pod can see it", async () => {
     return "set";
   });
   expect(labelled).toEqual([[true, label, true]]);
+  expect((await lstat(inPod)).isSocket()).toBe(true);
+});
+
+it("frees what a pod left in the socket's place outside the event loop, which millions of attributes would stop", async () => {
+  await listen(join(directory, name));
+  await writeFile(inPod, "");
+  let isLoopRunning = false;
+  setImmediate(() => {
+    isLoopRunning = true;
+  });
+  await publishSocket({ directory, file: name, root, allocationId: id, interfaceName: "net1", ownership });
+  expect(isLoopRunning).toBe(true);
   expect((await lstat(inPod)).isSocket()).toBe(true);
 });
 

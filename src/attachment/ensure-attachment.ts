@@ -69,8 +69,8 @@ export async function ensureAttachment(
 }
 
 /**
- * Makes or repairs a port whose socket the switch creates, and puts the socket where the pod expects it. A file that a
- * killed switch left is removed first; where the pod has removed its socket, the port is recreated.
+ * Makes or repairs a port whose socket the switch creates, and puts the socket where the pod expects it. Where the pod has
+ * removed its socket, the port is recreated.
  * @throws Failure of {@link Dataplane.ensurePort}; invalid-config, directory-unsafe, port-failed
  */
 export async function ensureServedPort(
@@ -101,14 +101,14 @@ export async function ensureServedPort(
     // Recreating the port would disconnect the current peer, which does not need the socket any more.
     return state.connected ? state : undefined;
   };
-  if (isUnpublished(own) && !(await isOpen(pool, request, signal))) removeStaleSocket(own);
+  if (isUnpublished(own) && !(await isOpen(pool, request, signal))) await removeStaleSocket(own);
   const first = await attempt().catch((error: unknown) => {
     if (error instanceof Failure && error.code === "port-failed") return undefined;
     throw error;
   });
   if (first !== undefined) return first;
   await dataplane.removePort(request.name, signal);
-  removeStaleSocket(own);
+  await removeStaleSocket(own);
   const second = await attempt();
   if (second !== undefined) return second;
   await dataplane.removePort(request.name, signal);

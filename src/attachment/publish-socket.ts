@@ -1,16 +1,7 @@
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  lchownSync,
-  lstatSync,
-  openSync,
-  renameSync,
-  type Stats,
-  unlinkSync,
-} from "node:fs";
+import { chmodSync, closeSync, lchownSync, lstatSync, renameSync, type Stats } from "node:fs";
+import { unlink } from "node:fs/promises";
 import { SOCKET_FILE } from "../allocation/layout.ts";
-import { type OpenDirectory, openDirectory } from "../allocation/open-directory.ts";
+import { closeInThread, type OpenDirectory, openDirectory, openInode } from "../allocation/open-directory.ts";
 import { setSelinuxLabel } from "../allocation/selinux-label.ts";
 import { Failure, systemCode } from "../failure/failure.ts";
 import type { DirectoryOwnership } from "../names/directory-ownership.ts";
@@ -22,43 +13,42 @@ export interface SocketPlace {
   readonly interfaceName: string;
 }
 
-/** A switch's socket and where the pod expects it. */
-export interface SwitchSocket extends SocketPlace {
-  /** Where the switch creates its sockets; no pod can write in it. */
+/** A socket where the switch creates it. */
+export interface MadeSocket {
+  /** No pod can write in it. */
   readonly directory: string;
-  /** Its name there. */
   readonly file: string;
+}
+
+interface SwitchSocket extends SocketPlace, MadeSocket {
   readonly ownership: DirectoryOwnership;
 }
 
-/** O_PATH of Linux on x86-64 and arm64; Node does not name it. It opens a socket's inode without connecting. */
-const O_PATH = 0o10000000;
 /** Permissions of a socket: to connect is to write. */
 const SOCKET_MODE = 0o666;
 
 /**
- * Moves a socket that the switch has created to where the pod expects it, replacing what an earlier run of the switch
- * left there. Moved, not linked: a killed switch could not create it again while its old file exists. The pod owns the
- * directory, so nothing in it is followed or trusted; it cannot swap the directory itself.
+ * Moves a socket that the switch has created to where the pod expects it, replacing what is there. Moved, not linked: a
+ * killed switch could not create it again while its old file exists. Nothing in the pod's directory is followed.
  * @returns whether the pod has a socket now; it may have it from before, or have removed it
  * @throws Failure directory-unsafe, invalid-config, label-refused
  */
-export async function publishSocket(
-  socket: SwitchSocket,
-  setLabel: typeof setSelinuxLabel = setSelinuxLabel,
-): Promise<boolean> {
+export async function publishSocket(socket: SwitchSocket, setLabel = setSelinuxLabel): Promise<boolean> {
   using made = openSwitchDirectory(socket.directory);
   using target = openInterface(socket);
+  if (target === undefined) throw unsafe(`the directory of interface ${socket.interfaceName} is gone`);
   const to = target.entry(SOCKET_FILE);
   const from = made.entry(socket.file);
-  const status = lookAt(from);
-  if (status === undefined) return lookAt(to)?.isSocket() === true;
+  const status = statusOf(from);
+  if (status === undefined) return statusOf(to)?.isSocket() === true;
   if (!status.isSocket()) throw unsafe(`${socket.directory}/${socket.file} is not a socket`);
   const { owner, group, mode, selinuxLabel } = socket.ownership;
   lchownSync(from, owner, group);
   chmodSync(from, mode & SOCKET_MODE);
   // A move keeps the label, which is the switch's.
   if (selinuxLabel !== undefined) await labelSocket(from, selinuxLabel, setLabel);
+  // Held, so that the rename does not free it: no pod could rename or remove anything meanwhile.
+  const replaced = openInode(to);
   try {
     renameSync(from, to);
   } catch (error) {
@@ -74,12 +64,15 @@ export async function publishSocket(
     }
     if (code === "EISDIR") throw unsafe(`${target.path}/${SOCKET_FILE} is a directory`, error);
     throw error;
+  } finally {
+    if (replaced !== undefined) await closeInThread(replaced);
   }
   return true;
 }
 
-async function labelSocket(path: string, label: string, setLabel: typeof setSelinuxLabel): Promise<void> {
-  const fd = openSync(path, O_PATH | constants.O_NOFOLLOW);
+async function labelSocket(path: Buffer, label: string, setLabel: typeof setSelinuxLabel): Promise<void> {
+  const fd = openInode(path);
+  if (fd === undefined) throw unsafe(`${path} was removed while it was labelled`);
   try {
     await setLabel([fd], label);
   } finally {
@@ -88,39 +81,35 @@ async function labelSocket(path: string, label: string, setLabel: typeof setSeli
 }
 
 /** Whether the switch, or a killed one before it, has left a socket where it creates them. */
-export function isUnpublished({ directory, file }: Pick<SwitchSocket, "directory" | "file">): boolean {
+export function isUnpublished({ directory, file }: MadeSocket): boolean {
   using made = openSwitchDirectory(directory);
-  return lookAt(made.entry(file)) !== undefined;
+  return statusOf(made.entry(file)) !== undefined;
 }
 
 /** Removes a socket that the switch could not remove when it was killed, and for which it makes no new one. */
-export function removeStaleSocket({ directory, file }: Pick<SwitchSocket, "directory" | "file">): void {
+export async function removeStaleSocket({ directory, file }: MadeSocket): Promise<void> {
   using made = openSwitchDirectory(directory);
-  removeFile(made.entry(file));
+  await removeFile(made.entry(file));
 }
 
 /** Whether there is a socket where the pod expects it. */
 export function hasSocket(socket: SocketPlace): boolean {
   using target = openInterface(socket);
-  return lookAt(target.entry(SOCKET_FILE))?.isSocket() === true;
+  return target !== undefined && statusOf(target.entry(SOCKET_FILE))?.isSocket() === true;
 }
 
 /** Removes the socket of a port that is gone from the pod's directory. */
-export function withdrawSocket(socket: SocketPlace): void {
-  using root = openDirectory(socket.root);
-  using allocation = root.openEntry(socket.allocationId);
-  using target = allocation?.openEntry(socket.interfaceName);
-  if (target === undefined) return;
-  const path = target.entry(SOCKET_FILE);
-  if (lookAt(path)?.isSocket() === true) removeFile(path);
+export async function withdrawSocket(socket: SocketPlace): Promise<void> {
+  using target = openInterface(socket);
+  const path = target?.entry(SOCKET_FILE);
+  if (path !== undefined && statusOf(path)?.isSocket() === true) await removeFile(path);
 }
 
-function openInterface({ root, allocationId, interfaceName }: SocketPlace): OpenDirectory {
+/** Undefined when it is gone. */
+function openInterface({ root, allocationId, interfaceName }: SocketPlace): OpenDirectory | undefined {
   using top = openDirectory(root);
   using allocation = top.openEntry(allocationId);
-  const target = allocation?.openEntry(interfaceName);
-  if (target === undefined) throw unsafe(`the directory of interface ${interfaceName} is gone`);
-  return target;
+  return allocation?.openEntry(interfaceName);
 }
 
 function openSwitchDirectory(directory: string): OpenDirectory {
@@ -136,15 +125,14 @@ function openSwitchDirectory(directory: string): OpenDirectory {
   }
 }
 
-function removeFile(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch (error) {
+/** In a thread: a pod may have put a file in the socket's place whose attributes take seconds to free. */
+async function removeFile(path: Buffer): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
     if (systemCode(error) !== "ENOENT") throw error;
-  }
+  });
 }
 
-function lookAt(path: string): Stats | undefined {
+function statusOf(path: Buffer): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false });
 }
 

@@ -38,7 +38,7 @@ export async function removeAttachment(
   try {
     await removePort(context, record, signal).finally(() => marked);
     if (record.settings.socketServer === "switch") {
-      withdrawSocket({ root: context.config.root, ...record });
+      await withdrawSocket({ root: context.config.root, ...record });
     }
     // Multus removes it too, unless its DEL was lost.
     if (record.deviceInfoFile !== undefined) removeDeviceInfo(record.deviceInfoFile);

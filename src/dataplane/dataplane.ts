@@ -1,7 +1,12 @@
 import type { PortInspection, PortRequest, PortState } from "./port.ts";
 
-/** Whether a bridge can take ports now; else the reason says why not and what to do. */
-export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+/**
+ * Whether a bridge can take ports now; else the reason says why not and what to do. Of one that can, `limitations` has a
+ * sentence for each feature that this switch does not offer.
+ */
+export type Readiness =
+  | { readonly ready: true; readonly limitations?: readonly string[] }
+  | { readonly ready: false; readonly reason: string };
 
 /** A guest's driver started or stopped running the queues of a port of ours; a port that is gone is down. */
 export interface LinkChange {
@@ -45,6 +50,12 @@ export interface Dataplane {
 
   /** What differs from the request, one sentence each; empty when the port is as asked. */
   checkPort(request: PortRequest, signal: AbortSignal): Promise<readonly string[]>;
+
+  /**
+   * Names of those ports that are exactly as requested, by one reading of the switch: the others need
+   * {@link ensurePort}. Only of kinds of switches that have to be read whole for any port.
+   */
+  settledPorts?(requests: readonly PortRequest[], signal: AbortSignal): Promise<readonly string[]>;
 
   /**
    * The NUMA node of the network hardware behind `bridge`; undefined where it has none, or more than one node.

@@ -1,4 +1,4 @@
-import { describeThrown, toFailure } from "../failure/failure.ts";
+import { describeThrown, isSwitchAway, toFailure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 
@@ -11,8 +11,6 @@ const LONGEST_RETRY_MS = 60_000;
 export interface WatchOptions {
   /** Log message: what is not seen while there is no watch. */
   readonly warning: string;
-  /** Milliseconds before the next try after so many failures in a row; default 250, more for one that refuses. */
-  readonly pauseMs?: (failures: number) => number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -25,14 +23,12 @@ export interface WatchOptions {
  */
 export async function keepWatching(
   watch: (onSeen: () => void) => Promise<void>,
-  { warning, pauseMs, clock, logger, signal }: WatchOptions,
+  { warning, clock, logger, signal }: WatchOptions,
 ): Promise<void> {
   let isWarned = false;
-  let failures = 0;
   let refusals = 0;
   const onSeen = () => {
     isWarned = false;
-    failures = 0;
     refusals = 0;
   };
   while (!signal.aborted) {
@@ -40,15 +36,13 @@ export async function keepWatching(
       await watch(onSeen);
     } catch (thrown) {
       const { code } = toFailure(thrown);
-      const isAway = code === "dataplane-unavailable" || code === "dataplane-timeout";
-      failures += 1;
-      if (!isAway) refusals += 1;
+      if (code !== "dataplane-unavailable" && code !== "dataplane-timeout") refusals += 1;
       if (!isWarned && !signal.aborted) {
-        logger.warn({ reason: describeThrown(thrown) }, warning);
+        logger[isSwitchAway(thrown) ? "debug" : "warn"]({ reason: describeThrown(thrown) }, warning);
         isWarned = true;
       }
     }
-    const ms = pauseMs?.(failures) ?? Math.min(RETRY_MS * 2 ** refusals, LONGEST_RETRY_MS);
-    await clock.sleep(ms, signal).catch(() => undefined);
+    const pauseMs = Math.min(RETRY_MS * 2 ** refusals, LONGEST_RETRY_MS);
+    await clock.sleep(pauseMs, signal).catch(() => undefined);
   }
 }

@@ -33,14 +33,8 @@ export interface PortRequest {
   readonly owner: PortOwner;
 }
 
-/** What a port is, read back from the switch. */
-export interface PortState {
-  readonly name: string;
-  /** Bridge that holds it; empty where none does, as with a routed port. */
-  readonly bridge: string;
-  readonly socketPath: string;
-  readonly mtu?: number;
-  readonly owner: PortOwner;
+/** What a port is, read back from the switch; `bridge` is empty where none holds it, as with a routed port. */
+export interface PortState extends Omit<PortRequest, "settings"> {
   /** `up` once the guest's driver runs its queues. */
   readonly link: "up" | "down";
   /** Whether a vhost-user peer (QEMU, testpmd) is connected to the socket. */

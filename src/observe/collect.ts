@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
-import { deviceNamesOf } from "../records/allocation-record.ts";
+import { isOfClaim, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ObservedNode } from "./observed-node.ts";
@@ -31,8 +31,17 @@ export function collectNode(node: ObservedNode, health: PortHealth, metrics: Met
     healthy(pool).length,
   ]);
   // A device whose pod was replaced is in two allocations until the older one is reclaimed.
-  const inUse = (pool: string) => new Set(allocated.get(pool)?.flatMap((one) => deviceNamesOf(one)));
+  const inUse = (pool: string) => new Set(allocated.get(pool)?.flatMap((one) => pluginDevicesOf(one)));
   metrics.replace("vhostuser_pool_devices_in_use", names, (pool) => [{ pool }, inUse(pool).size]);
+  const claimed = pools.filter(({ claimPorts }) => claimPorts > 0);
+  metrics.replace("vhostuser_pool_claim_ports", claimed, ({ name, claimPorts }) => [
+    { pool: name },
+    claimPorts,
+  ]);
+  metrics.replace("vhostuser_pool_claim_ports_in_use", claimed, ({ name: pool }) => [
+    { pool },
+    allocated.get(pool)?.filter(isOfClaim).length ?? 0,
+  ]);
   for (const { name } of pools) {
     metrics.count("vhostuser_allocations_total", { pool: name, code: "ok" }, 0);
     metrics.count("vhostuser_reclaims_total", { pool: name }, 0);
@@ -86,12 +95,14 @@ export function collectMachine(root: string, sys: string, metrics: Metrics): voi
   const roots = orNothing(() => [statfsSync(root)]);
   metrics.replace("vhostuser_root_size_bytes", roots, ({ blocks, bsize }) => [{}, blocks * bsize]);
   metrics.replace("vhostuser_root_free_bytes", roots, ({ bavail, bsize }) => [{}, bavail * bsize]);
-  const pages = readHugepages(join(sys, "kernel/mm/hugepages"));
+  const pages = readHugepages(sys);
   metrics.replace("vhostuser_hugepages", pages, ({ size, total }) => [{ size }, total]);
   metrics.replace("vhostuser_hugepages_free", pages, ({ size, free }) => [{ size }, free]);
 }
 
-function readHugepages(top: string) {
+/** The node's hugepages by size, as in the resource `hugepages-2Mi`; empty where the kernel has none. */
+export function readHugepages(sys = "/sys") {
+  const top = join(sys, "kernel/mm/hugepages");
   return orNothing(() => readdirSync(top)).flatMap((name) => {
     const kib = Number(/^hugepages-(\d+)kB$/.exec(name)?.[1]);
     if (!(kib > 0)) return [];
@@ -102,7 +113,6 @@ function readHugepages(top: string) {
   });
 }
 
-/** As in the resource `hugepages-2Mi`. */
 function sizeName(kib: number): string {
   const power = ["Gi", "Mi"].findIndex((_, index) => kib % 1024 ** (2 - index) === 0);
   return power < 0 ? `${kib}Ki` : `${kib / 1024 ** (2 - power)}${power === 0 ? "Gi" : "Mi"}`;

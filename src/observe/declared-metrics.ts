@@ -36,6 +36,20 @@ export const METRICS = {
     ["pool"],
     "Devices of the pool that an allocation holds, until it is reclaimed.",
   ),
+  vhostuser_pool_claim_ports: gauge(["pool"], "Ports of the pool that ResourceClaims may have."),
+  vhostuser_pool_claim_ports_in_use: gauge(
+    ["pool"],
+    "Ports of the pool that ResourceClaims hold, until they are reclaimed.",
+  ),
+  vhostuser_claim_calls_total: counter(
+    ["call", "code"],
+    "Claims that kubelet wanted prepared or unprepared; code is ok or that of the failure.",
+  ),
+  vhostuser_claim_call_duration_seconds: histogram(
+    ["call", "outcome"],
+    SWITCHED,
+    "Duration of the preparation of a claim, or of its end.",
+  ),
   vhostuser_allocations_total: counter(
     ["pool", "code"],
     "Containers for which kubelet requested devices; code is ok or that of the failure.",
@@ -67,6 +81,10 @@ export const METRICS = {
     ["verb", "outcome"],
     SWITCHED,
     "Duration of a request of the container runtime.",
+  ),
+  vhostuser_cni_unknown_keys_total: counter(
+    ["verb"],
+    "Keys of network configurations that are not known and were ignored; ADD and STATUS count them.",
   ),
   vhostuser_dataplane_call_duration_seconds: histogram(
     ["call", "outcome"],
@@ -125,6 +143,10 @@ export const METRICS = {
   vhostuser_sockets_opened_total: counter(
     [],
     "Sockets whose mode excluded the pool's group, and that were opened for it.",
+  ),
+  vhostuser_root_usable: gauge(
+    [],
+    "1 while the daemon's root is the file system that the node has mounted, with its flags; else 0.",
   ),
   vhostuser_root_size_bytes: gauge([], "Size of the root's file system in bytes; 0 where it cannot be read."),
   vhostuser_root_free_bytes: gauge([], "Free bytes of the root's file system."),

@@ -152,7 +152,7 @@ describe("the server of metrics and probes", () => {
     const second = serveHttp({ address: "127.0.0.1", port, pages: new Map(), logger: silentLogger });
     await expect(second).rejects.toMatchObject({
       code: "invalid-config",
-      message: `metrics and probes cannot be served: another program listens on the port (observe.address 127.0.0.1, observe.port ${port}); set observe.port to a free one, or stop the other program`,
+      message: `invalid-config: metrics and probes cannot be served: another program listens on the port (observe.address 127.0.0.1, observe.port ${port}); set observe.port to a free one, or stop the other program`,
     });
   });
 

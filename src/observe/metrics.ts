@@ -16,25 +16,27 @@ export interface Count {
 /** The daemon's metrics: those that are declared and no other, in a registry of their own. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #counters = new Map<string, Counter>();
-  readonly #gauges = new Map<string, Gauge>();
-  readonly #histograms = new Map<string, Histogram>();
+  readonly #metrics: ReadonlyMap<string, Counter | Gauge | Histogram>;
   readonly #zeroed = new Set<string>();
   readonly #collectors: readonly Collector[];
 
   /** @param collectors run in turn at every scrape, before the text is made */
   constructor(collectors: readonly Collector[] = []) {
     this.#collectors = collectors;
-    for (const [name, declared] of Object.entries<DeclaredMetric>(METRICS)) {
-      const { help, labels } = declared;
-      const options = { name, help, labelNames: labels, registers: [this.#registry] };
-      if (declared.type === "counter") this.#counters.set(name, new Counter(options));
-      if (declared.type === "gauge") this.#gauges.set(name, new Gauge(options));
-      if (declared.type === "histogram") {
-        const buckets = [...(declared.buckets ?? [])];
-        this.#histograms.set(name, new Histogram({ ...options, buckets }));
-      }
-    }
+    const declared = Object.entries<DeclaredMetric>(METRICS);
+    this.#metrics = new Map(
+      declared.map(
+        ([name, { type, help, labels: labelNames, buckets = [] }]): [string, Counter | Gauge | Histogram] => {
+          const options = { name, help, labelNames, registers: [this.#registry] };
+          if (type === "histogram") return [name, new Histogram({ ...options, buckets: [...buckets] })];
+          return [name, type === "counter" ? new Counter(options) : new Gauge(options)];
+        },
+      ),
+    );
+  }
+
+  #get<Metric>(name: MetricName): Metric {
+    return this.#metrics.get(name) as Metric;
   }
 
   /** Media type of {@link Metrics.text}. */
@@ -50,31 +52,31 @@ export class Metrics {
 
   /** What a counter has come to, one for each of its series. */
   async counts(name: MetricName<"counter">): Promise<readonly Count[]> {
-    const { values } = (await this.#counters.get(name)?.get()) ?? { values: [] };
+    const { values } = await this.#get<Counter>(name).get();
     return values.map(({ labels, value }) => ({ labels: { ...labels } as Count["labels"], value }));
   }
 
   /** Adds to a counter; adding 0 makes its series appear, so that `increase()` sees the first event. */
   count<Name extends MetricName<"counter">>(name: Name, labels: LabelsOf<Name>, by = 1): void {
-    this.#counters.get(name)?.inc(labels, by);
+    this.#get<Counter>(name).inc(labels, by);
   }
 
   /** Adds one measurement, in the metric's unit, to a histogram. */
   observe<Name extends MetricName<"histogram">>(name: Name, labels: LabelsOf<Name>, value: number): void {
-    this.#histograms.get(name)?.observe(labels, value);
+    this.#get<Histogram>(name).observe(labels, value);
   }
 
   /** Makes a histogram's series appear with nothing in it; repeated, it changes nothing. */
   zero<Name extends MetricName<"histogram">>(name: Name, labels: LabelsOf<Name>): void {
     const series = JSON.stringify([name, labels]);
     // The client's own would forget what was observed.
-    if (!this.#zeroed.has(series)) this.#histograms.get(name)?.zero(labels);
+    if (!this.#zeroed.has(series)) this.#get<Histogram>(name).zero(labels);
     this.#zeroed.add(series);
   }
 
   /** Sets one series of a gauge. */
   set<Name extends MetricName<"gauge">>(name: Name, labels: LabelsOf<Name>, value: number): void {
-    this.#gauges.get(name)?.set(labels, value);
+    this.#get<Gauge>(name).set(labels, value);
   }
 
   /** Replaces all series of a gauge, or of a counter that is kept elsewhere, by one for each item. */
@@ -83,13 +85,8 @@ export class Metrics {
     items: readonly Item[],
     seriesOf: (item: Item) => readonly [labels: LabelsOf<Name>, value: number],
   ): void {
-    const gauge = this.#gauges.get(name);
-    const counter = this.#counters.get(name);
-    gauge?.reset();
-    counter?.reset();
-    for (const [labels, value] of items.map(seriesOf)) {
-      gauge?.set(labels, value);
-      counter?.inc(labels, value);
-    }
+    const metric = this.#get<Counter | Gauge>(name);
+    metric.reset();
+    for (const [labels, value] of items.map(seriesOf)) metric.inc(labels, value);
   }
 }

@@ -1,11 +1,11 @@
-import type { Answer } from "../cni/answer.ts";
+import { type Answer, WARNING_VERBS } from "../cni/answer.ts";
 import type { RawRequest } from "../cni/request.ts";
 import type { FailureCode } from "../failure/catalogue.ts";
 import { toFailure } from "../failure/failure.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Where failures are seen. */
-const SOURCES = ["allocation", "cni", "dataplane", "pod-resources", "reconcile"] as const;
+const SOURCES = ["allocation", "claim", "cni", "dataplane", "pod-resources", "reconcile"] as const;
 type ErrorSource = (typeof SOURCES)[number];
 /** Verbs of the CNI spec 1.1.0; anything else is one series. */
 const VERBS = new Set(["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"]);
@@ -24,6 +24,7 @@ export function countError(metrics: Metrics, source: ErrorSource, code: FailureC
 /** Makes series appear at 0, so that `increase()` sees the first event. */
 export function collectZeros(metrics: Metrics): void {
   for (const verb of VERBS) metrics.count("vhostuser_cni_requests_total", { verb, code: "ok" }, 0);
+  for (const verb of WARNING_VERBS) metrics.count("vhostuser_cni_unknown_keys_total", { verb }, 0);
   for (const outcome of OUTCOMES) metrics.count("vhostuser_announcements_total", { outcome }, 0);
   for (const source of SOURCES)
     for (const code of GRAVE) metrics.count("vhostuser_errors_total", { source, code }, 0);
@@ -34,16 +35,22 @@ export function observeCni<Request extends Pick<RawRequest, "env">>(
   metrics: Metrics,
   answer: (request: Request, signal: AbortSignal) => Promise<Answer>,
 ): (request: Request, signal: AbortSignal) => Promise<Answer> {
-  const codeOf = ({ exitCode, failure }: Answer) => (exitCode === 0 ? "ok" : (failure ?? "internal"));
   return (request, signal) => {
     const { CNI_COMMAND: command = "" } = request.env;
     const verb = VERBS.has(command) ? command : "other";
-    const report = (code: CallCode, seconds: number) => {
+    const report = (code: CallCode, seconds: number, answered?: Answer) => {
       metrics.count("vhostuser_cni_requests_total", { verb, code });
       metrics.observe("vhostuser_cni_request_duration_seconds", { verb, outcome: outcomeOf(code) }, seconds);
       if (code !== "ok") countError(metrics, "cni", code);
+      const { ignoredKeys = [] } = answered ?? {};
+      if (WARNING_VERBS.has(verb))
+        metrics.count("vhostuser_cni_unknown_keys_total", { verb }, ignoredKeys.length);
     };
-    return timed(() => answer(request, signal), report, codeOf);
+    return timed(
+      () => answer(request, signal),
+      report,
+      ({ failure }) => failure?.code ?? "ok",
+    );
   };
 }
 
@@ -60,6 +67,21 @@ export function observeAllocations<Call extends readonly unknown[], Answer>(
     if (code !== "ok") countError(metrics, "allocation", code);
   };
   return (...call) => timed(() => allocate(...call), report);
+}
+
+/** Counts and times kubelet's calls about claims. */
+export function observeClaims<Call extends readonly unknown[], Answer>(
+  metrics: Metrics,
+  call: "prepare" | "unprepare",
+  serve: (...args: Call) => Promise<Answer>,
+): (...args: Call) => Promise<Answer> {
+  for (const outcome of OUTCOMES) metrics.zero("vhostuser_claim_call_duration_seconds", { call, outcome });
+  const report = (code: CallCode, seconds: number) => {
+    metrics.count("vhostuser_claim_calls_total", { call, code });
+    metrics.observe("vhostuser_claim_call_duration_seconds", { call, outcome: outcomeOf(code) }, seconds);
+    if (code !== "ok") countError(metrics, "claim", code);
+  };
+  return (...args) => timed(() => serve(...args), report);
 }
 
 /** Times reads of PodResources. */

@@ -25,6 +25,7 @@ export class ObservedDataplanes {
   observe(dataplane: Dataplane): Dataplane {
     this.#open.add(dataplane);
     const enableForwarding = dataplane.enableForwarding?.bind(dataplane);
+    const settledPorts = dataplane.settledPorts?.bind(dataplane);
     const refreshMacTable = dataplane.refreshMacTable?.bind(dataplane);
     return {
       capabilities: dataplane.capabilities,
@@ -36,6 +37,9 @@ export class ObservedDataplanes {
       ensurePort: (request, signal) => this.#call("ensure-port", () => dataplane.ensurePort(request, signal)),
       removePort: (name, signal) => this.#call("remove-port", () => dataplane.removePort(name, signal)),
       checkPort: (request, signal) => this.#call("check-port", () => dataplane.checkPort(request, signal)),
+      ...(settledPorts && {
+        settledPorts: (requests, signal) => this.#call("settled-ports", () => settledPorts(requests, signal)),
+      }),
       numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
       inspectPorts: (signal) => this.#inspect("inspect-ports", () => dataplane.inspectPorts(signal)),

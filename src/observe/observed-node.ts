@@ -9,10 +9,16 @@ export interface ObservedNode {
   readonly cniSocket: string;
   /** Directory of all allocations. */
   readonly root: string;
+  /** What is wrong with that directory's file system now. */
+  readonly rootProblem: () => Promise<string | undefined>;
   /** Configured pools, and what kubelet knows of their devices. */
   readonly pools: () => readonly {
     readonly name: string;
     readonly devices: readonly { readonly healthy: boolean }[];
+    /** Whether its switch serves ports, also where it has no devices because all ports are for claims. */
+    readonly healthy: boolean;
+    /** Ports that claims may have. */
+    readonly claimPorts: number;
   }[];
   /** One for each resource that should be registered, also where its plugin could not be started. */
   readonly plugins: () => readonly {

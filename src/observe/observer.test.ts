@@ -5,13 +5,14 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { type Family, readExposition } from "../../test/stand-in/prometheus/read-exposition.ts";
+import { exampleClaim } from "../../test/stand-in/records/example-claim.ts";
 import { Failure } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import { systemClock } from "../sync/clock.ts";
 import { METRICS } from "./declared-metrics.ts";
-import { observeAllocations, observeCni, observePodResources } from "./observed-calls.ts";
+import { observeAllocations, observeClaims, observeCni, observePodResources } from "./observed-calls.ts";
 import type { ObservedNode } from "./observed-node.ts";
 import { type Observer, type ObserverOptions, startObserver as start } from "./observer.ts";
 
@@ -23,6 +24,7 @@ let records: Records;
 let pools: ReturnType<ObservedNode["pools"]>;
 let plugins: ReturnType<ObservedNode["plugins"]>;
 let root: string;
+let rootProblem: string | undefined;
 let cleanup: AsyncDisposableStack;
 
 beforeEach(async () => {
@@ -30,9 +32,11 @@ beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "kvu-observe-"));
   cleanup.defer(() => rm(directory, { recursive: true }));
   records = await openRecords(join(directory, "records"));
-  pools = [{ name: "sockets", devices: [{ healthy: true }, { healthy: true }, { healthy: false }] }];
+  const devices = [{ healthy: true }, { healthy: true }, { healthy: false }];
+  pools = [{ name: "sockets", devices, healthy: true, claimPorts: 0 }];
   plugins = [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }];
   root = directory;
+  rootProblem = undefined;
 });
 afterEach(() => cleanup.disposeAsync());
 
@@ -46,6 +50,7 @@ async function startObserver(options: Partial<ObserverOptions> = {}): Promise<Ob
       pools: () => pools,
       plugins: () => plugins,
       socketsOpened: () => 3,
+      rootProblem: async () => rootProblem,
       events: () => ({ posted: 1, merged: 2, dropped: 3, failed: 4 }),
       get root() {
         return root;
@@ -147,13 +152,31 @@ describe("/metrics", () => {
     expect(await series(observer, "vhostuser_pool_devices_in_use")).toEqual({
       'vhostuser_pool_devices_in_use{pool="sockets"}': 2,
     });
-    pools = [{ name: "other", devices: [] }];
+    pools = [{ name: "other", devices: [], healthy: true, claimPorts: 0 }];
     expect(await series(observer, "vhostuser_pool_devices")).toEqual({
       'vhostuser_pool_devices{pool="other"}': 0,
     });
     expect(await series(observer, "vhostuser_pool_devices_in_use")).toEqual({
       'vhostuser_pool_devices_in_use{pool="other"}': 0,
       'vhostuser_pool_devices_in_use{pool="sockets"}': 2,
+    });
+  });
+
+  it("shows ports of claims beside devices, of pools that have such ports", async () => {
+    const observer = await startObserver();
+    pools = [...pools, { name: "claimed", devices: [], healthy: true, claimPorts: 5 }];
+    for (const id of ["a", "b"]) {
+      const holder = exampleClaim({ uid: id });
+      await records.allocations.put({ ...allocation(id, 1), pool: "claimed", holder });
+    }
+    expect(await series(observer, "vhostuser_pool_claim_ports")).toEqual({
+      'vhostuser_pool_claim_ports{pool="claimed"}': 5,
+    });
+    expect(await series(observer, "vhostuser_pool_claim_ports_in_use")).toEqual({
+      'vhostuser_pool_claim_ports_in_use{pool="claimed"}': 2,
+    });
+    expect(await series(observer, "vhostuser_pool_devices_in_use")).toMatchObject({
+      'vhostuser_pool_devices_in_use{pool="claimed"}': 0,
     });
   });
 
@@ -182,9 +205,10 @@ describe("/metrics", () => {
 
   it("counts CNI requests by verb and code; unknown verbs are one series", async () => {
     const observer = await startObserver();
+    const missing = new Failure({ code: "bridge-missing", what: "there is no bridge br9" });
     const answers = observeCni(observer.metrics, async ({ env }: { env: Record<string, string> }) =>
       env["CNI_COMMAND"] === "ADD"
-        ? { exitCode: 1 as const, failure: "bridge-missing" as const, stdout: "{}" }
+        ? { ...{ exitCode: 1 as const, stdout: "{}", ignoredKeys: ["a", "b"] }, failure: missing }
         : { exitCode: 0 as const, stdout: "" },
     );
     for (const CNI_COMMAND of ["ADD", "DEL", "DEL", "x", "y"])
@@ -204,6 +228,10 @@ describe("/metrics", () => {
     });
     expect(await happened(observer, "vhostuser_errors_total")).toEqual({
       'vhostuser_errors_total{source="cni",code="bridge-missing"}': 1,
+    });
+    expect(await series(observer, "vhostuser_cni_unknown_keys_total")).toEqual({
+      'vhostuser_cni_unknown_keys_total{verb="ADD"}': 2,
+      'vhostuser_cni_unknown_keys_total{verb="STATUS"}': 0,
     });
   });
 
@@ -233,12 +261,20 @@ describe("/metrics", () => {
       'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="ok"}': 1,
       'vhostuser_allocation_duration_seconds_count{pool="sockets",outcome="failed"}': 1,
     });
+    const prepare = observeClaims(observer.metrics, "prepare", async () => {
+      throw failure;
+    });
+    await expect(prepare()).rejects.toBe(failure);
+    expect(await series(observer, "vhostuser_claim_calls_total")).toEqual({
+      'vhostuser_claim_calls_total{call="prepare",code="directory-unsafe"}': 1,
+    });
     const listPods = observePodResources(observer.metrics, async () => {
       throw new TypeError("a defect");
     });
     await expect(listPods(SIGNAL)).rejects.toThrow("a defect");
     expect(await happened(observer, "vhostuser_errors_total")).toEqual({
       'vhostuser_errors_total{source="allocation",code="directory-unsafe"}': 1,
+      'vhostuser_errors_total{source="claim",code="directory-unsafe"}': 1,
       'vhostuser_errors_total{source="pod-resources",code="internal"}': 1,
     });
   });
@@ -460,11 +496,11 @@ describe("probes", () => {
     const memory = new MemoryDataplane();
     memory.dead = true;
     await observer.dataplanes.observe(memory).probe("br0", SIGNAL);
-    pools = [{ name: "sockets", devices: [{ healthy: false }] }];
+    pools = [{ name: "sockets", devices: [{ healthy: false }], healthy: false, claimPorts: 0 }];
     const response = await fetch(`${observer.url}/readyz`);
     expect([response.status, await response.text()]).toEqual([
       200,
-      "ok\nrecords: ok\nCNI socket: ok\nkubelet plugins: ok\n",
+      "ok\nroot: ok\nrecords: ok\nCNI socket: ok\nkubelet plugins: ok\n",
     ]);
   });
 
@@ -473,15 +509,25 @@ describe("probes", () => {
       { resource: "vhostuser/sockets", registered: false, registrations: 1 },
       { resource: "vhostuser/dataplane", registered: true, registrations: 1 },
     ];
+    rootProblem = "it was unmounted on the node";
     const observer = await startObserver();
     await rm(join(directory, "records"), { recursive: true });
     const response = await fetch(`${observer.url}/readyz`);
     expect(response.status).toBe(503);
     const lines = (await response.text()).split("\n");
     expect(lines[0]).toBe("not ok");
-    expect(lines[1]).toMatch(/^records: NOT OK, .*\/records cannot be written: ENOENT/);
-    expect(lines[2]).toMatch(/^CNI socket: NOT OK, .*\/cni.sock is not served: connect ENOENT/);
-    expect(lines[3]).toBe("kubelet plugins: NOT OK, not registered with kubelet: vhostuser/sockets");
+    expect(lines[1]).toBe("root: NOT OK, it was unmounted on the node");
+    expect(lines[2]).toMatch(/^records: NOT OK, .*\/records cannot be written: ENOENT/);
+    expect(lines[3]).toMatch(/^CNI socket: NOT OK, .*\/cni.sock is not served: connect ENOENT/);
+    expect(lines[4]).toBe("kubelet plugins: NOT OK, not registered with kubelet: vhostuser/sockets");
+  });
+
+  it("shows in a metric whether the root is the node's", async () => {
+    const observer = await startObserver();
+    const scrape = async () => (await fetch(`${observer.url}/metrics`)).text();
+    expect(await scrape()).toContain("\nvhostuser_root_usable 1\n");
+    rootProblem = "it was unmounted on the node";
+    expect(await scrape()).toContain("\nvhostuser_root_usable 0\n");
   });
 
   it("is not ready before a plugin was started", async () => {

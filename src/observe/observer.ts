@@ -62,6 +62,7 @@ export async function startObserver(options: ObserverOptions): Promise<Observer>
     collectZeros,
     () => collectNode(node, { downFor: dataplanes.downFor(), unsettled: reconcile.unsettledPorts }, metrics),
     () => dataplanes.collect(),
+    async () => metrics.set("vhostuser_root_usable", {}, (await node.rootProblem()) === undefined ? 1 : 0),
     () => collectMachine(node.root, sys, metrics),
     () => collectProcess(version, metrics),
   ]);

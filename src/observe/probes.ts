@@ -36,6 +36,7 @@ export async function runChecks(
  */
 export function readinessChecks(node: ObservedNode): readonly Check[] {
   return [
+    { name: "root", problem: () => node.rootProblem() },
     { name: "records", problem: () => unwritable(node.recordsDirectory) },
     { name: "CNI socket", problem: (signal) => unanswered(node.cniSocket, signal) },
     { name: "kubelet plugins", problem: () => unregistered(node) },

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { exampleClaim } from "../../test/stand-in/records/example-claim.ts";
 import { MemoryAllocations } from "../../test/stand-in/records/memory-allocations.ts";
-import { DeviceUses, planDevices } from "./capacity.ts";
+import { DeviceUses, planDevices, splitCapacity } from "./capacity.ts";
 
 const POOL = "sockets";
 const [A, B, C] = ["sockets-00000", "sockets-00001", "sockets-00002"] as const;
@@ -51,6 +52,37 @@ describe("device uses", () => {
     uses.close();
     allocations.remove(record);
     expect(uses.changes).toBe(changes);
+  });
+});
+
+describe("a pool's capacity", () => {
+  it("counts what claims hold until they release it", () => {
+    const allocations = new MemoryAllocations();
+    const uses = new DeviceUses(allocations);
+    const claimed = { ...allocations.put({ devices: [A] }), holder: exampleClaim({ device: POOL }) };
+    allocations.replace(claimed);
+    expect([uses.claimsOf(POOL), uses.ofPool(POOL).size, uses.claimsOf("other")]).toEqual([1, 0, 0]);
+    allocations.remove(claimed);
+    expect(uses.claimsOf(POOL)).toBe(0);
+  });
+
+  it("is all the device plugin's without claims", () => {
+    expect(splitCapacity({ capacity: 8 }, { plugin: 3, claims: 0 })).toEqual({ plugin: 8, claims: 0 });
+  });
+
+  it("is never given out twice, whatever was held when the configuration changed", () => {
+    const count = fc.integer({ min: 0, max: 20 });
+    fc.assert(
+      fc.property(count, count, count, count, (capacity, part, plugin, claims) => {
+        const ports = Math.min(part, capacity);
+        const held = { plugin: Math.min(plugin, capacity), claims: Math.min(claims, capacity) };
+        const offered = splitCapacity({ capacity, claims: { ports } }, held);
+        expect(Math.max(offered.plugin, held.plugin) + offered.claims).toBeLessThanOrEqual(capacity);
+        expect(offered.plugin + Math.max(offered.claims, held.claims)).toBeLessThanOrEqual(capacity);
+        if (held.plugin <= capacity - ports) expect(offered.claims).toBe(ports);
+        if (held.claims <= ports) expect(offered.plugin).toBe(capacity - ports);
+      }),
+    );
   });
 });
 

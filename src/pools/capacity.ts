@@ -14,6 +14,8 @@ const IN_USE = 2 ** 48;
 export class DeviceUses {
   /** Allocations of each device that is in use, newest last. */
   readonly #holders = new Map<string, readonly AllocationRecord[]>();
+  /** By pool: ids of allocations that claims hold. */
+  readonly #claims = new Map<string, Set<string>>();
   /** By device: how many devices had been freed when it was. */
   readonly #freed = new Map<string, number>();
   readonly #unsubscribe: () => void;
@@ -41,6 +43,11 @@ export class DeviceUses {
     return held;
   }
 
+  /** How many ports of a pool claims hold. */
+  claimsOf(pool: string): number {
+    return this.#claims.get(pool)?.size ?? 0;
+  }
+
   /**
    * Orders devices by the end of their last use: 0 where no use is known, greatest where they are in use. What was
    * freed before this process began counts as never used.
@@ -56,29 +63,39 @@ export class DeviceUses {
 
   #change(before: AllocationRecord | undefined, after: AllocationRecord | undefined): void {
     this.#changes += 1;
-    if (before !== undefined) this.#remove(before, after === undefined);
-    if (after !== undefined) this.#add(after);
-  }
-
-  #add(record: AllocationRecord): void {
-    for (const device of pluginDevicesOf(record)) {
-      const records = [...(this.#holders.get(device) ?? []), record];
+    if (before?.holder.kind === "claim") this.#claims.get(before.pool)?.delete(before.id);
+    if (after?.holder.kind === "claim")
+      this.#claims.set(after.pool, (this.#claims.get(after.pool) ?? new Set()).add(after.id));
+    const devicesOf = (record: AllocationRecord | undefined) => (record ? pluginDevicesOf(record) : []);
+    for (const device of new Set([...devicesOf(before), ...devicesOf(after)])) {
+      const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== before?.id);
+      const records = after && devicesOf(after).includes(device) ? [...others, after] : others;
       records.sort((one, other) => one.sequence - other.sequence);
-      this.#holders.set(device, records);
-    }
-  }
-
-  #remove(record: AllocationRecord, isFreed: boolean): void {
-    for (const device of pluginDevicesOf(record)) {
-      const others = (this.#holders.get(device) ?? []).filter(({ id }) => id !== record.id);
-      if (others.length > 0) this.#holders.set(device, others);
-      else {
-        this.#holders.delete(device);
-        if (isFreed) this.#freed.set(device, ++this.#frees);
-      }
+      if (records.length > 0) this.#holders.set(device, records);
+      else this.#holders.delete(device);
+      if (after === undefined && records.length === 0) this.#freed.set(device, ++this.#frees);
     }
   }
 }
+
+/**
+ * How many of a pool's ports the device plugin and claims may give out. Where the configuration was changed, what one
+ * side still holds beyond its part is not given out by the other.
+ */
+export function splitCapacity(
+  { capacity, claims: { ports } = { ports: 0 } }: SplitPool,
+  held: { readonly plugin: number; readonly claims: number },
+): { readonly plugin: number; readonly claims: number } {
+  return {
+    plugin: Math.max(0, capacity - Math.max(ports, held.claims)),
+    claims: Math.max(0, Math.min(ports, capacity - held.plugin)),
+  };
+}
+
+/** A pool's capacity, and the part of it that is for claims. */
+type SplitPool = Pick<PoolConfig, "capacity"> & {
+  readonly claims?: { readonly ports: number } | undefined;
+};
 
 /**
  * The devices that a resource offers: all that pods hold under it, whatever the capacity is by now, and free ones with

@@ -1,6 +1,6 @@
 /**
- * A restart of ovs-vswitchd with DPDK takes up to some ten seconds, and a pod that comes in that time waits in CNI
- * ADD; reported at once, kubelet would fail it for good. The way back needs three good probes, because a switch
+ * A restart of ovs-vswitchd with DPDK takes up to some ten seconds, and a pod that comes in that time has its CNI
+ * ADD repeated; reported at once, kubelet would fail it for good. The way back needs three good probes, because a switch
  * that crashes in a loop answers between two crashes.
  */
 export const HEALTH_RULES = {

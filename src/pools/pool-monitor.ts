@@ -1,5 +1,5 @@
 // Whether a pool's switch answers, and which NUMA node its hardware is near to.
-import type { Readiness } from "../dataplane/dataplane.ts";
+import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
@@ -17,6 +17,8 @@ export interface PoolState {
 /** What a pool is monitored with. */
 export interface PoolMonitorOptions {
   readonly pool: Pool;
+  /** Why no pod can use a socket of this node now, whatever the switch says. */
+  readonly rootProblem?: () => Promise<string | undefined>;
   /** Called after every probe, also when nothing changed. */
   readonly onProbed: (state: PoolState) => void;
   readonly clock: Clock;
@@ -49,26 +51,17 @@ export function monitorPool(options: PoolMonitorOptions): PoolMonitor {
   };
 }
 
-async function probeUntil({ pool, onProbed, clock, logger }: PoolMonitorOptions, signal: AbortSignal) {
-  const { name } = pool.config;
+async function probeUntil(options: PoolMonitorOptions, signal: AbortSignal) {
+  const { pool, onProbed, clock, logger } = options;
   const numaNodes = numaReader({ pool, clock, logger });
+  const log = stateLog(pool, logger);
   let health: PoolHealth = UNPROVEN;
-  let logged: string | undefined;
   while (!signal.aborted) {
-    const readiness = await probe(pool, signal);
-    const { verdict } = health;
+    const readiness = await probe(options, signal);
     health = judgeHealth(health, { ready: readiness.ready, atMs: clock.monotonic() });
     const state = { healthy: health.verdict === "healthy", numaNodes: await numaNodes(readiness, signal) };
     if (signal.aborted) return;
-    const reason = readiness.ready ? "ready" : readiness.reason;
-    if (reason !== logged) {
-      logged = reason;
-      if (readiness.ready) logger.info({ pool: name }, "pool switch is ready");
-      else logger.warn({ pool: name, reason }, "pool switch is not ready");
-    }
-    if (health.verdict !== verdict) {
-      logger[state.healthy ? "info" : "warn"]({ pool: name, state: health.verdict }, "pool health changed");
-    }
+    if (state.healthy === readiness.ready) log(readiness);
     onProbed(state);
     // Rejects only when the monitor is closed.
     const ms = state.healthy && health.ready ? CALM_INTERVAL_MS : INTERVAL_MS;
@@ -76,8 +69,43 @@ async function probeUntil({ pool, onProbed, clock, logger }: PoolMonitorOptions,
   }
 }
 
-async function probe({ config, dataplane }: Pool, signal: AbortSignal): Promise<Readiness> {
+/** What was last logged of each switch. */
+const switchStates = new WeakMap<Dataplane, string>();
+/** Codes of a switch that is away; what follows them may differ from one attempt to the next. */
+const AWAY: ReadonlySet<string> = new Set(["dataplane-unavailable", "dataplane-timeout"]);
+
+/** Whether it was logged that a switch does not answer, and not yet that it does again. */
+export function isLoggedAway(dataplane: Dataplane): boolean {
+  return AWAY.has(switchStates.get(dataplane) ?? "");
+}
+
+/**
+ * Logs a pool's state when it changes. A switch that goes or comes back is one line for all of its pools.
+ */
+function stateLog({ config, dataplane }: Pool, logger: Logger): (readiness: Readiness) => void {
+  const pool = config.name;
+  let logged: string | undefined;
+  return (readiness) => {
+    const reason = readiness.ready ? (readiness.limitations ?? []).join("; ") : readiness.reason;
+    const [code = ""] = reason.split(":");
+    const state = readiness.ready ? `ready ${reason}` : AWAY.has(code) ? code : reason;
+    if (state === logged) return;
+    logged = state;
+    if (switchStates.get(dataplane) === state) return;
+    switchStates.set(dataplane, state);
+    if (!readiness.ready) logger.warn({ pool, reason }, "pool switch is not ready");
+    else if (reason === "") logger.info({ pool }, "pool switch is ready");
+    else logger.warn({ pool, reason }, "pool switch is ready, but lacks features");
+  };
+}
+
+async function probe(
+  { pool: { config, dataplane }, rootProblem }: PoolMonitorOptions,
+  signal: AbortSignal,
+): Promise<Readiness> {
   try {
+    const reason = await rootProblem?.();
+    if (reason !== undefined) return { ready: false, reason };
     return await dataplane.probe(config.dataplane.bridge, within(signal, PROBE_MS));
   } catch (error) {
     return { ready: false, reason: describeThrown(error) };

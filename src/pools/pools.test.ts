@@ -40,7 +40,9 @@ const pool = (name: string, dataplane: object, keys: object = {}) => ({ name, da
 
 /** A daemon starts with these pools. */
 function start(configured: readonly ReturnType<typeof pool>[]): void {
-  const filled = configured.map((each) => ({ resource: `vhostuser/${each.name}`, capacity: 4, ...each }));
+  const filled = Object.fromEntries(
+    configured.map(({ name, ...each }) => [name, { resource: `vhostuser/${name}`, capacity: 4, ...each }]),
+  );
   pools = new Pools({
     pools: parseConfig(JSON.stringify({ node: "n", pools: filled }), "c.yaml").pools,
     allocations,

@@ -12,6 +12,8 @@ export interface KubeletView {
   readonly pods: ReadonlySet<string>;
   /** {@link holdKey} of every device that a container holds, of whatever resource. */
   readonly held: ReadonlySet<string>;
+  /** `<namespace>/<name>` of every ResourceClaim that a container refers to. */
+  readonly claims: ReadonlySet<string>;
 }
 
 /** A device within its resource; ids alone are unique in one resource only. */
@@ -26,6 +28,7 @@ export function kubeletView(pods: readonly PodDevices[]): KubeletView {
     held: new Set(
       pods.flatMap(devicesOfPod).flatMap(({ resource, ids }) => ids.map((id) => holdKey(resource, id))),
     ),
+    claims: new Set(pods.flatMap(({ containers }) => containers).flatMap(({ claims = [] }) => claims)),
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { exampleClaim } from "../../test/stand-in/records/example-claim.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { planReclaim, type ReclaimInput } from "./plan-reclaim.ts";
@@ -15,6 +16,14 @@ function allocation(id: string, sequence: number, createdAt: number, ...devices:
     createdAt,
     sequence,
   };
+}
+
+function claimed(id: string, pod: string, released?: true): AllocationRecord {
+  const holder = exampleClaim({
+    pod: { namespace: "ns", name: pod, uid: "p" },
+    ...(released && { released }),
+  });
+  return { ...allocation(id, 1, 0), holder };
 }
 
 function port(allocationId: string, pod: string, containerId: string, createdAt = 0): PortRecord {
@@ -48,6 +57,7 @@ interface World {
   readonly ports?: readonly PortRecord[];
   readonly held?: readonly string[];
   readonly pods?: readonly string[];
+  readonly claims?: readonly string[];
   readonly connected?: readonly string[];
   readonly firstLook?: boolean;
 }
@@ -59,6 +69,7 @@ function plan(world: World) {
     kubelet: {
       pods: new Set((world.pods ?? []).map((name) => `ns/${name}`)),
       held: new Set((world.held ?? []).map((device) => `r/s ${device}`)),
+      claims: new Set((world.claims ?? []).map((name) => `ns/${name}`)),
     },
     connected: new Set(world.connected ?? []),
     nowMs: NOW,
@@ -92,18 +103,13 @@ describe("reclaiming allocations", () => {
     expect(reclaimed({ allocations: [allocation("a", 1, 0, "d1")], connected: ["a"] })).toEqual([]);
   });
 
-  it("keeps one that a claim holds, because it is not known whether the claim still exists", () => {
-    const holder = { kind: "claim" as const, uid: "u", request: "net", device: "d1" };
-    expect(reclaimed({ allocations: [{ ...allocation("a", 1, 0), holder }] })).toEqual([]);
-  });
-
   it("keeps one whose pool now has another resource in the configuration", () => {
     const holder = { kind: "device-plugin" as const, resource: "old/name", devices: ["d1"] };
     const renamed = { ...allocation("a", 1, 0, "d1"), holder };
     const input = {
       allocations: [renamed],
       ports: [],
-      kubelet: { pods: new Set(["ns/p"]), held: new Set(["old/name d1"]) },
+      kubelet: { pods: new Set(["ns/p"]), held: new Set(["old/name d1"]), claims: new Set<string>() },
       connected: new Set<string>(),
       before: new Set(["a"]),
       nowMs: NOW,
@@ -173,5 +179,25 @@ describe("collecting attachments whose DEL was lost", () => {
     expect(plan({ allocations, ports: [port("a", "gone", "c1")], connected: ["a"] }).ports).toEqual([]);
     expect(plan({ allocations, ports: [port("a", "gone", "c1", NOW - 1)] }).ports).toEqual([]);
     expect(plan({ allocations, ports: [port("a", "", "c1")] }).ports).toEqual([]);
+  });
+});
+
+describe("reclaiming claims", () => {
+  it("keeps one while its pod lives, or its guest is connected", () => {
+    expect(reclaimed({ allocations: [claimed("a", "p")], pods: ["p"] })).toEqual([]);
+    expect(reclaimed({ allocations: [claimed("a", "p")], connected: ["a"] })).toEqual([]);
+  });
+
+  it("removes one whose pod is gone at the second check, not at the first", () => {
+    const allocations = [claimed("a", "p")];
+    expect(reclaimed({ allocations, pods: ["other"], firstLook: true })).toEqual([]);
+    expect(reclaimed({ allocations, pods: ["other"] })).toEqual(["a"]);
+    // Kubelet gave the claim to the next pod without preparing it again.
+    expect(reclaimed({ allocations, pods: ["other"], claims: ["c"] })).toEqual([]);
+  });
+
+  it("removes one that kubelet has unprepared at once, whatever else holds it", () => {
+    const world = { allocations: [claimed("a", "p", true)], pods: ["p"], connected: ["a"] };
+    expect(reclaimed({ ...world, ports: [port("a", "p", "claim-u")], firstLook: true })).toEqual(["a"]);
   });
 });

@@ -31,13 +31,14 @@ export interface ReclaimPlan {
 export function planReclaim(input: ReclaimInput): ReclaimPlan {
   const isOld = ({ createdAt }: { createdAt: number }) => input.nowMs - createdAt >= input.graceMs;
   const newer = newerAllocations(input.allocations);
+  const released = input.allocations.filter(isReleased);
   const allocations = input.allocations.filter(
-    (allocation) => isOld(allocation) && !isHeld(allocation, newer, input),
+    (allocation) => isOld(allocation) && !isReleased(allocation) && !isHeld(allocation, newer, input),
   );
   const ports = input.ports.filter((port) => isOld(port) && isOfGonePod(port, input));
   const portKey = ({ portName }: PortRecord) => `port ${portName}`;
   return {
-    allocations: allocations.filter(({ id }) => input.before.has(id)),
+    allocations: [...released, ...allocations.filter(({ id }) => input.before.has(id))],
     ports: ports.filter((port) => input.before.has(portKey(port))),
     abandoned: new Set([...allocations.map(({ id }) => id), ...ports.map(portKey)]),
   };
@@ -62,9 +63,16 @@ function isHolderAlive(allocation: AllocationRecord, newer: NewerAllocations, in
           !newer(device, allocation).some((other) => isAnotherPods(other, allocation, input)),
       );
     case "claim":
-      // Claims are not read yet.
-      return true;
+      // A claim that outlives its pod may be given to the next one without another Prepare.
+      return (
+        input.kubelet.pods.has(`${holder.pod.namespace}/${holder.pod.name}`) ||
+        input.kubelet.claims.has(`${holder.namespace}/${holder.name}`)
+      );
   }
+}
+
+function isReleased({ holder }: AllocationRecord): boolean {
+  return holder.kind === "claim" && holder.released === true;
 }
 
 /** Allocations of a device that came after a given one. */

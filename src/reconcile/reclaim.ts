@@ -33,6 +33,8 @@ export class Reclaim {
   readonly #sources: ReclaimSources;
   /** What no pod held at the check before. */
   #abandoned: ReadonlySet<string> = new Set();
+  /** Why kubelet's list could not be used last. */
+  #incomplete: string | undefined;
   #unknownDirectories: ReadonlySet<string> = new Set();
 
   constructor(scope: ReconcileScope, sources: ReclaimSources) {
@@ -69,13 +71,14 @@ export class Reclaim {
     const { context, logger } = this.#scope;
     const view = kubeletView(await this.#sources.listPods(passSignal(this.#scope)));
     const reason = whyIncomplete(view, this.#sources.ownPod);
-    if (reason === undefined) return view;
     const { allocations, ports } = context.records;
     // An empty list is expected while there is nothing to decide.
-    if (allocations.list().length + ports.list().length > 0) {
+    const isExpected = allocations.list().length + ports.list().length === 0;
+    if (reason !== undefined && reason !== this.#incomplete && !isExpected) {
       logger.warn({ reason }, "PodResources list incomplete, skipping reclaim");
     }
-    return undefined;
+    this.#incomplete = reason;
+    return reason === undefined ? view : undefined;
   }
 }
 

@@ -1,8 +1,9 @@
 import type { AllocationPlaces } from "../allocation/allocation.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
-import { describeThrown } from "../failure/failure.ts";
+import { describeThrown, Failure, isSwitchAway } from "../failure/failure.ts";
 import type { LogFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
+import { isLoggedAway } from "../pools/pool-monitor.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { within } from "../sync/deadlines.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
@@ -33,15 +34,25 @@ export function passSignal(scope: ReconcileScope): AbortSignal {
 }
 
 /**
+ * Whether work failed because of a switch that is away, which its pool's monitor logs. One that hangs is known by the
+ * monitor alone: a single port may time out as well.
+ */
+export function isOfSwitchAway(error: unknown, { context }: ReconcileScope): boolean {
+  const isTimeout = error instanceof Failure && error.code === "dataplane-timeout";
+  return isSwitchAway(error) || (isTimeout && context.pools.dataplanes().some(isLoggedAway));
+}
+
+/**
  * Does something for each item. One that fails is logged, with what `fieldsOf` gives, and does not keep the others.
  * @returns how many failed
  */
 export async function attemptEach<Item>(
-  { observer, logger, stop }: ReconcileScope,
+  scope: ReconcileScope,
   items: Iterable<Item> | AsyncIterable<Item>,
   work: (item: Item) => Promise<unknown>,
   failure: { readonly message: string; readonly fieldsOf?: (item: Item) => LogFields },
 ): Promise<number> {
+  const { observer, logger, stop } = scope;
   let failed = 0;
   for await (const item of items) {
     if (stop.aborted) break;
@@ -50,7 +61,8 @@ export async function attemptEach<Item>(
     } catch (error) {
       failed += 1;
       observer.itemFailed(error);
-      logger.warn({ ...failure.fieldsOf?.(item), reason: describeThrown(error) }, failure.message);
+      const fields = { ...failure.fieldsOf?.(item), reason: describeThrown(error) };
+      logger[isOfSwitchAway(error, scope) ? "debug" : "warn"](fields, failure.message);
     }
   }
   return failed;
@@ -89,16 +101,3 @@ export interface ReconcileObserver {
   /** An allocation of this pool was removed. */
   reclaimed(pool: string): void;
 }
-
-/** Ignores everything, for tests. */
-export const unobserved: ReconcileObserver = {
-  passBegan: () => () => undefined,
-  progress: () => undefined,
-  stageFailed: () => undefined,
-  itemFailed: () => undefined,
-  portTried: () => undefined,
-  leftover: () => undefined,
-  portRestored: () => undefined,
-  repaired: () => undefined,
-  reclaimed: () => undefined,
-};

@@ -208,6 +208,43 @@ describe("a reconciler between two passes", () => {
   });
 });
 
+describe("passes of a node on which nothing changes", () => {
+  it("check files until all are settled, after a change, and else every tenth time; those of claims always", async () => {
+    await rig.allocate("one");
+    let hasChanged = true;
+    const checkedIn: number[] = [];
+    let claimChecks = 0;
+    const repairClaims = async () => {
+      claimChecks += 1;
+    };
+    const directories = {
+      check: () => void checkedIn.push(lists),
+      takeChanged() {
+        const was = hasChanged;
+        hasChanged = false;
+        return was;
+      },
+    };
+    await started({
+      directories,
+      repairClaims,
+      config: { reclaim: { intervalSeconds: 30, graceSeconds: 3600 } },
+    });
+    const pass = async () => {
+      const before = lists;
+      await clock.advance(30_000);
+      await until(() => lists > before);
+    };
+    for (let times = 0; times < 15; times++) await pass();
+    // The first was made too early for what had just been allocated.
+    expect(checkedIn).toEqual([0, 1, 11]);
+    expect(claimChecks).toBe(lists);
+    hasChanged = true;
+    await pass();
+    expect(checkedIn.at(-1)).toBe(16);
+  });
+});
+
 describe("a pass that hangs", () => {
   it("shows no progress, whatever is repaired meanwhile", async () => {
     const [port = ""] = await rig.attach(1, "virt-launcher-a");

@@ -1,9 +1,14 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../test/stand-in/manual-clock.ts";
 import { ReconcilerRig } from "../../test/stand-in/reconcile/reconciler-rig.ts";
 import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
+import { Failure } from "../failure/failure.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { monitorPool } from "../pools/pool-monitor.ts";
+import type { Pool } from "../pools/pools.ts";
 
 let rig: ReconcilerRig;
 beforeEach(async () => {
@@ -21,6 +26,75 @@ describe("a pass of the reconciler", () => {
     await one.pass();
     expect(rig.records.allocations.list()).toEqual([]);
     expect(await listAllocationDirectories(rig.config.root)).toEqual([]);
+  });
+
+  it("warns of nothing while a switch is away, which its pool's monitor does, and of another failure once", async () => {
+    await rig.attach(3);
+    const lines: unknown[] = [];
+    const note = (fields: unknown, text?: string) => void lines.push({ ...(fields as object), text });
+    const logger = { ...silentLogger, child: silentLogger.child, info: note, warn: note, error: note };
+    let hasFailed = false;
+    const onList = () => {
+      if (hasFailed) throw new Error("kubelet is away");
+    };
+    const one = rig.reconciler({ logger, onList });
+    rig.switches.one.dead = true;
+    for (let pass = 0; pass < 3; pass++) await one.pass();
+    expect(lines).toEqual([]);
+    rig.switches.one.dead = false;
+    await one.pass();
+    lines.length = 0;
+    hasFailed = true;
+    for (let pass = 0; pass < 3; pass++) await one.pass();
+    const failed = "a stage of the reconcile pass failed";
+    expect(lines.splice(0)).toMatchObject([{ stage: "reclaim", text: failed, reason: "kubelet is away" }]);
+    hasFailed = false;
+    for (let pass = 0; pass < 3; pass++) await one.pass();
+    expect(lines[0]).toMatchObject({ stage: "reclaim", text: "a stage of the reconcile pass works again" });
+  });
+
+  it("warns of no port of a switch that hangs, once its pool's monitor has", async () => {
+    await rig.attach(3);
+    const { one: dataplane } = rig.switches;
+    const late = new Failure({ code: "dataplane-timeout", what: "the switch did not answer in time" });
+    const hang = () => Promise.reject(late);
+    Object.assign(dataplane, { probe: hang, ensurePort: hang, listPorts: hang, removeStrays: hang });
+    const lines: (string | undefined)[] = [];
+    const warn = (_: unknown, text?: string) => void lines.push(text);
+    const logger = { ...silentLogger, child: silentLogger.child, warn };
+    const one = rig.reconciler({ logger });
+    await one.pass();
+    expect(lines.filter((line) => line === "port cannot be repaired")).toHaveLength(3);
+    lines.length = 0;
+    const probed = Promise.withResolvers<unknown>();
+    const [config] = rig.config.pools;
+    if (config === undefined) throw new Error("no pool");
+    const pool = { config, dataplane } as Pool;
+    const monitor = monitorPool({ pool, onProbed: probed.resolve, clock: new ManualClock(), logger });
+    await probed.promise;
+    await monitor.close();
+    await one.pass();
+    expect(lines).toEqual(["pool switch is not ready"]);
+  });
+
+  it("repairs only the ports that the switch does not call settled, where it can say so, and all where it fails", async () => {
+    await rig.attach(3);
+    const { one: dataplane } = rig.switches;
+    const ensured: string[] = [];
+    const ensurePort = dataplane.ensurePort.bind(dataplane);
+    dataplane.ensurePort = (request, signal) => {
+      ensured.push(request.name);
+      return ensurePort(request, signal);
+    };
+    const tried: string[] = [];
+    const one = rig.reconciler({ observer: { portTried: (port) => tried.push(port) } });
+    dataplane.settledPorts = async (requests) => requests.map(({ name }) => name).slice(1);
+    await one.pass();
+    expect(ensured.splice(0)).toEqual(["vhu-net0"]);
+    expect(tried.toSorted()).toEqual(["vhu-net0", "vhu-net1", "vhu-net2"]);
+    dataplane.settledPorts = async () => Promise.reject(new Error("no answer"));
+    await one.pass();
+    expect(ensured).toHaveLength(3);
   });
 
   it("reclaims what was allocated while the clock was ahead, once it has the age that others need", async () => {

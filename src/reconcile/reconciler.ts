@@ -1,12 +1,13 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import type { PodDirectories } from "../allocation/pod-directories.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import { type DirectoryWatch, watchDirectory } from "../files/watch-directory.ts";
 import type { Clock } from "../sync/clock.ts";
 import { Debouncer } from "../sync/debouncer.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
 import { Reclaim, type ReclaimSources } from "./reclaim.ts";
-import type { ReconcileScope } from "./reconcile-pass.ts";
+import { isOfSwitchAway, type ReconcileScope } from "./reconcile-pass.ts";
 import { removeStrays } from "./remove-orphans.ts";
 import { PortRepair } from "./repair-ports.ts";
 import { restoreArtefacts } from "./restore-artefacts.ts";
@@ -14,8 +15,9 @@ import { SilentGuests } from "./silent-guests.ts";
 
 /** What the reconciler works with. */
 export interface ReconcilerOptions extends Omit<ReconcileScope, "stop">, ReclaimSources {
-  /** Checked in each pass for what its watch may have missed. */
-  readonly directories?: { check(): void };
+  readonly directories?: Pick<PodDirectories, "check" | "takeChanged">;
+  /** Repairs what claims have beside directories and ports, where there can be claims. */
+  readonly repairClaims?: (() => Promise<void>) | undefined;
   readonly clock: Clock;
 }
 
@@ -32,6 +34,9 @@ const DEBOUNCE = {
   /** An ADD moves the socket that it had made within this time; what stays longer was made by a restarted switch. */
   switchSockets: { settleMs: 500, quietMs: 5_000 },
 } as const;
+
+/** The kernel may lose a watch's events, so every so many passes check the files without one. */
+const PASSES_PER_FILE_CHECK = 10;
 
 /**
  * Brings the node in line with the records:
@@ -52,6 +57,12 @@ export class Reconciler {
   readonly #portsChanged: Debouncer;
   readonly #allPortsChanged: Debouncer;
   readonly #watches: DirectoryWatch[] = [];
+  /** Passes until files are checked without an event; 0 where there was one, or something was left to do. */
+  #passesToFileCheck = 0;
+  /** Whether every change of a file is an event. */
+  #areFilesWatched = false;
+  /** Stages that failed last, and why: a reason is logged once. */
+  readonly #failing = new Map<string, string>();
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(options: ReconcilerOptions) {
@@ -108,12 +119,13 @@ export class Reconciler {
   async pass(): Promise<void> {
     const { observer } = this.#scope;
     const passed = observer.passBegan();
-    await this.#restoreFiles();
-    this.#options.directories?.check();
+    if (this.#areFilesDue()) await this.#restoreFiles();
     await this.#stage("ports", () =>
       this.#ports.repairAll({ warnOnFailure: true, onTried: () => observer.progress() }),
     );
     await this.#stage("reclaim", () => this.#reclaim.check(this.#options.clock.now()));
+    // In each pass: other programs' files are beside those of claims, so nothing watches them.
+    await this.#stage("claims", async () => this.#options.repairClaims?.());
     await this.#stage("leftovers of ports", () => removeStrays(this.#scope));
     passed();
   }
@@ -122,8 +134,11 @@ export class Reconciler {
   async #watchAndRun(): Promise<void> {
     const { places, context } = this.#options;
     const filesChanged = this.#debouncer("files", () => this.#queue.add("files"));
+    this.#areFilesWatched = true;
     for (const path of [places.root, join(places.deviceInfoDirectory, "dp")]) {
-      this.#watch(path, filesChanged);
+      this.#watch(path, filesChanged, () => {
+        this.#areFilesWatched = false;
+      });
     }
     const directories = context.pools.all().flatMap(({ config }) => config.switchSockets ?? []);
     for (const directory of new Set(directories)) {
@@ -139,8 +154,9 @@ export class Reconciler {
     await this.#queue.run(this.#stop.signal);
   }
 
-  #watch(path: string, changed: Debouncer): void {
+  #watch(path: string, changed: Debouncer, onBroken = () => {}): void {
     const onError = (error: unknown) => {
+      onBroken();
       this.#options.logger.warn(
         { file: path, reason: describeThrown(error) },
         "cannot watch a directory, its changes are seen at the next pass",
@@ -179,23 +195,34 @@ export class Reconciler {
     });
   }
 
+  #areFilesDue(): boolean {
+    const hasChanged = this.#options.directories?.takeChanged() === true;
+    this.#passesToFileCheck -= 1;
+    return hasChanged || !this.#areFilesWatched || this.#passesToFileCheck < 0;
+  }
+
   #restoreFiles(): Promise<void> {
-    return this.#stage("directories and device-info", () =>
-      restoreArtefacts(this.#scope, this.#options.clock),
-    );
+    const { directories, clock } = this.#options;
+    this.#passesToFileCheck = 0;
+    return this.#stage("directories and device-info", async () => {
+      directories?.check();
+      if (await restoreArtefacts(this.#scope, clock)) this.#passesToFileCheck = PASSES_PER_FILE_CHECK - 1;
+    });
   }
 
   async #stage(stage: string, work: () => Promise<unknown>): Promise<void> {
     if (this.#stop.signal.aborted) return;
+    const { logger } = this.#options;
     try {
       await work();
+      if (this.#failing.delete(stage)) logger.info({ stage }, "a stage of the reconcile pass works again");
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       this.#scope.observer.stageFailed(error);
-      this.#options.logger.warn(
-        { stage, reason: describeThrown(error) },
-        "a stage of the reconcile pass failed",
-      );
+      const reason = describeThrown(error);
+      const isKnown = isOfSwitchAway(error, this.#scope) || this.#failing.get(stage) === reason;
+      logger[isKnown ? "debug" : "warn"]({ stage, reason }, "a stage of the reconcile pass failed");
+      if (!isKnown) this.#failing.set(stage, reason);
     }
   }
 }

@@ -28,12 +28,18 @@ export async function removeOrphanPorts(
   scope: ReconcileScope,
 ): Promise<void> {
   const { allocations, ports } = scope.context.records;
-  const removeOrphan = async ({ dataplane, port }: SwitchPort) => {
+  const isOrphan = ({ port }: SwitchPort) => {
+    const record = ports.get(portKey(port.owner));
+    return record === undefined || allocations.get(record.allocationId) === undefined;
+  };
+  const removeOrphan = async (found: SwitchPort) => {
+    const { dataplane, port } = found;
     const { interfaceName, podNamespace, podName } = port.owner;
     const signal = passSignal(scope);
     await scope.locks.run(portLock(port.owner, `removal of interface ${interfaceName}`, signal), async () => {
+      // An ADD may have recorded it during the wait.
+      if (!isOrphan(found)) return;
       const record = ports.get(portKey(port.owner));
-      if (record !== undefined && allocations.get(record.allocationId) !== undefined) return;
       const fields = { port: port.name, pod: `${podNamespace}/${podName}` };
       if (port.connected || (await isPodAlive(port.owner, kubelet, nowMs, scope))) {
         scope.logger.warn(fields, "keeping a port without a record: its pod is alive");
@@ -45,7 +51,7 @@ export async function removeOrphanPorts(
       if (record !== undefined) await removeAttachment(scope.context, record, signal);
     });
   };
-  await attemptEach(scope, switchPorts, removeOrphan, {
+  await attemptEach(scope, switchPorts.filter(isOrphan), removeOrphan, {
     message: "cannot remove a port without a record",
     fieldsOf: ({ port }) => ({ port: port.name }),
   });
@@ -80,8 +86,8 @@ export async function removeUnknownDirectories(
   const { context, places, observer, logger } = scope;
   const { allocations } = context.records;
   const unknown = new Set<string>();
+  const isKnown = (id: string) => allocations.get(id) !== undefined || allocationsOfPorts.has(id);
   const removeUnknown = async (id: string) => {
-    if (allocations.get(id) !== undefined || allocationsOfPorts.has(id)) return;
     // A whole file that cannot be read may name any of them.
     if (allocations.unreadable.some(({ text }) => text === "" || text.includes(id))) return;
     if (!(await isIdle(places.root, id, nowMs - context.config.reclaim.graceSeconds * 1000))) return;
@@ -91,7 +97,8 @@ export async function removeUnknownDirectories(
     await removeAllocationDirectory(places.root, id);
     observer.repaired("unknown-directory");
   };
-  const left = await attemptEach(scope, await listAllocationDirectories(places.root), removeUnknown, {
+  const unrecorded = (await listAllocationDirectories(places.root)).filter((id) => !isKnown(id));
+  const left = await attemptEach(scope, unrecorded, removeUnknown, {
     message: "cannot remove a directory without a record",
     fieldsOf: (allocation) => ({ allocation }),
   });

@@ -1,4 +1,4 @@
-import { ensureAttachment } from "../attachment/ensure-attachment.ts";
+import { ensureAttachment, portRequest } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import type { Dataplane } from "../dataplane/dataplane.ts";
@@ -8,7 +8,7 @@ import { type PortRecord, portKey } from "../records/port-record.ts";
 import type { Clock } from "../sync/clock.ts";
 import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
-import { attemptEach, type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
+import { attemptEach, isOfSwitchAway, type ReconcileScope, stepSignal } from "./reconcile-pass.ts";
 
 /** Ports repaired at the same time, so that a switch that has lost them all soon has them back. */
 const WORKERS = 16;
@@ -50,15 +50,20 @@ export class PortRepair {
     this.stopped = this.#queue.run(scope.stop);
   }
 
-  /** Repairs all recorded ports, including those whose retries have ended. Resolves when each was tried once. */
-  repairAll({ warnOnFailure = false, onTried = () => {} }: RepairAllOptions = {}): Promise<void> {
+  /**
+   * Repairs all recorded ports, including those whose retries have ended. Resolves when each was tried once, or was seen
+   * to need nothing.
+   */
+  async repairAll({ warnOnFailure = false, onTried = () => {} }: RepairAllOptions = {}): Promise<void> {
+    const settled = await settledPorts(this.#scope);
+    for (const port of settled) this.#succeeded(port);
     const recorded = this.#scope.context.records.ports.list().map(({ portName }) => portName);
-    const ports = new Set([...recorded, ...this.#failed]);
+    const ports = new Set([...recorded, ...this.#failed].filter((port) => !settled.has(port)));
     for (const port of ports) {
       this.#queue.forget(port);
       if (warnOnFailure) this.#warnNext.add(port);
     }
-    return this.repair(ports, onTried);
+    await this.repair(ports, onTried);
   }
 
   /** Repairs ports of these names. Resolves when each was tried once. */
@@ -82,15 +87,19 @@ export class PortRepair {
     const found = this.#scope.context.records.ports.list().find(({ portName }) => portName === port);
     const isReconnect = this.#reconnects.delete(port);
     if (found !== undefined) await repairPort(this.#scope, found, isReconnect);
+    this.#succeeded(port);
+  }
+
+  #succeeded(port: string): void {
     this.#failed.delete(port);
     this.#warnNext.delete(port);
     this.#scope.observer.portTried(port, true);
   }
 
-  /** A failure that a retry follows soon is logged for debugging only. */
+  /** A failure that a retry follows soon, or of a switch that is away, is logged for debugging only. */
   #report(port: string, error: unknown, isLast: boolean): void {
     const { observer, logger } = this.#scope;
-    const warnOnFailure = this.#warnNext.delete(port) || isLast;
+    const warnOnFailure = (this.#warnNext.delete(port) || isLast) && !isOfSwitchAway(error, this.#scope);
     this.#failed.add(port);
     observer.portTried(port, false);
     observer.itemFailed(error);
@@ -147,11 +156,28 @@ async function remove(
   record: PortRecord,
   signal: AbortSignal,
 ): Promise<void> {
-  logger.warn({ ...attachmentFields(record), state: record.state }, "removing a port");
   const left = await removeAttachment(context, record, signal);
   if (left !== undefined) throw left;
+  logger.warn({ ...attachmentFields(record), state: record.state }, "removed a port");
   // `attaching` while no ADD holds the lock: the ADD that wrote it failed.
   observer.repaired(record.state === "attaching" ? "unfinished-add" : "late-del");
+}
+
+/**
+ * Attached ports that need no repair, of switches that can say so at once. A socket that the switch serves is checked
+ * with its port; where a switch cannot be read, each port's own repair fails.
+ */
+async function settledPorts(scope: ReconcileScope): Promise<ReadonlySet<string>> {
+  const { records, pools } = scope.context;
+  const attached = records.ports
+    .list()
+    .filter(({ state, settings }) => state === "attached" && settings.socketServer !== "switch");
+  const bySwitch = Map.groupBy(attached, (record) => pools.ofPort(record)?.dataplane);
+  const settled = [...bySwitch].map(async ([dataplane, ports]) => {
+    const requests = ports.map((record) => portRequest(scope.context, record));
+    return (await dataplane?.settledPorts?.(requests, stepSignal(scope)).catch(() => [])) ?? [];
+  });
+  return new Set((await Promise.all(settled)).flat());
 }
 
 /** Lets the bridges of every switch forward, now that its ports are as asked. */

@@ -2,7 +2,9 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { unobserved } from "../../test/stand-in/reconcile/unobserved.ts";
 import { parseConfig } from "../config/load.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { newAllocationId } from "../names/allocation-id.ts";
@@ -10,7 +12,6 @@ import { Pools } from "../pools/pools.ts";
 import { type AllocationRecord, deviceNamesOf } from "../records/allocation-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { unobserved } from "./reconcile-pass.ts";
 import { rebuildAllocations, restoreArtefacts } from "./restore-artefacts.ts";
 
 const NOW = 10_000_000;
@@ -44,14 +45,14 @@ async function allocated(sequence: number, device: string, createdAt = 1): Promi
   return record;
 }
 
-function restore(): Promise<void> {
+function restore(): Promise<boolean> {
   const pool = {
     name: "sockets",
     resource: "v/s",
     capacity: 9,
     dataplane: { type: "ovs-dpdk", bridge: "b" },
   };
-  const config = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "test");
+  const config = parseConfig(JSON.stringify({ node: "n", pools: poolsByName(pool) }), "test");
   const observer = {
     ...unobserved,
     repaired: (kind: string) => repaired.push(kind),

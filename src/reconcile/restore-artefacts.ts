@@ -1,20 +1,19 @@
 import { setImmediate as eventLoop } from "node:timers/promises";
-import { type AllocationPlaces, allocationDeviceInfo, ensureDeviceInfo } from "../allocation/allocation.ts";
+import {
+  type AllocationPlaces,
+  allocationDeviceInfo,
+  directoriesOf,
+  ensureDeviceInfo,
+} from "../allocation/allocation.ts";
 import {
   deviceInfoProblem,
   removeDeviceInfoTemporaries,
   writeDeviceInfo,
 } from "../allocation/device-info.ts";
-import type { SocketDirectories } from "../allocation/layout.ts";
 import { directoryProblem, ensureSocketDirectories } from "../allocation/socket-directories.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
-import {
-  type AllocationRecord,
-  allocationFields,
-  deviceNamesOf,
-  pluginDevicesOf,
-} from "../records/allocation-record.ts";
+import { type AllocationRecord, allocationFields, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf, newestAllocations, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
@@ -44,7 +43,7 @@ export async function rebuildAllocations(
   )) {
     signal?.throwIfAborted();
     try {
-      await ensureSocketDirectories(directoriesOf(record, interfaces, places));
+      await ensureSocketDirectories(directoriesOf(record, places, interfaces));
       ensureDeviceInfo(record, newest, places);
     } catch (error) {
       signal?.throwIfAborted();
@@ -57,15 +56,20 @@ export async function rebuildAllocations(
  * Restores the directories of all allocations and the device-info of their devices where something else removed or
  * changed them: kubelet never repeats Allocate for a running pod, nor Multus what it has read. One that cannot be
  * restored does not keep the others.
+ * @returns whether all are as recorded; those that have just been made are left to the next check
  */
-export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Promise<void> {
+export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Promise<boolean> {
   const { context, places, observer, logger } = scope;
   const nowMs = clock.now();
+  let isComplete = true;
   const isSettled = ({ createdAt }: { createdAt: number }) => Math.abs(nowMs - createdAt) >= UNDER_WAY_MS;
   const isToBeThere = (port: PortRecord) => port.state === "attached" && isSettled(port);
   const restore = async ({ record, interfaces, newest }: RecordedAllocation) => {
-    if (!isSettled(record)) return;
-    const wanted = directoriesOf(record, interfaces, places);
+    if (!isSettled(record)) {
+      isComplete = false;
+      return;
+    }
+    const wanted = directoriesOf(record, places, interfaces);
     const reason = directoryProblem(wanted);
     if (reason !== undefined) {
       observer.progress();
@@ -75,10 +79,11 @@ export async function restoreArtefacts(scope: ReconcileScope, clock: Clock): Pro
     }
     for (const device of newest) restoreDeviceInfo(record, device, scope);
   };
-  await attemptEach(scope, allocationsOf(context.records, isToBeThere), restore, {
+  const failed = await attemptEach(scope, allocationsOf(context.records, isToBeThere), restore, {
     message: "cannot restore an allocation",
     fieldsOf: ({ record }) => allocationFields(record),
   });
+  return isComplete && failed === 0;
 }
 
 function restoreDeviceInfo(
@@ -116,13 +121,4 @@ async function* allocationsOf(
     const devices = pluginDevicesOf(record).filter((device) => newest.get(device)?.id === record.id);
     yield { record, interfaces: byAllocation.get(record.id) ?? [], newest: devices };
   }
-}
-
-function directoriesOf(
-  record: AllocationRecord,
-  ports: readonly PortRecord[],
-  { root }: AllocationPlaces,
-): SocketDirectories {
-  const names = [...deviceNamesOf(record), ...ports.map(({ interfaceName }) => interfaceName)];
-  return { root, allocationId: record.id, names, ownership: record.ownership };
 }

@@ -2,8 +2,10 @@ import type { Dataplane } from "../dataplane/dataplane.ts";
 import type { PortInspection } from "../dataplane/port.ts";
 import { describeThrown } from "../failure/failure.ts";
 import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
+import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import type { Pool } from "../pools/pools.ts";
 import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
+import { claimInterface } from "../records/claim-holder.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { newestAllocations, type Records } from "../records/records.ts";
 import { inspectPlaces } from "./inspect-places.ts";
@@ -43,9 +45,15 @@ async function readSwitch(dataplane: Dataplane, signal: AbortSignal): Promise<Sw
   };
 }
 
+/** The directory of all allocations, and what is wrong with its file system. */
+export interface InspectedRoot {
+  readonly root: string;
+  readonly rootProblem: string | undefined;
+}
+
 /** An attachment as records, root and switch have it. */
 export function describeInterface(
-  root: string,
+  root: InspectedRoot,
   record: PortRecord,
   allocation: AllocationRecord | undefined,
   reading: SwitchReading | undefined,
@@ -58,9 +66,19 @@ export function describeInterface(
     podSocket: record.podSocketPath,
     ...{ state, network, containerId, mac, mtu, socketServer, device, pool, bridge, portName, createdAt },
     vlan: vlan && { mode: vlan.mode, tag: vlan.tag, trunks: vlan.trunks },
+    vmNetwork: vmNetworkOf(record),
+    addresses: record.lease?.given?.ips.map(({ address }) => address),
     ...ofAllocation(root, record.interfaceName, allocation),
     ...ofSwitch(portName, reading),
   };
+}
+
+/** Names of networks in VMs' specs that are usual, beside that of the CNI network. */
+const USUAL_NAMES = Array.from({ length: 10 }, (_, index) => `net${index}`);
+
+/** A node knows the hash of the name only, so a name counts where it has this hash. */
+function vmNetworkOf({ interfaceName, network }: PortRecord): string | undefined {
+  return [network, ...USUAL_NAMES].find((name) => hashedPodInterfaceName(name) === interfaceName);
 }
 
 /** A device that a pod holds, in an allocation of which no interface is attached. */
@@ -70,8 +88,11 @@ export interface UnattachedDevice {
   readonly pod: InterfaceStatus["pod"];
 }
 
-/** A device of a pod for which there is no attachment: CNI ADD has not come, or failed. */
-export function describeDevice(root: string, { device, allocation, pod }: UnattachedDevice): InterfaceStatus {
+/** A device of a pod for which there is no attachment: CNI ADD, or the preparation of its claim, has not come or failed. */
+export function describeDevice(
+  root: InspectedRoot,
+  { device, allocation, pod }: UnattachedDevice,
+): InterfaceStatus {
   return {
     ...{ pod, state: "allocated", device, pool: allocation.pool, createdAt: allocation.createdAt },
     socketServer: allocation.socketServer ?? "guest",
@@ -80,7 +101,8 @@ export function describeDevice(root: string, { device, allocation, pod }: Unatta
 }
 
 /**
- * Pure: devices that kubelet lists for pods, in allocations of which no interface is attached. Further devices of an
+ * Pure: devices that kubelet lists for pods, or that claims of these pods hold, in allocations of which no interface is
+ * attached. Further devices of an
  * allocation that has an interface are left out: a VM may ask for its resource itself, and KubeVirt asks for it once more.
  */
 export function unattachedDevices(
@@ -89,7 +111,7 @@ export function unattachedDevices(
 ): readonly UnattachedDevice[] {
   const newest = newestAllocations(allocations.list());
   const withInterface = new Set(ports.list().map(({ allocationId }) => allocationId));
-  return pods.flatMap((holder) =>
+  const ofResources = pods.flatMap((holder) =>
     devicesOfPod(holder)
       .flatMap(({ ids }) => ids)
       .flatMap((device) => {
@@ -100,20 +122,39 @@ export function unattachedDevices(
         ];
       }),
   );
+  const listed = new Set(pods.map(({ podNamespace, podName }) => `${podNamespace}/${podName}`));
+  const ofClaims = allocations.list().flatMap((allocation) => {
+    const { id, holder } = allocation;
+    if (holder.kind !== "claim" || holder.released || withInterface.has(id)) return [];
+    const { pod } = holder;
+    return listed.has(`${pod.namespace}/${pod.name}`)
+      ? [{ device: claimInterface(holder), allocation, pod }]
+      : [];
+  });
+  return [...ofResources, ...ofClaims];
+}
+
+/** The claim that holds an allocation; undefined where a container's resource does. */
+export function claimOf({ holder }: AllocationRecord): InterfaceStatus["claim"] {
+  if (holder.kind !== "claim") return undefined;
+  const { namespace, name, uid, request } = holder;
+  return { namespace, name, uid, request };
 }
 
 function ofAllocation(
-  root: string,
+  { root, rootProblem }: InspectedRoot,
   name: string,
   allocation: AllocationRecord | undefined,
-): Pick<InterfaceStatus, "allocation" | "resource" | "ownership" | "places"> {
+): Pick<InterfaceStatus, "allocation" | "resource" | "claim" | "ownership" | "places" | "rootProblem"> {
   if (allocation === undefined) return {};
   const { id, ownership } = allocation;
   return {
     allocation: id,
     resource: resourceOf(allocation),
+    claim: claimOf(allocation),
     ownership,
     places: inspectPlaces(root, id, name),
+    rootProblem,
   };
 }
 

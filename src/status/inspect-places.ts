@@ -38,17 +38,6 @@ export function inspectPlaces(
   };
 }
 
-/** The directory of an allocation alone. */
-export function inspectAllocation(root: string, allocation: string): Place {
-  const path = join(root, allocation);
-  try {
-    using top = openDirectory(root);
-    return seen(path, top, allocation);
-  } catch (error) {
-    return { path, ...failed(error) };
-  }
-}
-
 /** Undefined also for what is not a directory; {@link seen} says what it is instead. */
 function open(parent: OpenDirectory, name: string): OpenDirectory | undefined {
   try {
@@ -68,7 +57,8 @@ function seen(path: string, parent: OpenDirectory, name: string): Place {
 
 function describe(status: Stats): Omit<Place, "path"> {
   const kind = status.isDirectory() ? "directory" : status.isSocket() ? "socket" : "other";
-  return { kind, owner: status.uid, group: status.gid, mode: status.mode & PERMISSIONS };
+  const { uid: owner, gid: group, mode, birthtimeMs: madeAt } = status;
+  return { kind, owner, group, mode: mode & PERMISSIONS, madeAt };
 }
 
 function failed(error: unknown): Omit<Place, "path"> {

@@ -42,7 +42,7 @@ function policyOf(html: string): string {
     `script-src ${hash("script")}`,
     `style-src ${hash("style")}`,
     "connect-src 'self'",
-    "img-src 'self'",
+    "img-src data:",
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",

@@ -1,17 +1,28 @@
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
+import type { DaemonConfig } from "../config/schema.ts";
 import type { Readiness } from "../dataplane/dataplane.ts";
+import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
+import { readHugepages } from "../observe/collect.ts";
 import type { Pool } from "../pools/pools.ts";
-import { deviceNamesOf, resourceOf } from "../records/allocation-record.ts";
+import { holdKey, type KubeletView, kubeletView } from "../reconcile/kubelet-view.ts";
+import {
+  type AllocationRecord,
+  deviceNamesOf,
+  isOfClaim,
+  pluginDevicesOf,
+  resourceOf,
+} from "../records/allocation-record.ts";
+import { orAborted } from "../sync/deadlines.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";
 import {
+  claimOf,
   describeDevice,
   describeInterface,
   readSwitches,
   type SwitchReading,
   unattachedDevices,
 } from "./describe-interface.ts";
-import { inspectAllocation } from "./inspect-places.ts";
-import type { InterfaceStatus, NodeStatus, PoolStatus } from "./shape.ts";
+import type { NodeStatus, PoolStatus } from "./shape.ts";
 import type { StatusSource } from "./status-source.ts";
 
 /** Interfaces or allocations before other work may run; each costs some 20 µs. */
@@ -25,26 +36,31 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
   const { context, view, version, startedAt, clock } = source;
   const { records, config, pools } = context;
   const before = namesOf(source);
-  const [switches, ready, counts, directories] = await Promise.all([
+  const [pods, rootProblem, switches, ready, counts, directories] = await Promise.all([
+    orAborted(source.listPods(), signal).catch(() => undefined),
+    view.rootProblem(),
     readSwitches(pools.all(), signal),
     probePools(pools.all(), signal),
     source.counts(),
     listAllocationDirectories(config.root).catch(() => []),
   ]);
   const readingOf = (pool: Pool | undefined) => pool && switches.get(pool.dataplane);
-  const interfaces = await mapInChunks(records.ports.list(), CHUNK, (record) =>
+  const root = { root: config.root, rootProblem };
+  const attached = await mapInChunks(records.ports.list(), CHUNK, (record) =>
     describeInterface(
-      config.root,
+      root,
       record,
       records.allocations.get(record.allocationId),
       readingOf(pools.ofPort(record)),
     ),
   );
+  const unattached = await mapInChunks(unattachedDevices(records, pods ?? []), CHUNK, (one) =>
+    describeDevice(root, one),
+  );
   const allocations = await mapInChunks(records.allocations.list(), CHUNK, (record) => {
     const { id, pool, pod, createdAt } = record;
     const [resource, devices] = [resourceOf(record), [...deviceNamesOf(record)]];
-    const directory = inspectAllocation(config.root, id);
-    return { id, pool, resource, devices, pod, createdAt, directory };
+    return { id, pool, resource, claim: claimOf(record), devices, pod, createdAt };
   });
   // Before and after the switches: what was made meanwhile has its record now, what was removed had it before.
   const after = namesOf(source);
@@ -56,10 +72,12 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     version,
     startedAt,
     at: clock.now(),
-    pools: poolsOf(source, ready, readingOf),
+    rootProblem: rootProblem && [rootProblem, ...switchPods(pods ?? [], config)].join("; "),
+    pools: poolsOf(source, pods && kubeletView(pods), ready, readingOf),
+    hugepages: readHugepages(),
     resources: view.plugins().map(({ resource: name, ...rest }) => ({ name, ...rest })),
     allocations,
-    interfaces,
+    interfaces: [...attached, ...unattached],
     leftovers: {
       ports: ports
         .filter(({ name }) => !isNamed(name))
@@ -81,6 +99,13 @@ export async function readNode(source: StatusSource, signal: AbortSignal): Promi
     },
     lastPassAt: counts.lastPassAt,
   };
+}
+
+/** Pods with a switch: they keep the root that they have mounted, too. */
+function switchPods(pods: readonly PodDevices[], { dataplaneResource }: DaemonConfig): string[] {
+  return pods
+    .filter((pod) => devicesOfPod(pod).some(({ resource }) => resource === dataplaneResource))
+    .map(({ podNamespace, podName }) => `restart the switch's pod ${podNamespace}/${podName} after that`);
 }
 
 /** Whether the switches can take ports on the pools' bridges, by pool. */
@@ -111,15 +136,21 @@ async function stillUnnamed(
   return unnamed.filter((id) => there.has(id) && records.allocations.get(id) === undefined);
 }
 
+/** A device whose pod is gone is not in use, although it is reclaimed later; where kubelet cannot be read, it is. */
 function poolsOf(
   { context, view }: StatusSource,
+  kubelet: KubeletView | undefined,
   ready: ReadonlyMap<Pool, Readiness>,
   readingOf: (pool: Pool) => SwitchReading | undefined,
 ): PoolStatus[] {
   const running = new Map(view.pools().map(({ name, devices }) => [name, devices]));
   const registered = new Set(view.plugins().flatMap((one) => (one.registered ? [one.resource] : [])));
   const { pools } = context;
-  const held = Map.groupBy(context.records.allocations.list(), (record) => pools.ofAllocation(record));
+  const allocations = Map.groupBy(context.records.allocations.list(), (record) => pools.ofAllocation(record));
+  const devicesInUse = (allocation: AllocationRecord) =>
+    pluginDevicesOf(allocation).filter(
+      (device) => kubelet === undefined || kubelet.held.has(holdKey(resourceOf(allocation), device)),
+    );
   return pools.all().map((pool) => {
     const { name, resource, dataplane } = pool.config;
     const configured = pools.configured.get(name) === pool;
@@ -132,23 +163,9 @@ function poolsOf(
       switch: { kind, ready: state?.ready === true, reason, version: readingOf(pool)?.version },
       devices: devices.length,
       healthy: devices.filter(({ healthy }) => healthy).length,
-      inUse: new Set((held.get(pool) ?? []).flatMap((allocation) => deviceNamesOf(allocation))).size,
+      inUse: new Set(allocations.get(pool)?.flatMap(devicesInUse)).size,
+      claims: allocations.get(pool)?.filter(isOfClaim).length ?? 0,
       registered: configured && registered.has(resource),
     };
   });
-}
-
-/**
- * Devices of pods that have no interface yet. No record names these pods, so kubelet's list is read, and only where
- * the node has such an allocation. Empty where the list cannot be read.
- */
-export async function readUnattached(
-  source: StatusSource,
-  { interfaces, allocations }: NodeStatus,
-): Promise<readonly InterfaceStatus[]> {
-  const attached = new Set(interfaces.map(({ allocation }) => allocation));
-  if (allocations.every(({ id }) => attached.has(id))) return [];
-  const { records, config } = source.context;
-  const pods = await source.listPods().catch(() => []);
-  return unattachedDevices(records, pods).map((one) => describeDevice(config.root, one));
 }

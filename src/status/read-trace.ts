@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
+import { directoryInPod } from "../allocation/allocation.ts";
 import { devicePluginFile, vhostUserDeviceInfoSchema } from "../allocation/device-info.ts";
-import { podDirectory, socketPath } from "../allocation/layout.ts";
+import { socketPath } from "../allocation/layout.ts";
 import { portRequest } from "../attachment/ensure-attachment.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import { devicesOfPod, type PodDevices } from "../kubelet/pod-resources.ts";
-import { type AllocationRecord, resourceOf } from "../records/allocation-record.ts";
+import { type AllocationRecord, isOfClaim, resourceOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { describeDevice, describeInterface, readSwitches, unattachedDevices } from "./describe-interface.ts";
 import type { DeviceInfoStatus, InterfaceStatus, TraceAnswer, TracedInterface } from "./shape.ts";
@@ -36,12 +37,13 @@ export async function readTrace(
   const attached = records.ports.list().filter((record) => isAsked(record.podNamespace, record.podName));
   const asked = new Set(attached.flatMap((record) => pools.ofPort(record) ?? []));
   const switches = await readSwitches(asked, signal);
+  const root = { root: config.root, rootProblem: await source.view.rootProblem() };
   const unattached = "reason" in kubelet ? [] : unattachedDevices(records, kubelet.pods);
   const interfaces = await Promise.all([
     ...attached.slice(0, MAX_INTERFACES).map(async (record): Promise<TracedInterface> => {
       const allocation = records.allocations.get(record.allocationId);
       const pool = pools.ofPort(record);
-      const seen = describeInterface(config.root, record, allocation, pool && switches.get(pool.dataplane));
+      const seen = describeInterface(root, record, allocation, pool && switches.get(pool.dataplane));
       return {
         ...seen,
         ...holding(kubelet, seen),
@@ -50,7 +52,7 @@ export async function readTrace(
       };
     }),
     ...unattached.slice(0, MAX_INTERFACES).map(async (one): Promise<TracedInterface> => {
-      const seen = describeDevice(config.root, one);
+      const seen = describeDevice(root, one);
       const deviceInfo = await ofDeviceInfo(source, one.allocation, one.device);
       return { ...seen, ...holding(kubelet, seen), ...deviceInfo };
     }),
@@ -72,11 +74,15 @@ async function readHolders(
 
 function holding(
   kubelet: Holders,
-  { pod, device, resource }: InterfaceStatus,
+  { pod, device, resource, claim }: InterfaceStatus,
 ): Pick<TracedInterface, "holder" | "holderUnknown"> {
   if ("reason" in kubelet) return { holder: "unknown", holderUnknown: kubelet.reason };
-  const isHeld = kubelet.pods
-    .filter(({ podNamespace, podName }) => podNamespace === pod.namespace && podName === pod.name)
+  const own = kubelet.pods.filter(
+    ({ podNamespace, podName }) => podNamespace === pod.namespace && podName === pod.name,
+  );
+  // A claim is held by the pod that it was reserved for, as long as that is there.
+  if (claim !== undefined) return { holder: own.length > 0 ? "held" : "not-held" };
+  const isHeld = own
     .flatMap(devicesOfPod)
     .some((held) => (resource === undefined || held.resource === resource) && held.ids.includes(device));
   return { holder: isHeld ? "held" : "not-held" };
@@ -88,9 +94,10 @@ async function ofDeviceInfo(
   device: string,
   record?: PortRecord,
 ): Promise<Pick<TracedInterface, "deviceInfo">> {
-  if (allocation === undefined) return {};
+  // Of a claim's device neither Multus nor KubeVirt reads a file of ours.
+  if (allocation === undefined || isOfClaim(allocation)) return {};
   const file = devicePluginFile(config.deviceInfoDirectory, resourceOf(allocation), device);
-  const inPod = podDirectory(config.podRoot, allocation.pool);
+  const inPod = directoryInPod(allocation, config.podRoot);
   const ofDevice = await readDeviceInfo(file, socketPath(inPod, device, "device"));
   if (record?.deviceInfoFile === undefined) return { deviceInfo: { device: ofDevice } };
   const attachment = await readDeviceInfo(record.deviceInfoFile, record.podSocketPath);

@@ -4,8 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
+import { exampleClaim } from "../../test/stand-in/records/example-claim.ts";
 import { parseConfig } from "../config/load.ts";
+import type { PodDevices } from "../kubelet/pod-resources.ts";
 import { silentLogger } from "../logging/logger.ts";
+import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { Pools } from "../pools/pools.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
@@ -23,7 +26,7 @@ let socketPath: string;
 let records: Records;
 let dataplane: MemoryDataplane;
 let server: HttpServer;
-let listPods: () => Promise<[]>;
+let listPods: () => Promise<readonly PodDevices[]>;
 /** What happens between two reads. */
 let meanwhile: () => Promise<void>;
 
@@ -36,8 +39,8 @@ beforeEach(async () => {
   dataplane = new MemoryDataplane();
   listPods = async () => [];
   meanwhile = async () => undefined;
-  const pool = { name: "sockets", capacity: 2, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
-  const config = parseConfig(JSON.stringify({ node: "n", root, pools: [pool] }), "test");
+  const sockets = { capacity: 2, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
+  const config = parseConfig(JSON.stringify({ node: "n", root, pools: { sockets } }), "test");
   server = await serveStatus({
     socketPath,
     logger: silentLogger,
@@ -53,9 +56,12 @@ beforeEach(async () => {
         }),
       },
       view: {
-        pools: () => [{ name: "sockets", devices: [{ healthy: true }, { healthy: false }] }],
+        pools: () => [
+          { name: "sockets", devices: [{ healthy: true }, { healthy: false }], healthy: true, claimPorts: 0 },
+        ],
         plugins: () => [{ resource: "vhostuser/sockets", registered: true, registrations: 2 }],
         socketsOpened: () => 1,
+        rootProblem: async () => undefined,
       },
       counts: async () => ({ repairs: [], errors: [], lastPassAt: undefined }),
       listPods: () => listPods(),
@@ -121,14 +127,79 @@ describe("the status of a node", () => {
       node: "n",
       version: "1.2.3",
       pools: [
-        { name: "sockets", devices: 2, healthy: 1, inUse: 1, registered: true, switch: { ready: true } },
+        { name: "sockets", devices: 2, healthy: 1, inUse: 0, registered: true, switch: { ready: true } },
       ],
       interfaces: [{ name: "net1", places: { directory: { kind: "missing" } } }],
-      allocations: [{ id: ID, directory: { kind: "missing" } }],
+      allocations: [{ id: ID }],
     });
     expect(status.interfaces[0]?.port).toBeUndefined();
     const trace = await ask("/v1/trace?pod=web&namespace=shop");
     expect(trace.body).not.toContain(SECRET);
+  });
+
+  it("has what a VM's owner knows a NIC by: name, VLAN and addresses", async () => {
+    await attach();
+    const [port] = records.ports.list();
+    if (port?.lease === undefined) throw new Error("the example has a lease");
+    const given = {
+      ips: [{ address: "10.20.0.17/24" }],
+      routes: [],
+      dns: { nameservers: [], search: [], options: [] },
+    };
+    const lease = { ...port.lease, given };
+    const vlan = { mode: "access" as const, tag: 100, trunks: [], customerVlans: [] };
+    const named = async (interfaceName: string) => {
+      await records.ports.remove(portKey(port));
+      await records.ports.put({ ...port, interfaceName, settings: { vlan }, lease });
+      const [one] = (await node()).interfaces;
+      await records.ports.remove(portKey({ ...port, interfaceName }));
+      return one;
+    };
+    expect(await named(hashedPodInterfaceName("fast"))).toMatchObject({
+      ...{ vmNetwork: "fast", mac: "02:00:00:00:00:01", addresses: ["10.20.0.17/24"] },
+      vlan: { mode: "access", tag: 100 },
+    });
+    expect(await named(hashedPodInterfaceName("net1"))).toMatchObject({ vmNetwork: "net1" });
+    expect((await named(hashedPodInterfaceName("a-name-that-no-node-knows")))?.vmNetwork).toBeUndefined();
+  });
+
+  it("shows what a claim holds as the claim's, of a pod that kubelet lists", async () => {
+    await records.allocations.put({
+      ...{ id: ID, pool: "sockets", createdAt: 5, sequence: 1 },
+      ownership: { owner: 107, group: 107, mode: 0o2770 },
+      holder: exampleClaim({ index: 1 }),
+    });
+    listPods = async () => [{ podNamespace: "ns", podName: "p", containers: [] }];
+    const claim = { namespace: "ns", name: "c", uid: "u", request: "net" };
+    const { interfaces, pools, allocations } = await node();
+    expect(interfaces).toMatchObject([{ state: "allocated", device: "net.1", pod: { name: "p" }, claim }]);
+    expect([pools[0]?.inUse, pools[0]?.claims, allocations[0]?.claim]).toEqual([0, 1, claim]);
+    const [traced] = traceShape.parse(JSON.parse((await ask("/v1/trace?pod=p")).body)).interfaces;
+    expect(traced).toMatchObject({ holder: "held", claim });
+    expect(traced?.deviceInfo).toBeUndefined();
+    listPods = async () => [];
+    expect((await node()).interfaces).toEqual([]);
+  });
+
+  it("counts a device as used while kubelet lists it for a pod, not until it is reclaimed", async () => {
+    await attach();
+    const inUse = async () => (await node()).pools[0]?.inUse;
+    const devices = [{ resource: "vhostuser/sockets", ids: ["sockets-00000"] }];
+    listPods = async () => [{ podNamespace: "shop", podName: "web", containers: [{ name: "c", devices }] }];
+    expect(await inUse()).toBe(1);
+    listPods = async () => [];
+    expect(await inUse()).toBe(0);
+    listPods = () => Promise.reject(new Error("kubelet is away"));
+    expect(await inUse()).toBe(1);
+  });
+
+  it("has the devices of pods whose CNI ADD has not come", async () => {
+    await attach();
+    for (const port of records.ports.list()) await records.ports.remove(portKey(port));
+    expect((await node()).interfaces).toEqual([]);
+    const devices = [{ resource: "vhostuser/sockets", ids: ["sockets-00000"] }];
+    listPods = async () => [{ podNamespace: "shop", podName: "web", containers: [{ name: "c", devices }] }];
+    expect((await node()).interfaces).toMatchObject([{ pod: { name: "web" }, state: "allocated" }]);
   });
 
   it("follows no link that a pod put in the place of its socket or its directory", async () => {

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { Logger } from "../logging/logger.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../observe/http-server.ts";
 import { mapInChunks } from "../sync/map-in-chunks.ts";

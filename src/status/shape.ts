@@ -1,8 +1,8 @@
-import { z } from "zod";
+import * as z from "zod";
 import { directoryOwnershipSchema } from "../names/directory-ownership.ts";
 
-// What the daemon's status socket serves, and vhostuserctl prints with --json. Scripts depend on it, so keys are added
-// and never renamed. Times are milliseconds since the epoch, modes are numbers. What an
+// What the daemon's status socket serves, and vhostuserctl prints with -o json, where times are in ISO 8601 and modes in
+// octal. Scripts depend on it, so keys are added and never renamed. Times are milliseconds since the epoch. What an
 // IPAM plugin was called with and a network's external_ids are left out: both may hold what is not for every reader.
 
 const count = z.number().nonnegative();
@@ -17,8 +17,18 @@ const placeShape = z.object({
   group: z.number().optional(),
   /** Permission bits, setgid included. */
   mode: z.number().optional(),
+  /** When it was made; 0 where the kernel does not know (Linux before 5.18). */
+  madeAt: z.number().optional(),
   /** Why it is unknown. */
   reason: z.string().optional(),
+});
+
+/** The ResourceClaim that an allocation was made for, instead of a container's resource. */
+const claimShape = z.object({
+  namespace: z.string(),
+  name: z.string(),
+  uid: z.string(),
+  request: z.string(),
 });
 
 const trafficShape = z.object({ packets: count, bytes: count, dropped: count });
@@ -55,15 +65,20 @@ const interfaceShape = z.object({
   /** Absent, like all that CNI ADD decides, where it is `allocated` only. */
   name: z.string().optional(),
   network: z.string().optional(),
+  /** KubeVirt's name of the network in the VM's spec, where it can be found out from the interface's name. */
+  vmNetwork: z.string().optional(),
   containerId: z.string().optional(),
   mac: z.string().optional(),
   /** Asked for; what is in force is the port's. */
   mtu: z.number().optional(),
   vlan: z.object({ mode: z.string(), tag: z.number().optional(), trunks: z.array(z.number()) }).optional(),
+  /** That an IPAM plugin gave, with their prefix length. */
+  addresses: z.array(z.string()).optional(),
   socketServer: z.enum(["guest", "switch"]),
   device: z.string(),
   pool: z.string(),
   resource: z.string().optional(),
+  claim: claimShape.optional(),
   /** Absent where there is no record of it. */
   allocation: z.string().optional(),
   /** The socket as the pod sees it. */
@@ -74,6 +89,8 @@ const interfaceShape = z.object({
   /** What the interface's directory is to have. */
   ownership: directoryOwnershipSchema.optional(),
   places: z.object({ allocation: placeShape, directory: placeShape, socket: placeShape }).optional(),
+  /** As the node's. */
+  rootProblem: z.string().optional(),
   port: portShape.optional(),
   /** Why nothing is known of the port. */
   portUnknown: z.string().optional(),
@@ -109,6 +126,8 @@ const poolShape = z.object({
   devices: count,
   healthy: count,
   inUse: count,
+  /** Sockets that pods have by ResourceClaims, beside these devices. */
+  claims: count,
   registered: z.boolean(),
 });
 
@@ -119,7 +138,11 @@ export const nodeStatusShape = z.object({
   startedAt: z.number(),
   /** When this was read. */
   at: z.number(),
+  /** What is wrong with the file system of all socket directories. */
+  rootProblem: z.string().optional(),
   pools: z.array(poolShape),
+  /** Of the whole node, by size as in `hugepages-1Gi`. Which pod has which is not known here. */
+  hugepages: z.array(z.object({ size: z.string(), total: count, free: count })),
   /** Resources, the dataplane's own too, and whether kubelet knows them. */
   resources: z.array(z.object({ name: z.string(), registered: z.boolean(), registrations: count })),
   allocations: z.array(
@@ -127,11 +150,11 @@ export const nodeStatusShape = z.object({
       id: z.string(),
       pool: z.string(),
       resource: z.string(),
+      claim: claimShape.optional(),
       devices: z.array(z.string()),
       /** Absent until one of its interfaces was attached. */
       pod: podShape.optional(),
       createdAt: z.number(),
-      directory: placeShape,
     }),
   ),
   interfaces: z.array(interfaceShape),

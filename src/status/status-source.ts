@@ -9,7 +9,7 @@ import type { Clock } from "../sync/clock.ts";
 /** What the status of a node is read from. */
 export interface StatusSource {
   readonly context: NodeContext;
-  readonly view: Pick<ObservedNode, "pools" | "plugins" | "socketsOpened">;
+  readonly view: Pick<ObservedNode, "pools" | "plugins" | "socketsOpened" | "rootProblem">;
   readonly counts: () => Promise<ObservedCounts>;
   /** Reads PodResources; rejects when it cannot be read. */
   readonly listPods: () => Promise<readonly PodDevices[]>;

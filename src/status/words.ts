@@ -1,4 +1,11 @@
+import type { InterfaceStatus } from "./shape.ts";
+
 // Words that the status page and vhostuserctl share.
+
+/** An interface, by its name in the VM too where that is known; the device's name where no interface is attached. */
+export function interfaceWords({ name, vmNetwork, device }: InterfaceStatus): string {
+  return name === undefined ? `device ${device}` : vmNetwork === undefined ? name : `${vmNetwork} (${name})`;
+}
 
 const UNITS = [
   ["d", 86_400],

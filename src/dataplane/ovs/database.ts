@@ -3,6 +3,8 @@ import type { Logger } from "../../logging/logger.ts";
 import type { OvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { isLockHeld } from "../../protocols/ovsdb/lock.ts";
 import { lostRace, type Operation, requireCommitted } from "../../protocols/ovsdb/transaction.ts";
+import type { Clock } from "../../sync/clock.ts";
+import { linked, within } from "../../sync/deadlines.ts";
 import type { PortSecurity } from "./security/port-security.ts";
 import { type Query, switchTable } from "./tables.ts";
 
@@ -15,11 +17,16 @@ export interface OvsContext {
   readonly node: string;
   readonly logger: Logger;
   readonly security: PortSecurity;
+  readonly clock: Clock;
+  /** Whether ovs-vswitchd was not running when a change was last waited for: the next wait checks that first. */
+  isSwitchDown: boolean;
 }
 
 /** The lock that ovs-vswitchd holds on the database as long as it runs. */
 const VSWITCHD_LOCK = "ovs_vswitchd";
 const DIAGNOSIS_LIMIT_MS = 1000;
+/** A switch that has not applied a change after so many milliseconds may not be running. */
+const CHECK_RUNNING_MS = 1500;
 
 type RowsOf<Queries extends readonly Query<unknown>[]> = {
   readonly [Index in keyof Queries]: Queries[Index] extends Query<infer Row> ? readonly Row[] : never;
@@ -85,8 +92,9 @@ export function isVswitchdRunning(context: OvsContext, signal: AbortSignal): Pro
 
 /**
  * Waits, in the database itself, until the switch reports that it applied configuration `number`, and reads rows as
- * they were at that moment: one request, no polling, no monitor.
- * @throws Failure dataplane-timeout that says whether the switch is down or slow
+ * they were at that moment: one request, no monitor.
+ * @throws Failure dataplane-unavailable where ovs-vswitchd is not running, within some two seconds;
+ *   dataplane-timeout that says whether the switch is down or slow
  */
 export async function readApplied<const Queries extends readonly Query<unknown>[]>(
   context: OvsContext,
@@ -98,7 +106,12 @@ export async function readApplied<const Queries extends readonly Query<unknown>[
   const { name: table } = switchTable;
   const wait: Operation = { op: "wait", table, where, columns: ["cur_cfg"], until: "==", rows: [] };
   try {
-    return await readRows(context.client, queries, signal, [wait]);
+    return await linked(signal, async (limit) => {
+      const applied = readRows(context.client, queries, limit, [wait]);
+      const rows = await Promise.race([applied, untilSwitchIsDown(context, limit)]);
+      context.isSwitchDown = false;
+      return rows;
+    });
   } catch (thrown) {
     if (!(thrown instanceof Failure) || thrown.code !== "dataplane-timeout") throw thrown;
     throw new Failure({
@@ -109,6 +122,27 @@ export async function readApplied<const Queries extends readonly Query<unknown>[
       cause: thrown,
     });
   }
+}
+
+/** Never resolves. @throws Failure dataplane-unavailable when ovs-vswitchd is seen not to run */
+async function untilSwitchIsDown(context: OvsContext, signal: AbortSignal): Promise<never> {
+  const { clock, databaseSocket } = context;
+  const isDown = async () => {
+    await clock.sleep(context.isSwitchDown ? 0 : CHECK_RUNNING_MS, signal);
+    return !(await isVswitchdRunning(context, within(signal, DIAGNOSIS_LIMIT_MS)));
+  };
+  // A check that fails says nothing: the wait itself fails with the database, or goes on.
+  while (!signal.aborted) {
+    context.isSwitchDown = await isDown().catch(() => false);
+    if (!context.isSwitchDown) continue;
+    throw new Failure({
+      code: "dataplane-unavailable",
+      what: "ovs-vswitchd is not running, so it cannot apply a change",
+      where: databaseSocket,
+      fix: "start ovs-vswitchd, and read its log",
+    });
+  }
+  return new Promise(() => undefined);
 }
 
 async function describeVswitchd(context: OvsContext): Promise<string> {

@@ -1,6 +1,44 @@
-import { Failure } from "../../failure/failure.ts";
+import { describeThrown, Failure } from "../../failure/failure.ts";
+import type { Readiness } from "../dataplane.ts";
 import type { PortRequest } from "../port.ts";
-import { type BridgeRow, type SwitchRow, VHOST_CLIENT, VHOST_SERVER } from "./tables.ts";
+import { isVswitchdRunning, type OvsContext, readApplied, readRows } from "./database.ts";
+import {
+  type BridgeRow,
+  bridgeTable,
+  releaseTable,
+  type SwitchRow,
+  switchTable,
+  VHOST_CLIENT,
+  VHOST_SERVER,
+} from "./tables.ts";
+
+/**
+ * {@link Dataplane.probe}. It changes nothing in the database, because every change, however small, makes
+ * ovs-vswitchd go through its whole configuration again.
+ */
+export async function probe(context: OvsContext, bridge: string, signal: AbortSignal): Promise<Readiness> {
+  const not = (reason: string): Readiness => ({ ready: false, reason });
+  try {
+    if (!(await isVswitchdRunning(context, signal))) return not("ovs-vswitchd is not running");
+    const queries = [switchTable.select(), bridgeTable.select()] as const;
+    const [[row], bridges] = await readRows(context.client, queries, signal);
+    if (row === undefined) return not("the switch's database is empty");
+    const problem = bridgeProblem({ switch: row, bridges }, bridge);
+    if (problem !== undefined) return not(problem.message);
+    await readApplied(context, row.next_cfg, [], signal);
+    return { ready: true };
+  } catch (thrown) {
+    return not(describeThrown(thrown));
+  }
+}
+
+/** {@link Dataplane.version}, as the database has it. */
+export async function version(context: OvsContext, signal: AbortSignal): Promise<string> {
+  const [[row]] = await readRows(context.client, [releaseTable.select()], signal);
+  // ovs-ctl writes the release, so it is missing where ovs-vswitchd was started without it.
+  const release = row?.ovs_version === undefined ? "Open vSwitch" : `Open vSwitch ${row.ovs_version}`;
+  return `${release}, ${row?.dpdk_version ?? "no DPDK"}`;
+}
 
 /**
  * Why the bridge cannot take vhost-user ports as it and the switch are configured, or undefined where it can.
@@ -52,8 +90,7 @@ export function settingProblem(
   { name, settings }: Pick<PortRequest, "name" | "settings">,
 ): Failure | undefined {
   // The default of 1 counts the inner tag as payload, and a tunnel cannot distinguish customer VLANs.
-  const limit = config.get("vlan-limit") ?? "1";
-  if (settings.vlan?.mode === "dot1q-tunnel" && limit === "1") {
+  if (settings.vlan?.mode === "dot1q-tunnel" && (config.get("vlan-limit") ?? "1") === "1") {
     return misconfigured(
       `port ${name} is to be a dot1q-tunnel, and the switch parses one VLAN tag only`,
       "Open_vSwitch.other_config:vlan-limit",

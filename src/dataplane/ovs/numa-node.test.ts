@@ -31,9 +31,7 @@ const port = (name: string, ...interfaces: readonly string[]) => ({
   external_ids: new Map<string, string>(),
 });
 const bridge = (name: string, ...ports: readonly string[]) => ({
-  _uuid: `b-${name}`,
   name,
-  datapath_type: "netdev",
   ports: ports.map((portName) => `p-${portName}`),
 });
 

@@ -1,15 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { Failure, systemCode } from "../../failure/failure.ts";
+import { Failure } from "../../failure/failure.ts";
+import { parseNode, pciNode } from "../pci-node.ts";
 import { type OvsContext, readRows } from "./database.ts";
-import {
-  type BridgeRow,
-  bridgeTable,
-  type InterfaceRow,
-  interfaceTable,
-  type PortRow,
-  portTable,
-} from "./tables.ts";
+import { bridgePortsTable, type InterfaceRow, interfaceTable, type PortRow, portTable } from "./tables.ts";
 
 /** Interface.type of a physical port that DPDK drives. */
 const UPLINK = "dpdk";
@@ -27,7 +19,7 @@ export async function numaNode(
   sysfs: string,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const queries = [bridgeTable.select(), portTable.select(), interfaceTable.select()] as const;
+  const queries = [bridgePortsTable.select(), portTable.select(), interfaceTable.select()] as const;
   const [bridges, ports, interfaces] = await readRows(context.client, queries, signal);
   const uplinks = uplinksOf(bridge, { bridges, ports, interfaces });
   const nodes = new Set(await Promise.all(uplinks.map((uplink) => nodeOf(uplink, sysfs))));
@@ -36,28 +28,27 @@ export async function numaNode(
 }
 
 interface Tables {
-  readonly bridges: readonly BridgeRow[];
+  readonly bridges: readonly { readonly name: string; readonly ports: readonly string[] }[];
   readonly ports: readonly PortRow[];
   readonly interfaces: readonly InterfaceRow[];
 }
 
 /** The physical ports of a bridge and of all bridges that patch ports join to it. */
-export function uplinksOf(bridge: string, tables: Tables): readonly InterfaceRow[] {
-  const ports = new Map(tables.ports.map((port) => [port._uuid, port]));
-  const interfaces = new Map(tables.interfaces.map((row) => [row._uuid, row]));
-  const interfacesOf = (port: string) =>
-    (ports.get(port)?.interfaces ?? []).flatMap((uuid) => interfaces.get(uuid) ?? []);
-  const members = new Map(tables.bridges.map((row) => [row.name, row.ports.flatMap(interfacesOf)]));
-  const bridgeOf = new Map(
-    [...members].flatMap(([name, rows]) => rows.map((row): [string, string] => [row.name, name])),
+export function uplinksOf(bridge: string, { bridges, ports, interfaces }: Tables): readonly InterfaceRow[] {
+  const interfacesOf = new Map(ports.map((port) => [port._uuid, port.interfaces]));
+  const rows = new Map(interfaces.map((row) => [row._uuid, row]));
+  const members = new Map(
+    bridges.map((each) => {
+      const uuids = each.ports.flatMap((port) => interfacesOf.get(port) ?? []);
+      return [each.name, uuids.flatMap((uuid) => rows.get(uuid) ?? [])];
+    }),
   );
   const reached = new Set([bridge]);
   // Iterating over a set includes what is added meanwhile.
   for (const name of reached) {
-    for (const row of members.get(name) ?? []) {
-      const peer = row.type === PATCH ? bridgeOf.get(row.options.get("peer") ?? "") : undefined;
-      if (peer !== undefined) reached.add(peer);
-    }
+    const patches = (members.get(name) ?? []).filter(({ type }) => type === PATCH);
+    const peers = new Set(patches.map(({ options }) => options.get("peer")));
+    for (const [other, own] of members) if (own.some((row) => peers.has(row.name))) reached.add(other);
   }
   return [...reached].flatMap((name) => (members.get(name) ?? []).filter(({ type }) => type === UPLINK));
 }
@@ -71,7 +62,7 @@ async function nodeOf(uplink: InterfaceRow, sysfs: string): Promise<number | und
   const reported = parseNode(uplink.status.get("numa_id"));
   if (reported !== undefined) return reported;
   const address = pciAddress(uplink.options.get("dpdk-devargs"));
-  const node = address === undefined ? undefined : await sysfsNode(join(sysfs, "bus/pci/devices", address));
+  const node = address === undefined ? undefined : await pciNode(sysfs, address);
   if (node !== undefined) return node;
   if (uplink.ofport === undefined) {
     throw new Failure({
@@ -88,19 +79,4 @@ export function pciAddress(devargs: string | undefined): string | undefined {
   const match = /^(?:pci:)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:,|$)/i.exec(devargs ?? "");
   const address = match?.[1]?.toLowerCase();
   return address === undefined || address.length > "00:00.0".length ? address : `0000:${address}`;
-}
-
-async function sysfsNode(device: string): Promise<number | undefined> {
-  try {
-    return parseNode((await readFile(join(device, "numa_node"), "utf8")).trim());
-  } catch (error) {
-    // A NIC that is gone, or a kernel without NUMA: no node.
-    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return undefined;
-    throw error;
-  }
-}
-
-/** DPDK and the kernel have -1 for hardware without a node. */
-function parseNode(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : undefined;
 }

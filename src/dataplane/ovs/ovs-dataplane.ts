@@ -1,7 +1,6 @@
+import { dirname } from "node:path";
 import { timeoutFailure } from "../../failure/failure.ts";
-import type { Logger } from "../../logging/logger.ts";
 import { output, PORT, packetOut } from "../../protocols/openflow/action.ts";
-import { defaultRunDirectory } from "../../protocols/openflow/connection.ts";
 import { createOvsdbClient } from "../../protocols/ovsdb/connection.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { whenAborted } from "../../sync/deadlines.ts";
@@ -11,22 +10,17 @@ import type { OvsContext } from "./database.ts";
 import { PortLinks } from "./links/port-links.ts";
 import { macTableRefresher } from "./links/refresh-mac-table.ts";
 import { type DisturbedPorts, watchDatabase } from "./links/watch-database.ts";
+import { probe, version } from "./misconfiguration.ts";
 import { numaNode } from "./numa-node.ts";
 import { checkPort } from "./ports/check-port.ts";
 import { ensurePort } from "./ports/ensure-port.ts";
 import { inspectPorts, listPorts } from "./ports/list-ports.ts";
 import { removePort, removeStrayLimits } from "./ports/remove-port.ts";
-import { probe, version } from "./probe.ts";
 import { PortSecurity } from "./security/port-security.ts";
 import { enableForwarding, removeStraySecurity } from "./security/secured-ports.ts";
 
 /** Where the switch is and what it reports to. */
-export interface OvsDataplaneOptions {
-  /** Path of ovsdb-server's unix socket, `/var/run/openvswitch/db.sock` in the usual packages. */
-  readonly databaseSocket: string;
-  /** This node's name: part of the mark on every port. */
-  readonly node: string;
-  readonly logger: Logger;
+export interface OvsDataplaneOptions extends Pick<OvsContext, "databaseSocket" | "node" | "logger"> {
   /** Directory of the bridges' OpenFlow sockets, for port security and frames; default that of the database's socket. */
   readonly runDirectory?: string | undefined;
   /** Called after every connection to the database. */
@@ -49,17 +43,18 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     logger,
     onConnected: options.onConnected,
   });
-  const security = new PortSecurity(options.runDirectory ?? defaultRunDirectory(databaseSocket), logger);
+  const security = new PortSecurity(options.runDirectory ?? dirname(databaseSocket), logger);
   const links = new PortLinks(node);
   const closing = new AbortController();
-  const refreshMacTable = macTableRefresher({
-    // A barrier alone.
-    wake: async (bridge, signal) => (await security.connection(bridge, signal)).exchange([], signal),
+  // A barrier alone.
+  const wake = async (bridge: string, signal: AbortSignal) =>
+    (await security.connection(bridge, signal)).exchange([], signal);
+  const refreshMacTable = macTableRefresher(wake, { clock: systemClock, logger, closing: closing.signal });
+  const context: OvsContext = {
+    ...{ client, databaseSocket, node, logger, security },
     clock: systemClock,
-    logger,
-    closing: closing.signal,
-  });
-  const context: OvsContext = { client, databaseSocket, node, logger, security };
+    isSwitchDown: false,
+  };
   const ports = new KeyedMutex();
   const locked = <Value>(verb: string, name: string, signal: AbortSignal, task: () => Promise<Value>) =>
     ports.run({ key: name, what: `${verb} port ${name}`, signal }, task, ({ what }) => {
@@ -72,9 +67,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     isWatched = true;
     void watchDatabase(context, {
       links,
-      onLink: (change) => {
-        for (const onLink of linkListeners) onLink(change);
-      },
+      onLink: (change) => linkListeners.forEach((onLink) => void onLink(change)),
       onDisturbed: (names) => options.onDisturbed?.(names),
       whenIdle: (name) => ports.whenIdle(name),
       clock: systemClock,

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure } from "../../failure/failure.ts";
 import type { Condition, Operation, OperationResult } from "../../protocols/ovsdb/transaction.ts";
 import {
@@ -6,6 +6,7 @@ import {
   optionalShape,
   setShape,
   stringMapShape,
+  uuidReference,
   uuidShape,
 } from "../../protocols/ovsdb/values.ts";
 
@@ -62,12 +63,19 @@ export const releaseTable = table("Open_vSwitch", {
   dpdk_version: optionalShape(z.string()),
 });
 
+/** Without its ports: a set of hundreds, which work on one port does not need. */
 export const bridgeTable = table("Bridge", {
   _uuid: uuidShape,
   name: z.string(),
   datapath_type: z.string(),
-  ports: setShape(uuidShape),
 });
+
+/** For what concerns all ports of a switch. */
+export const bridgePortsTable = table("Bridge", { name: z.string(), ports: setShape(uuidShape) });
+
+/** The bridge that holds a port. */
+export const bridgeOfPort = ({ _uuid }: Pick<PortRow, "_uuid">): Query<BridgeRow> =>
+  bridgeTable.select(["ports", "includes", uuidReference(_uuid)]);
 
 export const portTable = table("Port", {
   _uuid: uuidShape,

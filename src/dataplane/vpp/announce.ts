@@ -3,6 +3,7 @@ import type { VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { executeLine } from "../../protocols/vpp-api/messages.ts";
 import { dumpUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
+import { lackingMessage, whyNotOffered } from "./offers.ts";
 import { startWork, type VppContext, VppRequests } from "./requests.ts";
 import { LINK_UP, readPortInterface } from "./view.ts";
 import type { LinkStates } from "./watch-links.ts";
@@ -22,7 +23,7 @@ const UNDO_MS = 2_000;
 /** What VPP says of a command that it does not have; one that it has puts its own name before what it refuses. */
 const UNKNOWN = /^unknown input/;
 
-/** Connections to a VPP without a packet generator. */
+/** Connections to a VPP that cannot announce guests. */
 const unable = new WeakSet<VppConnection>();
 
 /** {@link Dataplane.announce}. A routed port needs none: only VPP is on its link, and it has the guest's MAC. */
@@ -36,7 +37,17 @@ export async function announce(
   const sw_if_index = links.indexOf(name);
   if (sw_if_index === undefined) return false;
   const vpp = await startWork(context, signal);
-  if (unable.has(vpp.connection) || !vpp.connection.knows(executeLine)) return false;
+  const giveUp = ({ message: reason }: Failure) => {
+    unable.add(vpp.connection);
+    context.logger.warn(
+      { reason },
+      "this VPP cannot announce guests; the network learns of them by their own frames",
+    );
+    return false;
+  };
+  if (unable.has(vpp.connection)) return false;
+  const why = await whyNotOffered(vpp, "announcements");
+  if (why !== undefined) return giveUp(why);
   const read = async () => {
     const row = await readPortInterface(vpp, name, sw_if_index);
     return row !== undefined && (row.flags & LINK_UP) !== 0 ? row : undefined;
@@ -51,12 +62,7 @@ export async function announce(
     // Refused for the interface, which has gone meanwhile.
     if (thrown.code === "port-failed" && (await read()) === undefined) return false;
     if (thrown.code !== "dataplane-misconfigured") throw thrown;
-    unable.add(vpp.connection);
-    context.logger.warn(
-      { reason: thrown.message },
-      "this VPP cannot announce guests; the network learns of them by their own frames",
-    );
-    return false;
+    return giveUp(thrown);
   }
 }
 
@@ -106,7 +112,7 @@ export class FrameInjector {
 
   /** Deletes streams of ours that a daemon that ended in between has left. @returns how many there were */
   async removeStrays(vpp: VppRequests): Promise<number> {
-    if (!vpp.connection.knows(executeLine)) return 0;
+    if (lackingMessage(vpp.connection, "announcements") !== undefined) return 0;
     const { retval, reply } = await vpp.request(executeLine, { cmd: SHOW });
     // A VPP that has no packet generator has no streams either.
     const named = retval < 0 ? [] : [...parseStreams(reply).keys()];

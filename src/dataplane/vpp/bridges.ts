@@ -1,13 +1,9 @@
 import { createHash } from "node:crypto";
 import { describeThrown, Failure } from "../../failure/failure.ts";
-import {
-  ANY_INDEX,
-  addBridgeDomain,
-  createVhostUser,
-  dumpBridgeDomains,
-} from "../../protocols/vpp-api/messages.ts";
+import { ANY_INDEX, addBridgeDomain, dumpBridgeDomains } from "../../protocols/vpp-api/messages.ts";
 import { BRIDGE_DOMAIN_EXISTS } from "../../protocols/vpp-api/retval.ts";
 import type { Readiness } from "../dataplane.ts";
+import { lackingMessage, limitationsOf } from "./offers.ts";
 import { requireDone, startWork, type VppContext, type VppRequests } from "./requests.ts";
 import { type BridgeDomain, bridgeName, type View } from "./view.ts";
 
@@ -16,16 +12,16 @@ const CHOSEN_FROM = 0x80_0000;
 const CHOSEN_COUNT = 0x7f_ffff;
 const ID_MAX = 0xff_ffff;
 
-/** {@link Dataplane.probe}: VPP's main thread answers, it has vhost-user interfaces, and the bridge domain is there. */
+/** {@link Dataplane.probe}: VPP's main thread answers, knows every message that a port needs, and has the bridge domain. */
 export async function probe(context: VppContext, bridge: string, signal: AbortSignal): Promise<Readiness> {
   try {
     const vpp = await startWork(context, signal);
+    const lacking = lackingMessage(vpp.connection, "ports");
+    if (lacking !== undefined) return { ready: false, reason: lacking.message };
     const bridges = await vpp.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, sw_if_index: ANY_INDEX });
-    if (!vpp.connection.knows(createVhostUser)) {
-      return { ready: false, reason: "VPP runs without vhost_plugin.so, or with one that we do not know" };
-    }
     const found = findBridge({ bridges }, bridge);
-    return found instanceof Failure ? { ready: false, reason: found.message } : { ready: true };
+    if (found instanceof Failure) return { ready: false, reason: found.message };
+    return { ready: true, limitations: await limitationsOf(vpp) };
   } catch (thrown) {
     return { ready: false, reason: describeThrown(thrown) };
   }
@@ -50,7 +46,9 @@ export function findBridge(view: Pick<View, "bridges">, name: string): BridgeDom
     code: "dataplane-misconfigured",
     what: `bridge domain ${JSON.stringify(name)} does not forward or does not flood`,
     where: `bridge domain ${bridge.bd_id}`,
-    fix: `vppctl set bridge-domain forward ${bridge.bd_id}; set bridge-domain flood ${bridge.bd_id}; set bridge-domain uu-flood ${bridge.bd_id}`,
+    fix: ["forward", "flood", "uu-flood"]
+      .map((what) => `vppctl set bridge-domain ${what} ${bridge.bd_id}`)
+      .join("; "),
   });
 }
 

@@ -2,7 +2,7 @@ import { Failure } from "../../failure/failure.ts";
 import type { PortRequest } from "../port.ts";
 import { findBridge } from "./bridges.ts";
 import { MTU_MAX } from "./check-request.ts";
-import { isOfNode, isSameAttachment, markOf } from "./mark.ts";
+import { detailsDigest, isOfNode, isSameAttachment } from "./mark.ts";
 import { startWork, type VppContext, type VppWork } from "./requests.ts";
 import { readRouting } from "./route-port.ts";
 import { routingOf } from "./routed-state.ts";
@@ -30,6 +30,21 @@ export async function checkPort(
   return allDifferences(work, await shareView(work), request);
 }
 
+/** {@link Dataplane.settledPorts}. */
+export async function settledPorts(
+  context: VppContext,
+  requests: readonly PortRequest[],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const work = await startWork(context, signal);
+  const view = await shareView(work);
+  const checked = requests.map(async (request) => {
+    const found = await allDifferences(work, view, request);
+    return found.length === 0 ? [request.name] : [];
+  });
+  return (await Promise.all(checked)).flat();
+}
+
 /** All that is not as asked, one sentence each. @param view what was read of VPP; routes are read here */
 export async function allDifferences(
   work: VppWork,
@@ -37,7 +52,7 @@ export async function allDifferences(
   request: PortRequest,
 ): Promise<readonly string[]> {
   const name = `port ${request.name}`;
-  const port = view.ports.find((candidate) => candidate.name === request.name);
+  const port = view.byName.get(request.name);
   if (port === undefined) return [`${name} does not exist in the switch`];
   if (!isSameAttachment(port.mark, request.owner)) {
     const owner = isOfNode(port.mark, request.owner.node) ? "another interface" : "another client of VPP";
@@ -72,7 +87,7 @@ export function portDifferences(
   }
   const mtu = request.mtu ?? MTU_MAX;
   if (mtuOf(port) !== mtu) details.push(`${name} has MTU ${mtuOf(port)}, asked was ${mtu}`);
-  if (mark?.details !== markOf(port.name, request.owner).details) {
+  if (mark?.details !== detailsDigest(request.owner)) {
     details.push(`${name} has another mark than its owner's`);
   }
   const wiring = wiringDifferences(view, port, request.owner.node, wiringOf(request, bridge));

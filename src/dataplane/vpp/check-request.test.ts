@@ -72,15 +72,23 @@ describe("a request for a port of VPP", () => {
   );
 
   it.each([
-    ["transmitRetries", { transmitRetries: 1 }],
-    ["receiveQueueCores", { receiveQueueCores: [[0, 1]] }],
-    ["externalIds", { externalIds: {} }],
-    ["security", { security: { addresses: [] } }],
-    ["vlan", { vlan: { mode: "native-tagged", tag: 5, trunks: [6] } }],
-    ["vlan", { vlan: { mode: "native-untagged", tag: 5 } }],
-  ])("is refused for what VPP has not, naming the setting: %s", (setting, settings) => {
+    ["txRetriesMax: 1", { transmitRetries: 1 }],
+    [
+      'rxqAffinity: "0:1,1:3"',
+      {
+        receiveQueueCores: [
+          [0, 1],
+          [1, 3],
+        ],
+      },
+    ],
+    ['externalIds: {"iface-id":"a"}', { externalIds: { "iface-id": "a" } }],
+    ["portSecurity: true", { security: { addresses: [] } }],
+    ['vlanMode: "native-tagged"', { vlan: { mode: "native-tagged", tag: 5, trunks: [6] } }],
+    ['vlanMode: "native-untagged"', { vlan: { mode: "native-untagged", tag: 5 } }],
+  ])("is refused for what VPP does not have, naming the network's key and value: %s", (written, settings) => {
     expect(() => checkRequest(request(settings), "node-a")).toThrow(
-      expect.objectContaining({ code: "setting-unsupported", where: expect.stringContaining(setting) }),
+      expect.objectContaining({ code: "setting-unsupported", what: expect.stringContaining(`${written}: `) }),
     );
   });
 

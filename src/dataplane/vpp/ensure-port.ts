@@ -1,11 +1,5 @@
-import { describeThrown, Failure } from "../../failure/failure.ts";
-import {
-  addPolicer,
-  createVhostUser,
-  dumpVhostUser,
-  setMtu,
-  tagInterface,
-} from "../../protocols/vpp-api/messages.ts";
+import { describeThrown, Failure, isSwitchAway } from "../../failure/failure.ts";
+import { createVhostUser, dumpVhostUser, setMtu, tagInterface } from "../../protocols/vpp-api/messages.ts";
 import { INTERFACE_EXISTS } from "../../protocols/vpp-api/retval.ts";
 import type { PortRequest, PortState } from "../port.ts";
 import { createBridge, findBridge } from "./bridges.ts";
@@ -13,6 +7,7 @@ import { allDifferences, isServer, portDifferences } from "./check-port.ts";
 import { checkRequest, MTU_MAX } from "./check-request.ts";
 import { removeGateways } from "./gateways.ts";
 import { isOfNode, isSameAttachment, markOf, printMark } from "./mark.ts";
+import { whyNotOffered } from "./offers.ts";
 import { deletePort } from "./remove-port.ts";
 import { allDone, requireDone, startWork, type VppContext, type VppWork } from "./requests.ts";
 import { clearRouting, routePort } from "./route-port.ts";
@@ -34,7 +29,7 @@ export async function ensurePort(
 ): Promise<PortState> {
   checkRequest(request, context.node);
   const work = await startWork(context, signal);
-  requirePolicers(work, request);
+  await requireOffered(work, request);
   const progress = { created: false };
   let changes: readonly string[] = [];
   try {
@@ -77,7 +72,7 @@ async function step(
   }
   if (routed !== undefined) await requireVrf(work, routed, request.name);
   refuseConflicts(work.context, view, request);
-  const port = view.ports.find(({ name }) => name === request.name);
+  const port = view.byName.get(request.name);
   const wiring = wiringOf(request, bridge?.bd_id);
   if (port === undefined) return makePort(work, view, request, wiring, progress);
   const differences = portDifferences(view, port, request, bridge?.bd_id);
@@ -88,13 +83,15 @@ async function step(
   const routing = routingOf(request);
   const wired = { node: work.context.node, ...port };
   if (routing === undefined && view.unnumbered.has(port.index)) {
-    if (!(await clearRouting(work, wired))) return undefined;
+    if ((await clearRouting(work, wired)) === "gone") return undefined;
   }
   await allDone([
     differences.details.length === 0 ? undefined : setDetails(work, wired, request),
     differences.wiring.length === 0 ? undefined : wirePort(work, wired, wiring),
   ]);
-  if (routing !== undefined) await routePort(work, wired, routing, { isNew: false });
+  const isRerouted = routing !== undefined && (await routePort(work, wired, routing)) !== "unchanged";
+  const isSettled = differences.details.length + differences.wiring.length === 0 && !isRerouted;
+  if (isSettled) return port;
   return readBack(work, port.index, request);
 }
 
@@ -130,8 +127,8 @@ async function makePort(
   await deletePolicers(work, stale);
   const routing = routingOf(request);
   const connect = async () => {
-    const isThere = routing === undefined || (await routePort(work, made, routing, { isNew: true }));
-    if (isThere) await wirePort(work, made, wiring);
+    const routed = routing === undefined || (await routePort(work, made, routing, { isNew: true }));
+    if (routed !== "gone") await wirePort(work, made, wiring);
   };
   await allDone([setDetails(work, made, request), connect()]);
   return readBack(work, index, request);
@@ -170,7 +167,7 @@ function refuseConflicts(context: VppContext, view: View, { name, socketPath, ow
     const fix = `if nothing uses it: vppctl delete vhost-user ${port.interface.interface_name}`;
     return new Failure({ code: "port-conflict", what, where, fix });
   };
-  const port = view.ports.find((one) => one.name === name);
+  const port = view.byName.get(name);
   if (port !== undefined && !isSameAttachment(port.mark, owner)) {
     const other =
       port.mark && isOfNode(port.mark, context.node) ? ownerOf(context, port, port.mark) : undefined;
@@ -184,15 +181,18 @@ function refuseConflicts(context: VppContext, view: View, { name, socketPath, ow
   throw conflict(rival, what, `port ${name}`);
 }
 
-function requirePolicers({ connection }: VppWork, { name, settings }: PortRequest): void {
-  const limited = settings.fromGuest !== undefined || settings.toGuest !== undefined;
-  if (!limited || connection.knows(addPolicer)) return;
-  throw new Failure({
-    code: "dataplane-misconfigured",
-    what: "this VPP has no policers, which the network's limits need",
-    where: `port ${name}`,
-    fix: "enable policer_plugin.so in VPP's startup.conf",
-  });
+/** @throws Failure dataplane-misconfigured where this VPP does not offer what the network's settings need */
+async function requireOffered(work: VppWork, { settings }: PortRequest): Promise<void> {
+  const { vlan, fromGuest, toGuest, routed } = settings;
+  for (const [offer, isAsked] of [
+    ["ports", true],
+    ["VLANs", vlan !== undefined],
+    ["limits", (fromGuest ?? toGuest) !== undefined],
+    ["routed ports", routed !== undefined],
+  ] as const) {
+    const refusal = isAsked ? await whyNotOffered(work, offer) : undefined;
+    if (refusal !== undefined) throw refusal;
+  }
 }
 
 /** Also where the answer to the creation never came: what is deleted is known by its mark, not by its number. */
@@ -210,7 +210,7 @@ async function undo(context: VppContext, request: PortRequest, failure: unknown)
       "removed a port that could not be made whole",
     );
   } catch (thrown) {
-    context.logger.warn(
+    context.logger[isSwitchAway(thrown) ? "debug" : "warn"](
       { port, reason: describeThrown(failure), err: thrown },
       "could not remove a port that could not be made whole; the next ADD adopts it or reclaim removes it",
     );

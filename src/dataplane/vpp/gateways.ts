@@ -27,19 +27,12 @@ import {
 import type { Interface } from "./view.ts";
 import { ADMIN_UP } from "./wiring.ts";
 
-const UNDO_MS = 2000;
-
 /**
  * The MAC of this node's loopbacks, which is their mark: they have it from their first moment, unlike a tag. No
  * frame carries it, for every port answers with its own.
  */
 function gatewayMac(node: string): Buffer {
   return Buffer.from(`026b76${nodeDigest(node).slice(0, 6)}`, "hex");
-}
-
-/** Whether an interface is a loopback of this node's. */
-export function isGateway(row: Pick<Interface, "l2_address" | "interface_name">, node: string): boolean {
-  return row.interface_name.startsWith("loop") && row.l2_address.equals(gatewayMac(node));
 }
 
 /**
@@ -104,23 +97,12 @@ export async function ensureGateway(
     order(tagInterface, { is_add: true, sw_if_index: index, tag }),
     ...setTables(order, index, vrf),
   ];
-  try {
-    await Promise.all([
-      ...(holder === undefined ? initial() : []),
-      ...missing.map((address) => addGatewayAddress(work, index, address, { vrf, port })),
-      order(setInterfaceFlags, { sw_if_index: index, flags: ADMIN_UP }),
-    ]);
-  } catch (failure) {
-    if (holder === undefined && !work.connection.lost.aborted) {
-      const undo = work.connection.request(
-        deleteLoopback,
-        { sw_if_index: index },
-        AbortSignal.timeout(UNDO_MS),
-      );
-      await undo.catch(() => undefined); // the next removal of unused ones deletes it
-    }
-    throw failure;
-  }
+  // One that is not made whole is not used, and goes with the next removal of those.
+  await Promise.all([
+    ...(holder === undefined ? initial() : []),
+    ...missing.map((address) => addGatewayAddress(work, index, address, { vrf, port })),
+    order(setInterfaceFlags, { sw_if_index: index, flags: ADMIN_UP }),
+  ]);
   return index;
 }
 
@@ -146,7 +128,10 @@ export async function removeUnusedGateways(work: VppWork): Promise<number> {
 
 async function gatewayRows(vpp: VppRequests, node: string): Promise<readonly Interface[]> {
   const loopbacks = { sw_if_index: ANY_INDEX, name_filter_valid: true, name_filter: "loop" };
-  return (await vpp.dump(dumpInterfaces, loopbacks)).filter((row) => isGateway(row, node));
+  const rows = await vpp.dump(dumpInterfaces, loopbacks);
+  return rows.filter(
+    (row) => row.interface_name.startsWith("loop") && row.l2_address.equals(gatewayMac(node)),
+  );
 }
 
 async function addGatewayAddress(

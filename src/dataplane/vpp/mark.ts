@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { PortOwner } from "../port.ts";
 
 /** First part of every mark; the number is its form. */
@@ -24,8 +24,8 @@ export interface Mark {
 export function markOf(name: string, owner: PortOwner): Mark {
   return {
     node: nodeDigest(owner.node),
-    attachment: digest([owner.allocationId, owner.interfaceName], 12),
-    details: digest([owner.podNamespace, owner.podName, owner.podUid, owner.network, owner.mac], 8),
+    attachment: attachmentDigest(owner),
+    details: detailsDigest(owner),
     name,
   };
 }
@@ -50,15 +50,27 @@ export function isOfNode(mark: Pick<Mark, "node"> | undefined, node: string): bo
 
 /** Whether a mark is that of the same interface of the same allocation. */
 export function isSameAttachment(mark: Mark | undefined, owner: PortOwner): boolean {
-  const asked = markOf("", owner);
-  return mark?.node === asked.node && mark.attachment === asked.attachment;
+  return isOfNode(mark, owner.node) && mark?.attachment === attachmentDigest(owner);
 }
+
+/** Digest of what of an owner may change, as in marks. */
+export function detailsDigest({ podNamespace, podName, podUid, network, mac }: PortOwner): string {
+  return digest([podNamespace, podName, podUid, network, mac], 8);
+}
+
+function attachmentDigest({ allocationId, interfaceName }: PortOwner): string {
+  return digest([allocationId, interfaceName], 12);
+}
+
+/** The last one: nearly all are of the daemon's own node, which each listing asks for each port. */
+let lastNode: { readonly name: string; readonly digest: string } | undefined;
 
 /** Digest of a node's name, as in marks. */
 export function nodeDigest(node: string): string {
-  return digest([node], 8);
+  if (lastNode?.name !== node) lastNode = { name: node, digest: digest([node], 8) };
+  return lastNode.digest;
 }
 
 function digest(parts: readonly string[], length: number): string {
-  return createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, length);
+  return hash("sha256", parts.join("\0")).slice(0, length);
 }

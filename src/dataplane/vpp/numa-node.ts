@@ -1,6 +1,5 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { Failure, systemCode } from "../../failure/failure.ts";
+import { Failure } from "../../failure/failure.ts";
+import { pciNode } from "../pci-node.ts";
 import { findBridge } from "./bridges.ts";
 import { startWork, type VppContext } from "./requests.ts";
 import { type Interface, shareView, type View } from "./view.ts";
@@ -16,7 +15,7 @@ export async function numaNode(
 ): Promise<number | undefined> {
   const view = await shareView(await startWork(context, signal));
   const addresses = uplinksOf(view, bridge).flatMap((row) => pciAddress(row) ?? []);
-  const nodes = new Set(await Promise.all(addresses.map((address) => sysfsNode(context.sysfs, address))));
+  const nodes = new Set(await Promise.all(addresses.map((address) => pciNode(context.sysfs, address))));
   const [node] = nodes;
   return nodes.size === 1 ? node : undefined;
 }
@@ -46,15 +45,4 @@ export function pciAddress(
   if (match === null) return undefined;
   const [, domain = "0", bus = "", slot = "", fn = ""] = match;
   return `${domain.padStart(4, "0")}:${bus.padStart(2, "0")}:${slot.padStart(2, "0")}.${fn}`;
-}
-
-async function sysfsNode(sysfs: string, address: string): Promise<number | undefined> {
-  try {
-    const text = await readFile(join(sysfs, "bus/pci/devices", address, "numa_node"), "utf8");
-    // -1 is hardware that is near to no node.
-    return /^\d{1,4}$/.test(text.trim()) ? Number(text) : undefined;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return undefined;
-    throw error;
-  }
 }

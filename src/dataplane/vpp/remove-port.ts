@@ -1,10 +1,10 @@
 import { deleteVhostUser } from "../../protocols/vpp-api/messages.ts";
-import { isGateway, removeGateways } from "./gateways.ts";
+import { removeGateways } from "./gateways.ts";
 import { isOfNode } from "./mark.ts";
 import { startWork, type VppContext, type VppWork } from "./requests.ts";
 import { unroutePort } from "./route-port.ts";
 import type { Routing } from "./routed-state.ts";
-import { shareView, type View, type VppPort } from "./view.ts";
+import { readPolicers, shareView, type View, type VppPolicer, type VppPort } from "./view.ts";
 import { deletePolicers, removePolicers } from "./wire-port.ts";
 import { policersOn } from "./wiring.ts";
 
@@ -12,14 +12,12 @@ import { policersOn } from "./wiring.ts";
 export async function removePort(context: VppContext, name: string, signal: AbortSignal): Promise<boolean> {
   const work = await startWork(context, signal);
   const view = await shareView(work);
-  const port = view.ports.find(
-    (candidate) => candidate.name === name && isOfNode(candidate.mark, context.node),
-  );
+  const port = view.ports.find((one) => one.name === name && isOfNode(one.mark, context.node));
   if (port !== undefined) {
     await deletePort(work, view, port);
     return true;
   }
-  if (hasGateways(view, context.node)) await removeGateways(work);
+  await removeGateways(work);
   await deletePolicers(work, policersOn(view, context.node, name));
   return false;
 }
@@ -50,16 +48,18 @@ export async function deletePort(
 /** {@link Dataplane.removeStrays}: policers and gateways whose ports another client of VPP deleted. */
 export async function removeStrays(context: VppContext, signal: AbortSignal): Promise<number> {
   const work = await startWork(context, signal);
-  const view = await shareView(work);
-  const strays = view.policers.filter(
-    (policer) =>
-      isOfNode(policer, context.node) &&
-      !view.ports.some(({ index, name }) => index === policer.index && name === policer.port),
-  );
-  await deletePolicers(work, strays);
-  return strays.length + (hasGateways(view, context.node) ? await removeGateways(work) : 0);
+  return (await removeStrayPolicers(work)) + (await removeGateways(work));
 }
 
-function hasGateways(view: View, node: string): boolean {
-  return [...view.interfaces.values()].some((row) => isGateway(row, node));
+async function removeStrayPolicers(work: VppWork): Promise<number> {
+  const isOurs = (policer: VppPolicer) => isOfNode(policer, work.context.node);
+  // Many nodes have none, and the whole view grows with the ports.
+  if (!(await readPolicers(work)).some(isOurs)) return 0;
+  const { policers, ports } = await shareView(work);
+  const strays = policers.filter(
+    (policer) =>
+      isOurs(policer) && !ports.some(({ index, name }) => index === policer.index && name === policer.port),
+  );
+  await deletePolicers(work, strays);
+  return strays.length;
 }

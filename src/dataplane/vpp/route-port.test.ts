@@ -1,9 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
-import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
+import { startVppInDirectory, type VppInDirectory } from "../../../test/stand-in/vpp/vpp-in-directory.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { createVppClient } from "../../protocols/vpp-api/connection.ts";
 import { createVhostUser, deleteVhostUser } from "../../protocols/vpp-api/messages.ts";
@@ -21,18 +19,14 @@ const ROUTING = {
   gateways: ["10.9.0.1"],
 };
 
-let directory: string;
-let vpp: VppStandIn;
+let node: VppInDirectory;
 let context: VppContext;
 let work: VppWork;
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "vpp-"));
-  const path = join(directory, "api.sock");
-  vpp = new VppStandIn({ path });
-  await vpp.start();
+  node = await startVppInDirectory();
   context = {
-    client: createVppClient({ path, logger: silentLogger }),
+    client: createVppClient({ path: node.apiSocket, logger: silentLogger }),
     node: "node-a",
     ownersOf: () => [],
     gateways: new KeyedMutex(),
@@ -43,13 +37,12 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   context.client.close();
-  await vpp.kill();
-  await rm(directory, { recursive: true, force: true });
-  expect(vpp.violations).toEqual([]);
+  await node.close();
+  expect(node.vpp.violations).toEqual([]);
 });
 
 async function create(tag: string): Promise<number> {
-  const values = vhostUserValues(join(directory, "vhost.sock"), tag);
+  const values = vhostUserValues(join(node.directory, "vhost.sock"), tag);
   return (await work.request(createVhostUser, values)).sw_if_index;
 }
 
@@ -70,7 +63,7 @@ it.each([
     const before = await readView(work);
     busy.resolve();
     await first;
-    expect(await done).toBe(false);
+    expect(await done).toBe("gone");
     const after = await readView(work);
     expect([after.unnumbered, [...after.interfaces.keys()]]).toEqual([
       before.unnumbered,

@@ -1,17 +1,10 @@
 import { isIPv4 } from "node:net";
 import { Failure } from "../../failure/failure.ts";
 import type { Asked } from "../../protocols/vpp-api/call.ts";
-import {
-  addNeighbor,
-  addRoute,
-  dumpNeighbors,
-  enableIp6,
-  findRoute,
-  getTable,
-  setUnnumbered,
-} from "../../protocols/vpp-api/routing-messages.ts";
+import { addNeighbor, addRoute, enableIp6, setUnnumbered } from "../../protocols/vpp-api/routing-messages.ts";
 import { ensureGateway, lockGateways, readGateways, removeUnusedGateways } from "./gateways.ts";
 import { isOfNode, parseMark } from "./mark.ts";
+import { lackingMessage } from "./offers.ts";
 import type { Order, VppRequests, VppWork } from "./requests.ts";
 import {
   addressOf,
@@ -38,6 +31,9 @@ const WITHOUT_ROUTE = 2;
 const NORMAL = 0;
 const NO_LABELS = Array.from({ length: 16 }, () => ({ is_uniform: 0, label: 0, ttl: 0, exp: 0 }));
 
+/** What became of a port's routing; `gone` where the interface is that port no longer, and nothing was done. */
+type Outcome = "gone" | "unchanged" | "changed";
+
 /** A port of ours, by what VPP knows it by. */
 export interface RoutedPort {
   readonly name: string;
@@ -47,29 +43,28 @@ export interface RoutedPort {
 /**
  * Makes a port's routing as asked where it differs: its table, the loopback whose addresses it uses, and for each
  * address of the guest a route to it by this interface and its MAC.
- * @returns false where the interface was not that port any more once the gateways were locked; then nothing is done
  * @throws Failure port-conflict where an address is routed to something else, dataplane-misconfigured
  */
 export async function routePort(
   work: VppWork,
   port: RoutedPort,
   routing: Routing,
-  { isNew }: { readonly isNew: boolean },
-): Promise<boolean> {
+  { isNew = false }: { readonly isNew?: boolean } = {},
+): Promise<Outcome> {
   const read = () => readRouting(work, port, routing);
   // A route that outlived an interface of this number looks as if it were right, and leads nowhere.
-  if (!isNew && (await read()).differences.length === 0) return true;
+  if (!isNew && (await read()).differences.length === 0) return "unchanged";
   return lockGateways(work, `port ${port.name}`, async () => {
     const [row, { state, gateways }] = await Promise.all([
       readPortInterface(work, port.name, port.index),
       read(),
     ]);
-    if (row === undefined) return false;
+    if (row === undefined) return "gone";
     await refuseTaken(work, port, routing, state);
     const gateway = await ensureGateway(work, gateways, routing, port.name);
     await apply(work, port, routing, state, gateway);
     if (state.gateway !== undefined) await removeUnusedGateways(work);
-    return true;
+    return "changed";
   });
 }
 
@@ -91,8 +86,8 @@ export async function readRouting(
 }
 
 /**
- * Removes the routes to a port's guest, also of one that was routed by half; all else goes with the interface. Each
- * is known by the static neighbour that was made before it: a bridge's port has none.
+ * Removes the routes to a port's guest and its neighbours, also of one that was routed by half; all else goes with the
+ * interface. Each route is known by the static neighbour that was made before it: a bridge's port has none.
  * @param asked routing that may not have come as far as its neighbours or its table
  * @returns whether there was something
  */
@@ -101,26 +96,25 @@ export async function unroutePort(
   index: number,
   asked: Pick<Routing, "hosts" | "vrf"> | undefined,
 ): Promise<boolean> {
-  // A VPP that lacks any of them cannot have routed a port, and bridges' ports need none.
-  const needed = [getTable, dumpNeighbors, findRoute, addRoute];
-  if (!needed.every((call) => vpp.connection.knows(call))) return false;
+  if (lackingMessage(vpp.connection, "routed ports") !== undefined) return false;
   const [tables, neighbors] = await Promise.all([readTables(vpp, index), readStaticNeighbors(vpp, index)]);
   const { hosts, vrf } = asked ?? { hosts: [], vrf: 0 };
   const known = inTables(neighbors.keys(), tables);
   const candidates = [...known, ...inTables(hosts, [vrf, vrf]).filter((one) => !isAmong(known, one))];
   const routes = await routesBy(vpp, index, candidates);
-  await Promise.all(routes.map((route) => removeRoute(vpp, index, route)));
+  await Promise.all([
+    ...routes.map((route) => removeRoute(vpp, index, route)),
+    // Before 26.02 they outlive their interface, and VPP crashes over them once its number is used again.
+    ...[...neighbors].map(([host, mac]) => removeNeighbor(vpp, index, host, mac)),
+  ]);
   return candidates.length > 0;
 }
 
-/**
- * Makes a routed port one that can be a bridge's again; its guest stays connected.
- * @returns as {@link routePort} does
- */
-export async function clearRouting(work: VppWork, port: RoutedPort): Promise<boolean> {
+/** Makes a routed port one that can be a bridge's again; its guest stays connected. */
+export async function clearRouting(work: VppWork, port: RoutedPort): Promise<Outcome> {
   const { name, index } = port;
   return lockGateways(work, `port ${name}`, async () => {
-    if ((await readPortInterface(work, name, index)) === undefined) return false;
+    if ((await readPortInterface(work, name, index)) === undefined) return "gone";
     const state = await readRoutedState(work, index, { hosts: [], vrf: 0 });
     const old = await routesBy(work, index, inTables(state.neighbors.keys(), state.tables));
     const order = work.orders(`port ${name}`);
@@ -130,7 +124,7 @@ export async function clearRouting(work: VppWork, port: RoutedPort): Promise<boo
       ...setTables(order, index, 0),
     ]);
     await removeUnusedGateways(work);
-    return true;
+    return "changed";
   });
 }
 
@@ -174,13 +168,15 @@ function undo(
 ): readonly Promise<unknown>[] {
   const removed = [
     ...routes.map((route) => removeRoute(vpp, index, route)),
-    ...[...neighbors].map(([host, mac]) =>
-      vpp.request(addNeighbor, { is_add: false, neighbor: neighborOf(index, host, mac) }),
-    ),
+    ...[...neighbors].map(([host, mac]) => removeNeighbor(vpp, index, host, mac)),
   ];
   if (gateway === undefined) return removed;
   const use = { sw_if_index: gateway, unnumbered_sw_if_index: index, is_add: false };
   return [...removed, order(setUnnumbered, use)];
+}
+
+async function removeNeighbor(vpp: VppRequests, index: number, host: string, mac: Buffer): Promise<void> {
+  await vpp.request(addNeighbor, { is_add: false, neighbor: neighborOf(index, host, mac) });
 }
 
 function neighborOf(

@@ -15,6 +15,7 @@ import { orAborted } from "../../sync/deadlines.ts";
 import { SharedRead } from "../../sync/shared-read.ts";
 import type { PortOwner, PortState } from "../port.ts";
 import { isOfNode, type Mark, markOf, parseMark } from "./mark.ts";
+import { lackingMessage } from "./offers.ts";
 import { type PolicerPlace, parsePolicerName } from "./policers.ts";
 import { startWork, type VppContext, VppRequests, type VppWork } from "./requests.ts";
 
@@ -56,6 +57,7 @@ export interface Membership {
 /** VPP's configuration, as far as ports need it. */
 export interface View {
   readonly ports: readonly VppPort[];
+  readonly byName: ReadonlyMap<string, VppPort>;
   readonly interfaces: ReadonlyMap<number, Interface>;
   readonly bridges: readonly BridgeDomain[];
   readonly members: ReadonlyMap<number, Membership>;
@@ -91,20 +93,21 @@ export async function readView(vpp: VppRequests): Promise<View> {
     vpp.dump(dumpVhostUser, all),
     vpp.dump(dumpBridgeDomains, { bd_id: ANY_INDEX, ...all }),
     vpp.dump(dumpUnnumbered, all),
-    vpp.connection.knows(dumpPolicers)
-      ? vpp.dump(dumpPolicers, { match_name_valid: false, match_name: "" })
-      : [],
+    readPolicers(vpp),
   ]);
   const byIndex = new Map(interfaces.map((row) => [row.sw_if_index, row]));
   const children = Map.groupBy(
     interfaces.filter((row) => row.sup_sw_if_index !== row.sw_if_index),
     (row) => row.sup_sw_if_index,
   );
+  const ports = vhosts.flatMap((vhost) => {
+    const row = byIndex.get(vhost.sw_if_index);
+    return row === undefined ? [] : portOf(vhost, row, children.get(row.sw_if_index) ?? []);
+  });
   return {
-    ports: vhosts.flatMap((vhost) => {
-      const row = byIndex.get(vhost.sw_if_index);
-      return row === undefined ? [] : portOf(vhost, row, children.get(row.sw_if_index) ?? []);
-    }),
+    ports,
+    // Other clients may give a name twice; the first has it.
+    byName: new Map(ports.toReversed().map((port) => [port.name, port])),
     interfaces: byIndex,
     bridges,
     members: new Map(
@@ -113,11 +116,18 @@ export async function readView(vpp: VppRequests): Promise<View> {
       ),
     ),
     unnumbered: new Map(unnumbered.map((row) => [row.sw_if_index, row.ip_sw_if_index])),
-    policers: policers.flatMap((details) => {
-      const place = parsePolicerName(details.name);
-      return place === undefined ? [] : { ...place, details };
-    }),
+    policers,
   };
+}
+
+/** All policers with a mark of ours, of whatever node. */
+export async function readPolicers(vpp: VppRequests): Promise<readonly VppPolicer[]> {
+  if (lackingMessage(vpp.connection, "limits") !== undefined) return [];
+  const rows = await vpp.dump(dumpPolicers, { match_name_valid: false, match_name: "" });
+  return rows.flatMap((details) => {
+    const place = parsePolicerName(details.name);
+    return place === undefined ? [] : { ...place, details };
+  });
 }
 
 /** A port, by its interface's rows. */

@@ -1,14 +1,13 @@
 import { timeoutFailure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import { createVppClient, type VppConnection } from "../../protocols/vpp-api/connection.ts";
-import { showVersion } from "../../protocols/vpp-api/messages.ts";
 import { systemClock } from "../../sync/clock.ts";
 import { within } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane } from "../dataplane.ts";
 import { announce, FrameInjector } from "./announce.ts";
 import { probe } from "./bridges.ts";
-import { checkPort } from "./check-port.ts";
+import { checkPort, settledPorts } from "./check-port.ts";
 import { ensurePort } from "./ensure-port.ts";
 import { numaNode } from "./numa-node.ts";
 import { removePort, removeStrays } from "./remove-port.ts";
@@ -58,14 +57,12 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       locked(request.name, "making", signal, () => ensurePort(context, request, signal)),
     removePort: (name, signal) => locked(name, "removal", signal, () => removePort(context, name, signal)),
     checkPort: (request, signal) => checkPort(context, request, signal),
+    settledPorts: (requests, signal) => settledPorts(context, requests, signal),
     numaNode: (bridge, signal) => numaNode(context, bridge, signal),
     listPorts: (signal) => listPorts(context, signal),
     // Its counters and queues are in its statistics segment, which is shared memory and not in its binary API.
     inspectPorts: (signal) => listPorts(context, signal),
-    version: async (signal) => {
-      const { version } = await (await startWork(context, signal)).request(showVersion, {});
-      return `VPP ${version}`;
-    },
+    version: async (signal) => `VPP ${await (await client.connection(signal)).version(signal)}`,
     removeStrays: async (signal) =>
       (await removeStrays(context, signal)) + (await injector.removeStrays(await startWork(context, signal))),
     watchLinks: (onLink, signal) =>
@@ -81,6 +78,6 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
 /** For people who read the log; nothing depends on it. */
 async function logVersion(connection: VppConnection, logger: Logger): Promise<void> {
   const signal = within(connection.lost, VERSION_MS);
-  const answer = await connection.request(showVersion, {}, signal).catch(() => undefined);
-  logger.info({ version: answer?.version ?? "unknown" }, "connected to VPP");
+  const version = await connection.version(signal).catch(() => "unknown");
+  logger.info({ version }, "connected to VPP");
 }

@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
+import { startVppInDirectory, type VppInDirectory } from "../../../test/stand-in/vpp/vpp-in-directory.ts";
 import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { addTable, dumpTables } from "../../protocols/vpp-api/routing-messages.ts";
 import { VppRequests } from "./requests.ts";
@@ -10,22 +7,17 @@ import { MAX_TABLES, requireVrf, tableName } from "./vrf.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 
-let directory: string;
-let vpp: VppStandIn;
+let node: VppInDirectory;
 let connection: VppConnection;
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "vpp-"));
-  const path = join(directory, "api.sock");
-  vpp = new VppStandIn({ path });
-  await vpp.start();
-  connection = await connectVpp({ path }, soon());
+  node = await startVppInDirectory();
+  connection = await connectVpp({ path: node.apiSocket }, soon());
 });
 afterEach(async () => {
   connection.close();
-  await vpp.kill();
-  await rm(directory, { recursive: true, force: true });
-  expect(vpp.violations).toEqual([]);
+  await node.close();
+  expect(node.vpp.violations).toEqual([]);
 });
 
 const need = (vrf: number) => requireVrf(new VppRequests(connection, soon()), { vrf, createVrf: true }, "p");

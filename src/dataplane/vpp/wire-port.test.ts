@@ -1,9 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { vhostUserValues } from "../../../test/stand-in/vpp/vhost-user-values.ts";
-import { VppStandIn } from "../../../test/stand-in/vpp/vpp.ts";
+import { startVppInDirectory, type VppInDirectory } from "../../../test/stand-in/vpp/vpp-in-directory.ts";
 import { portSettingsSchema } from "../../config/port-settings.ts";
 import { connectVpp, type VppConnection } from "../../protocols/vpp-api/connection.ts";
 import { createVhostUser } from "../../protocols/vpp-api/messages.ts";
@@ -18,21 +16,21 @@ const KEEP = 5;
 const ADD = 1;
 
 describe("wiring a port of VPP", () => {
-  let directory: string;
-  let vpp: VppStandIn;
+  let node: VppInDirectory;
   let connection: VppConnection;
 
   beforeEach(async () => {
-    directory = await mkdtemp(join(tmpdir(), "vpp-"));
-    vpp = new VppStandIn({ path: join(directory, "api.sock") });
-    await vpp.start();
-    connection = await connectVpp({ path: join(directory, "api.sock") }, soon());
-    await connection.request(createVhostUser, vhostUserValues(join(directory, "vhost.sock"), "p"), soon());
+    node = await startVppInDirectory();
+    connection = await connectVpp({ path: node.apiSocket }, soon());
+    await connection.request(
+      createVhostUser,
+      vhostUserValues(join(node.directory, "vhost.sock"), "p"),
+      soon(),
+    );
   });
   afterEach(async () => {
     connection.close();
-    await vpp.kill();
-    await rm(directory, { recursive: true, force: true });
+    await node.close();
   });
 
   /** Wires the port for these settings, and gives what differs from them then: VLAN of each member and what it does. */
@@ -57,8 +55,8 @@ describe("wiring a port of VPP", () => {
     await wirePort(new VppRequests(connection, soon()), { node: "n", ...found, name: "p" }, wiring);
     const after = await port();
     expect(wiringDifferences(after.view, after.found, "n", wiring)).toEqual([]);
-    expect(vpp.violations).toEqual([]);
-    return vpp
+    expect(node.vpp.violations).toEqual([]);
+    return node.vpp
       .members(BRIDGE)
       .map(({ vlan, rewrite, filtered, policed }) => [vlan, rewrite.slice(0, 3), filtered, policed]);
   }

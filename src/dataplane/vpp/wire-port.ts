@@ -9,6 +9,7 @@ import {
   setBridge,
   setInterfaceFlags,
 } from "../../protocols/vpp-api/messages.ts";
+import { lackingMessage } from "./offers.ts";
 import { ANY_POLICER, DIRECTIONS, policerName } from "./policers.ts";
 import type { Order, VppRequests } from "./requests.ts";
 import type { Interface, VppPolicer } from "./view.ts";
@@ -56,7 +57,7 @@ export async function removePolicers(
   vpp: VppRequests,
   { node, name, index, subInterfaces }: WiredPort,
 ): Promise<void> {
-  if (!vpp.connection.knows(addPolicer)) return;
+  if (lackingMessage(vpp.connection, "limits") !== undefined) return;
   const members = [index, ...subInterfaces.map(({ sw_if_index }) => sw_if_index)];
   await Promise.all(
     DIRECTIONS.flatMap((direction) => {

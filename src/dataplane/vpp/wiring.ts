@@ -86,7 +86,7 @@ export function wiringOf({ settings, name }: PortRequest, bridge: number | undef
 
 /** All policers that were ever made for a port, also on an interface that is gone. */
 export function policersOn(view: Pick<View, "policers">, node: string, port: string): readonly VppPolicer[] {
-  return view.policers.filter((policer) => isOfNode(policer, node) && policer.port === port);
+  return view.policers.filter((policer) => policer.port === port && isOfNode(policer, node));
 }
 
 /** Pure: what of a port's wiring is not as asked, one sentence each. */

@@ -10,6 +10,7 @@ export type Regarding =
 export const EVENT_REASONS = {
   InterfaceAttached: "Normal",
   InterfaceFailed: "Warning",
+  NetworkKeysIgnored: "Warning",
   InterfaceRepaired: "Normal",
   InterfaceNotRepaired: "Warning",
   InterfaceLinkDown: "Warning",
@@ -89,7 +90,7 @@ export function eventObject(
       ...(regarding.kind === "Pod" ? { namespace: regarding.namespace } : {}),
       ...(uid === "" ? {} : { uid }),
     },
-    ...(made.series === undefined ? {} : { series: made.series }),
+    series: made.series,
   };
 }
 

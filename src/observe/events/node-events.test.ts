@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { FailureCode } from "../../failure/catalogue.ts";
+import { Failure } from "../../failure/failure.ts";
 import type { PortRecord } from "../../records/port-record.ts";
 import type { NodeEvent } from "./event.ts";
 import { NodeEvents } from "./node-events.ts";
@@ -57,18 +58,32 @@ describe("events of a node", () => {
 
   it("report one that could not be attached, for the pod that the runtime names, with code and message", async () => {
     const { events, posted } = node();
-    const failed = (failure: FailureCode, stdout: string) => ({ exitCode: 1, stdout, failure }) as const;
-    events.answered(add("net9"), failed("bridge-missing", '{"msg":"there is no bridge br9"}'));
+    const failed = (code: FailureCode, what = "it broke") =>
+      ({ exitCode: 1, stdout: "{}", failure: new Failure({ code, what }) }) as const;
+    events.answered(add("net9"), failed("bridge-missing", "there is no bridge br9"));
     // The next try repairs it, or it is unknown which pod it was.
-    events.answered(add("net9"), failed("busy", "{}"));
-    events.answered({ env: { CNI_COMMAND: "ADD" } }, failed("internal", "{}"));
-    events.answered({ env: { ...add("net9").env, CNI_COMMAND: "DEL" } }, failed("internal", "{}"));
+    events.answered(add("net9"), failed("busy"));
+    events.answered({ env: { CNI_COMMAND: "ADD" } }, failed("internal"));
+    events.answered({ env: { ...add("net9").env, CNI_COMMAND: "DEL" } }, failed("internal"));
     expect(posted).toEqual([
       {
         regarding: POD,
         ...{ reason: "InterfaceFailed", action: "Attach", subject: "net9" },
-        note: "Interface net9 cannot be attached (bridge-missing): there is no bridge br9",
+        note: "Interface net9 cannot be attached: bridge-missing: there is no bridge br9",
       },
+    ]);
+  });
+
+  it("report keys of a network that are ignored", () => {
+    const { events, posted } = node();
+    events.answered(add("net1"), { exitCode: 0, stdout: "{}", ignoredKeys: ["spoofchk", "dns.ttl"] });
+    expect(posted).toMatchObject([
+      {
+        regarding: POD,
+        reason: "NetworkKeysIgnored",
+        note: expect.stringMatching(/ignored: spoofchk, dns.ttl$/),
+      },
+      { reason: "InterfaceAttached" },
     ]);
   });
 

@@ -1,7 +1,7 @@
 import type { Answer } from "../../cni/answer.ts";
 import type { RawRequest } from "../../cni/request.ts";
 import { parseCniArgs } from "../../names/cni-args.ts";
-import type { PortRecord } from "../../records/port-record.ts";
+import { interfaceInSandbox, type PortRecord } from "../../records/port-record.ts";
 import type { NodeEvent, Regarding } from "./event.ts";
 
 /** Where node events come from and go to. */
@@ -36,24 +36,36 @@ export class NodeEvents {
   }
 
   /** The container runtime got an answer: an interface was attached, or could not be. */
-  answered({ env }: Pick<RawRequest, "env">, { exitCode, stdout, failure = "internal" }: Answer): void {
+  answered({ env }: Pick<RawRequest, "env">, { failure, ignoredKeys = [] }: Answer): void {
     const { CNI_COMMAND: verb, CNI_IFNAME: subject = "", CNI_CONTAINERID: container, CNI_ARGS = "" } = env;
     if (verb !== "ADD") return;
-    if (exitCode === 0) {
-      const isIt = (port: PortRecord) => port.containerId === container && port.interfaceName === subject;
-      const record = this.#options.ports.list().find(isIt);
-      if (record === undefined) return;
-      const { network, portName, bridge } = record;
-      const note = `Interface ${subject} is attached to network ${network} as port ${portName} of bridge ${bridge}`;
-      this.#post(record, "InterfaceAttached", "Attach", note);
-      return;
-    }
     const args = parseCniArgs(CNI_ARGS);
     const { K8S_POD_NAME: name = "", K8S_POD_NAMESPACE: namespace = "", K8S_POD_UID: uid = "" } = args;
-    if (name === "" || namespace === "" || TRANSIENT.has(failure)) return;
     const regarding: Regarding = { kind: "Pod", namespace, name, uid };
-    const note = `Interface ${subject} cannot be attached (${failure}): ${messageOf(stdout)}`;
-    this.#options.post({ regarding, reason: "InterfaceFailed", action: "Attach", note, subject });
+    const post = (reason: NodeEvent["reason"], note: string) => {
+      if (name !== "" && namespace !== "")
+        this.#options.post({ regarding, reason, action: "Attach", note, subject });
+    };
+    if (ignoredKeys.length > 0) {
+      post(
+        "NetworkKeysIgnored",
+        `The network of interface ${subject} has unknown keys, which are ignored: ${ignoredKeys.join(", ")}`,
+      );
+    }
+    if (failure !== undefined) {
+      if (!TRANSIENT.has(failure.code))
+        post("InterfaceFailed", `Interface ${subject} cannot be attached: ${failure.code}: ${failure.what}`);
+      return;
+    }
+    const record = this.#options.ports
+      .list()
+      .find((port) => port.containerId === container && interfaceInSandbox(port) === subject);
+    if (record === undefined) return;
+    const { network, portName, bridge } = record;
+    post(
+      "InterfaceAttached",
+      `Interface ${subject} is attached to network ${network} as port ${portName} of bridge ${bridge}`,
+    );
   }
 
   /** The reconciler repaired a port that was not as attached. */
@@ -148,13 +160,5 @@ class Streaks {
       begun: keys.filter((key) => this.#counts.get(key) === this.#length),
       ended: gone.flatMap(([key, count]) => (count >= this.#length ? [key] : [])),
     };
-  }
-}
-
-function messageOf(stdout: string): string {
-  try {
-    return String((JSON.parse(stdout) as { readonly msg?: unknown }).msg);
-  } catch {
-    return "no reason given";
   }
 }

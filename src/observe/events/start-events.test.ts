@@ -21,7 +21,7 @@ const options = (events: object, change: Partial<StartEventsOptions> = {}): Star
     JSON.stringify({
       node: "worker-1",
       events,
-      pools: [{ name: "sockets", capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "br0" } }],
+      pools: { sockets: { capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "br0" } } },
     }),
     "test",
   ),

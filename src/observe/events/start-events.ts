@@ -1,8 +1,6 @@
-import { accessSync, constants } from "node:fs";
-import { join } from "node:path";
 import type { DaemonConfig } from "../../config/schema.ts";
 import { describeThrown } from "../../failure/failure.ts";
-import { KubeApi } from "../../kube-api/client.ts";
+import { type ApiServerPlace, openKubeApi } from "../../kube-api/open-api.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type EventCounts, EventPoster } from "./event-poster.ts";
@@ -19,12 +17,6 @@ export interface StartEventsOptions extends Omit<NodeEventsOptions, "post" | "no
   readonly logger: Logger;
 }
 
-/** Host and port as kubelet sets them in the environment. */
-export interface ApiServerPlace {
-  readonly host: string;
-  readonly port: string;
-}
-
 /** Events that are being posted. */
 export interface RunningEvents {
   readonly events: NodeEvents;
@@ -37,19 +29,11 @@ export interface RunningEvents {
  * undefined: a node serves its pods without events as well.
  */
 export function startEvents(options: StartEventsOptions): RunningEvents | undefined {
-  const { config, apiServer, podName, clock, logger } = options;
-  const { enabled, serviceAccountDirectory } = config.events;
-  if (!enabled) return undefined;
-  const url = config.events.apiServer ?? urlOf(apiServer);
-  try {
-    if (url === undefined)
-      throw new Error("neither KUBERNETES_SERVICE_HOST nor events.apiServer names an API server");
-    accessSync(join(serviceAccountDirectory, "token"), constants.R_OK);
-  } catch (error) {
-    logger.warn({ reason: describeThrown(error) }, "Kubernetes events are off");
-    return undefined;
-  }
-  const api = new KubeApi({ url, serviceAccountDirectory });
+  const { config, podName, clock, logger } = options;
+  if (!config.events.enabled) return undefined;
+  const opened = openApi(options);
+  if (opened === undefined) return undefined;
+  const { url, api } = opened;
   const poster = new EventPoster({ api, instance: podName ?? config.node, clock, logger });
   logger.info({ url }, "posting Kubernetes events");
   return {
@@ -59,8 +43,15 @@ export function startEvents(options: StartEventsOptions): RunningEvents | undefi
   };
 }
 
-function urlOf(place: ApiServerPlace | undefined): string | undefined {
-  if (place === undefined) return undefined;
-  const host = place.host.includes(":") ? `[${place.host}]` : place.host;
-  return `https://${host}:${place.port}`;
+function openApi({
+  config,
+  apiServer,
+  logger,
+}: StartEventsOptions): ReturnType<typeof openKubeApi> | undefined {
+  try {
+    return openKubeApi("events", config.events, apiServer);
+  } catch (error) {
+    logger.warn({ reason: describeThrown(error) }, "Kubernetes events are off");
+    return undefined;
+  }
 }

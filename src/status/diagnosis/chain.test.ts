@@ -33,11 +33,24 @@ describe("the chain of an interface", () => {
     expect(chain.filter(({ verdict }) => verdict !== "ok")).toEqual([]);
   });
 
+  const CLAIM = { namespace: "shop", name: "c", uid: "u", request: "net" };
   const file = "/devinfo/x.json";
   const missing = { file, state: "missing" as const };
   const good = { file: "/devinfo/y.json", state: "good" as const };
   it.each<readonly [string, TracedInterface, "broken" | "waiting", RegExp]>([
     ["pod", tracedInterface({ holder: "not-held" }), "broken", /does not list sockets-00003/],
+    [
+      "pod",
+      tracedInterface({ holder: "not-held", claim: CLAIM }),
+      "broken",
+      /does not list claim shop\/c for/,
+    ],
+    [
+      "record",
+      tracedInterface({ state: "allocated", claim: CLAIM }),
+      "broken",
+      /request net of claim shop\/c/,
+    ],
     ["allocation", without("allocation", "places", "ownership"), "broken", /no record of an allocation/],
     [
       "directory",
@@ -61,6 +74,23 @@ describe("the chain of an interface", () => {
       /owner 1000:108.*107:108/,
     ],
     ["directory", tracedInterface(places({ directory: { mode: 0o700 } })), "broken", /mode 0700.*mode 2770/],
+    ["directory", tracedInterface({ rootProblem: "it was unmounted" }), "broken", /it was unmounted/],
+    [
+      "directory",
+      tracedInterface(places({ allocation: { madeAt: 1_001 }, socket: { kind: "missing" } })),
+      "broken",
+      /was made again after the pod was attached/,
+    ],
+    [
+      "directory",
+      tracedInterface({
+        ...places({ allocation: { madeAt: 1_001 } }),
+        ...port({ connected: false }),
+        socketServer: "switch",
+      }),
+      "broken",
+      /was made again/,
+    ],
     ["device-info", tracedInterface({ deviceInfo: { device: missing } }), "broken", /x.json is not there/],
     [
       "device-info",
@@ -81,7 +111,7 @@ describe("the chain of an interface", () => {
       /bridge br0: ovs-vswitchd is not running/,
     ],
     ["port", { ...without("port"), portUnknown: "no answer" }, "broken", /is not known.*no answer/],
-    ["port", without("port"), "broken", /does not exist in the switch/],
+    ["port", without("port"), "broken", /has no port vhu0123456789ab of this pod/],
     ["port", { ...without("port"), differences: ["it is another's"] }, "broken", /it is another's/],
     ["port", tracedInterface(port({ error: "no memory" })), "broken", /failed: no memory/],
     ["port", tracedInterface({ differences: ["tag is 7", "MTU is 9"] }), "broken", /tag is 7; MTU is 9/],
@@ -118,6 +148,16 @@ describe("the chain of an interface", () => {
     expect(chain.filter(isBroken)).toHaveLength(1);
   });
 
+  it.each([
+    ["has made its socket in it", tracedInterface(places({ allocation: { madeAt: 1_001 } }))],
+    [
+      "has connected to it",
+      tracedInterface({ ...places({ allocation: { madeAt: 1_001 } }), socketServer: "switch" }),
+    ],
+  ])("does not break at a directory that is younger than the attachment where the pod %s", (_, one) => {
+    expect(traceChain(one).filter(isBroken)).toEqual([]);
+  });
+
   it("does not break where something cannot be read: kubelet is away, a switch has no value for queues", () => {
     const { port: whole } = tracedInterface();
     const { queuePairs: _, ...others } = whole ?? {};
@@ -130,10 +170,15 @@ describe("the chain of an interface", () => {
     expect(chain).toHaveLength(LINKS.length);
   });
 
+  it("has among the causes of a switch without a peer a program that accepts and says nothing", () => {
+    const last = traceChain(tracedInterface(port({ connected: false, link: "down" }))).at(-1);
+    expect(last?.cause).toContain("does not speak vhost-user");
+  });
+
   it("leaves out what only a trace checks, for the status of the node", () => {
     const one = without("holder", "deviceInfo", "switch", "differences");
-    expect(brokenLink(one)).toBeUndefined();
-    expect(brokenLink({ ...one, ...places({ directory: { kind: "missing" } }) })).toMatchObject({
+    expect(brokenLink(one, 0)).toBeUndefined();
+    expect(brokenLink({ ...one, ...places({ directory: { kind: "missing" } }) }, 0)).toMatchObject({
       name: "directory",
     });
   });

@@ -1,7 +1,8 @@
 // The chain of an interface, from kubelet's list of devices to the guest's queues. All checks are pure: what is wrong by what
 // was read, with a likely cause and a cure. The links and their order are in link.ts.
-import type { DeviceInfoStatus, InterfaceStatus, Place, TracedInterface } from "../shape.ts";
-import { broken, LINKS, type Link, type LinkFinding, type LinkName, ok, waiting } from "./link.ts";
+import type { DeviceInfoStatus, InterfaceStatus, TracedInterface } from "../shape.ts";
+import { checkDirectory, octal } from "./check-directory.ts";
+import { broken, LINKS, type Link, type LinkFinding, type LinkName, ok, RECREATE, waiting } from "./link.ts";
 
 const CHECKS: Readonly<Record<LinkName, (one: TracedInterface) => LinkFinding>> = {
   pod: checkPod,
@@ -32,24 +33,33 @@ export function isBroken({ verdict }: Pick<Link, "verdict">): boolean {
   return verdict === "broken" || verdict === "waiting";
 }
 
-/** The first broken link of an interface as far as the status of the whole node shows it; undefined where no link is broken. */
-export function brokenLink(one: InterfaceStatus): Link | undefined {
-  return traceChain({ ...one, holder: "held" }).find(isBroken);
-}
+/** Time for CNI ADD to come after Allocate; the pod's other networks may be attached before. */
+const STARTING_MS = 30_000;
 
-const RECREATE = "delete the pod; its controller makes another, which gets new devices";
+/**
+ * The first broken link of an interface as far as the status of the whole node shows it; undefined where no link is
+ * broken. A pod that is just being made waits.
+ * @param at milliseconds since the epoch
+ */
+export function brokenLink(one: InterfaceStatus, at: number): Link | undefined {
+  const link = traceChain({ ...one, holder: "held" }).find(isBroken);
+  const isStarting = one.state === "allocated" && at - one.createdAt < STARTING_MS;
+  return link?.name === "record" && isStarting ? { ...link, verdict: "waiting" } : link;
+}
 
 /** Whether kubelet says that the pod has the device. */
 function checkPod(one: TracedInterface): LinkFinding {
   const pod = `${one.pod.namespace}/${one.pod.name}`;
+  const { claim } = one;
+  const held = claim === undefined ? one.device : `claim ${claim.namespace}/${claim.name}`;
   switch (one.holder) {
     case "held":
-      return ok(`${pod} holds ${one.device}`);
+      return ok(`${pod} holds ${held}`);
     case "unknown":
       return { verdict: "unknown", what: `kubelet cannot be asked: ${one.holderUnknown ?? "no reason"}` };
     case "not-held":
       return broken(
-        `kubelet does not list ${one.device} for ${pod}`,
+        `kubelet does not list ${held} for ${pod}`,
         "the pod has ended, or kubelet lost its list of devices (its checkpoint) and will not give it back",
         `wait for the daemon to remove the rest; if the pod still runs, ${RECREATE}`,
       );
@@ -94,6 +104,13 @@ function checkRecord(one: TracedInterface): LinkFinding {
     case "attached":
       return ok(`${one.name} attached to network ${one.network}`);
     case "allocated":
+      if (one.claim !== undefined) {
+        return broken(
+          `no interface is attached for request ${one.claim.request} of claim ${one.claim.namespace}/${one.claim.name}`,
+          "the claim is being prepared, or its preparation failed",
+          "kubectl describe pod and the claim's status show the error; see the daemon's log",
+        );
+      }
       return broken(
         `no interface is attached for ${one.device}`,
         "CNI ADD has not been called for this device, or failed",
@@ -116,62 +133,6 @@ function checkRecord(one: TracedInterface): LinkFinding {
   }
 }
 
-/** The directory of an allocation is root's, or its pod could replace what is in it. */
-const ALLOCATION = { owner: 0, group: 0, mode: 0o755 };
-const REPAIRED =
-  "the daemon makes it again, at its next pass (reclaim.intervalSeconds, 30 s) at the latest; its log says why if it cannot";
-
-/** Whether the interface's directory is there, with owner and mode. */
-function checkDirectory({ places, ownership }: TracedInterface): LinkFinding {
-  return places === undefined || ownership === undefined
-    ? ok("not checked")
-    : checkOwnership(places, ownership);
-}
-
-/** The same for the directory of an interface or a device. */
-export function checkOwnership(
-  { allocation, directory }: Pick<NonNullable<TracedInterface["places"]>, "allocation" | "directory">,
-  ownership: NonNullable<TracedInterface["ownership"]>,
-): LinkFinding {
-  const wanted = [
-    [allocation, ALLOCATION],
-    [directory, ownership],
-  ] as const;
-  for (const [place, { owner, group, mode }] of wanted) {
-    const { path, kind, reason } = place;
-    if (kind === "missing") {
-      return broken(
-        `${path} is not there`,
-        "it was removed, or the root was mounted again over it; a running pod keeps the old one in its mount",
-        `${REPAIRED}; a pod that had it mounted has to be deleted to see the new one`,
-      );
-    }
-    if (kind !== "directory") {
-      return broken(
-        `${path} is no directory${reason === undefined ? "" : `: ${reason}`}`,
-        "a process with the rights of root replaced it",
-        "find out what did it; delete the pod",
-      );
-    }
-    if (place.owner !== owner || place.group !== group || place.mode !== mode) {
-      return broken(
-        `${path} has ${describeOwner(place)}, it should have ${describeOwner({ owner, group, mode })}`,
-        "the pod as root of its container, or a person, changed it",
-        REPAIRED,
-      );
-    }
-  }
-  return ok(`${directory.path} ${describeOwner(directory)}`);
-}
-
-function describeOwner({ owner, group, mode }: Pick<Place, "owner" | "group" | "mode">): string {
-  return `owner ${owner}:${group} mode ${octal(mode)}`;
-}
-
-function octal(mode = 0): string {
-  return mode.toString(8).padStart(4, "0");
-}
-
 /** Whether the switch runs and has the port as it was asked for. */
 function checkPort(one: TracedInterface): LinkFinding {
   const { port, portUnknown, portName, bridge, differences = [] } = one;
@@ -192,9 +153,9 @@ function checkPort(one: TracedInterface): LinkFinding {
   const [first] = differences;
   if (port === undefined) {
     return broken(
-      first ?? `port ${portName} does not exist in the switch`,
-      "it was deleted (ovs-vsctl del-port, a new database) or its name was taken, or VPP has just restarted",
-      "the daemon makes it again in a moment; if it does not come back, its log says why. Another owner's port must be removed first",
+      first ?? `the switch has no port ${portName} of this pod`,
+      "it was deleted (ovs-vsctl del-port, a new database), another program has a port of this name, or VPP has just restarted",
+      "the daemon makes it again in a moment; if it does not come back, its log says why. Another program's port must be removed first",
     );
   }
   if (port.error !== undefined) {
@@ -268,7 +229,7 @@ function checkConnected({ port, places, socketServer, ownership }: TracedInterfa
   }
   return waiting(
     "the switch has no peer on the socket",
-    `the socket is a dead one that a program left behind, another client holds it, or the switch's user may not connect (it needs to be root or in group ${ownership?.group ?? "of the pool"})`,
+    `the socket is a dead one that a program left behind, its program accepts the connection and does not speak vhost-user, another client holds it, or the switch's user may not connect (it needs to be root or in group ${ownership?.group ?? "of the pool"})`,
     `look for ${places?.socket.path ?? "the socket"} in the switch's log (ovs-vswitchd.log); check that the guest's memory is shared (memfd or hugepages)`,
   );
 }

@@ -29,6 +29,9 @@ export interface Link {
 /** A link before it has its name. */
 export type LinkFinding = Omit<Link, "name">;
 
+/** The cure where a pod has lost something that it gets when it starts. */
+export const RECREATE = "delete the pod; its controller makes another, which gets new devices";
+
 /** All is well. */
 export function ok(what: string): LinkFinding {
   return { verdict: "ok", what };

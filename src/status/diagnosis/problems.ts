@@ -1,4 +1,5 @@
-import type { NodeStatus } from "../shape.ts";
+import type { InterfaceStatus, NodeStatus } from "../shape.ts";
+import { interfaceWords } from "../words.ts";
 import { brokenLink } from "./chain.ts";
 import type { Link } from "./link.ts";
 
@@ -6,6 +7,8 @@ import type { Link } from "./link.ts";
 export interface Problem {
   readonly what: string;
   readonly look: string;
+  /** The pod whose chain is broken. */
+  readonly pod?: Pick<InterfaceStatus["pod"], "namespace" | "name">;
 }
 
 /**
@@ -14,7 +17,7 @@ export interface Problem {
  */
 export function findProblems(
   status: NodeStatus,
-  linkOf: (one: NodeStatus["interfaces"][number]) => Link | undefined = brokenLink,
+  linkOf: (one: InterfaceStatus) => Link | undefined = (one) => brokenLink(one, status.at),
 ): readonly Problem[] {
   const doctor = "vhostuserctl doctor";
   const pools = status.pools
@@ -29,12 +32,15 @@ export function findProblems(
   const interfaces = status.interfaces.flatMap((one) => {
     const link = linkOf(one);
     if (link?.verdict !== "broken") return [];
-    const pod = `${one.pod.namespace}/${one.pod.name}`;
-    return [{ what: `${pod}, ${one.name ?? one.device}: ${link.what}`, look: `vhostuserctl trace ${pod}` }];
+    const { namespace, name } = one.pod;
+    const pod = `${namespace}/${name}`;
+    const what = `${pod}, ${interfaceWords(one)}: ${link.what}`;
+    return [{ what, look: `vhostuserctl trace ${pod}`, pod: { namespace, name } }];
   });
   const { ports, directories, records } = status.leftovers;
   const log = "the daemon's log; leftovers go with its next passes";
   return [
+    ...(status.rootProblem === undefined ? [] : [{ what: status.rootProblem, look: doctor }]),
     ...pools,
     ...resources,
     ...interfaces,

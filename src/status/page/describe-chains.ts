@@ -1,38 +1,35 @@
 import { printable } from "../../names/printable.ts";
 import { isBroken, traceChain } from "../diagnosis/chain.ts";
-import { LINKS } from "../diagnosis/link.ts";
 import type { TraceAnswer, TracedInterface } from "../shape.ts";
+import { interfaceWords } from "../words.ts";
 import { healthOf, type PodName } from "./describe-node.ts";
-import type { PageChain, PodChains } from "./page-shape.ts";
+import type { PodChains } from "./page-shape.ts";
+import { vlanWords } from "./picture/words.ts";
 
 /** Pure: what the page shows of one pod, the chain as `vhostuserctl trace` has it. */
-export function describeChains(pod: PodName, { interfaces }: TraceAnswer): PodChains {
-  const { namespace, name } = pod;
-  return printable<PodChains>({ namespace, name, interfaces: interfaces.map(describe) });
+export function describeChains(
+  { namespace, name }: PodName,
+  interfaces: TraceAnswer["interfaces"],
+): PodChains {
+  const described = interfaces.map((one) => {
+    const chain = traceChain(one);
+    return { name: interfaceWords(one), health: healthOf(chain.find(isBroken)), chain, facts: factsOf(one) };
+  });
+  return printable<PodChains>({ namespace, name, interfaces: described });
 }
 
-function describe(one: TracedInterface): PageChain {
-  const chain = traceChain(one);
-  return {
-    name: one.name ?? `device ${one.device}`,
-    health: healthOf(chain.find(isBroken)),
-    chain,
-    beyond: LINKS.slice(chain.length),
-    facts: factsOf(one),
-  };
-}
-
-function factsOf(one: TracedInterface): PageChain["facts"] {
-  const { port, vlan, places } = one;
+function factsOf(one: TracedInterface): PodChains["interfaces"][number]["facts"] {
+  const { port, places, claim } = one;
   const packets = (of: { packets: number; dropped: number } | undefined) =>
     of && `${of.packets} packets, ${of.dropped} dropped`;
   const drops = Object.entries(port?.drops ?? {})
     .filter(([, count]) => count > 0)
     .map(([reason, count]) => `${reason} ${count}`);
-  const all: readonly (readonly [string, string | number | undefined])[] = [
+  const all: readonly (readonly [label: string, value: string | number | undefined])[] = [
     ["network", one.network],
     ["MAC", one.mac],
-    ["VLAN", vlan && [vlan.mode, vlan.tag, ...vlan.trunks].filter((part) => part !== undefined).join(" ")],
+    ["addresses", one.addresses?.join(", ") || undefined],
+    ["VLAN", vlanWords(one)],
     ["MTU", port?.mtu ?? one.mtu],
     ["pairs of queues", port?.queuePairs],
     ["NUMA node", port?.numaNode],
@@ -40,7 +37,9 @@ function factsOf(one: TracedInterface): PageChain["facts"] {
     ["to the guest", packets(port?.traffic?.toGuest)],
     ["drops", drops.length === 0 ? undefined : drops.join(", ")],
     ["pool", one.pool],
-    ["resource", one.resource],
+    claim === undefined
+      ? ["resource", one.resource]
+      : ["claim", `${claim.namespace}/${claim.name}, request ${claim.request}`],
     ["device", one.device],
     ["directory", places?.directory.path],
     ["socket in the pod", one.podSocket],

@@ -19,7 +19,9 @@ describe("a node as the page shows it", () => {
     });
     expect(view.pods[0]).toMatchObject({
       health: "healthy",
-      interfaces: [{ name: "pod37a8eec1ce1", bridge: "ovs-dpdk/br0", socket: "there", port: { link: "up" } }],
+      interfaces: [
+        { name: "pod37a8eec1ce1", bridge: "ovs-dpdk/br0", socket: "socket", port: { link: "up" } },
+      ],
     });
   });
 
@@ -34,8 +36,9 @@ describe("a node as the page shows it", () => {
     const { view } = await describeNode(nodeStatus({ interfaces: [one, { ...noPort, name: "net2" }] }));
     expect(view).toMatchObject({ health: "broken", interfaces: { healthy: 1, broken: 1 } });
     expect(view.problems[0]).toEqual({
-      what: "shop/virt-launcher-web-x7k2p, net2: port vhu0123456789ab does not exist in the switch",
+      what: "shop/virt-launcher-web-x7k2p, net2: the switch has no port vhu0123456789ab of this pod",
       look: "vhostuserctl trace shop/virt-launcher-web-x7k2p",
+      pod: view.pods[0]?.id,
     });
     expect(view.pods.map(({ health }) => health)).toEqual(["broken"]);
   });
@@ -73,7 +76,8 @@ describe("a node as the page shows it", () => {
       return [view.health, view.problems.map(({ what }) => what), view.pods[0]?.interfaces[0]?.broken?.name];
     };
     expect(await seenAfter(29_999)).toEqual(["degraded", [], "record"]);
-    const what = "shop/virt-launcher-web-x7k2p, sockets-00003: no interface is attached for sockets-00003";
+    const what =
+      "shop/virt-launcher-web-x7k2p, device sockets-00003: no interface is attached for sockets-00003";
     expect(await seenAfter(30_000)).toEqual(["broken", [what], "record"]);
   });
 
@@ -93,7 +97,8 @@ describe("a node as the page shows it", () => {
     expect(view.pods.filter(({ health }) => health === "broken")).toHaveLength(300);
     expect(view.problems).toHaveLength(101);
     expect(view.problems.at(-1)?.what).toBe("200 more");
-    const names = view.pods.map(({ namespace, name }) => `${namespace}/${name}`);
+    expect([...new Set(view.pods.map(({ health }) => health))]).toEqual(["broken", "degraded", "healthy"]);
+    const names = view.pods.slice(0, 300).map(({ namespace, name }) => `${namespace}/${name}`);
     expect(names).toEqual(names.toSorted());
     expect([...pods.keys()]).toEqual(view.pods.map(({ id }) => id));
   });

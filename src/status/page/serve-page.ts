@@ -32,8 +32,6 @@ const MAX_AGE_MS = 1_000;
 /** Pods that are traced within that time; more would cost the switch too much. */
 const MAX_CHAINS = 16;
 
-const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#3157b8"/><path d="M3 8h4m2 0h4" stroke="#fff" stroke-width="1.6"/><circle cx="8" cy="8" r="2.2" fill="none" stroke="#fff" stroke-width="1.6"/></svg>`;
-
 /** In addition to what every server of ours sends (nosniff, no-store). */
 const HEADERS = {
   "x-frame-options": "DENY",
@@ -49,44 +47,34 @@ const HEADERS = {
  * @throws Failure `invalid-config` when the address cannot be listened on, `part-missing` without a page
  */
 export async function serveStatusPage(options: StatusPageOptions): Promise<HttpServer> {
-  const { address, port, logger, now } = options;
+  const { address, port, logger, now = () => performance.now() } = options;
   const { html, policy } = await readPageFile(options.file ?? PAGE_FILE);
-  const clock = now === undefined ? {} : { clock: { monotonic: now } };
   const recent = <Value>(read: () => Promise<Value>) =>
-    new SharedRead({ read, maxAgeMs: MAX_AGE_MS, ...clock });
+    new SharedRead({ read, maxAgeMs: MAX_AGE_MS, clock: { monotonic: now } });
   const node = recent(() => readPage(options));
   const chains = new Map<string, SharedRead<Page>>();
-  const routes: readonly (readonly [string, (query: URLSearchParams) => Promise<Page>])[] = [
-    [
-      "/",
-      async () => ({
-        ...page("text/html; charset=utf-8", html),
-        headers: { "content-security-policy": policy },
-      }),
-    ],
-    ["/icon.svg", async () => page("image/svg+xml", ICON)],
+  const chainsOf = async (query: URLSearchParams): Promise<Page> => {
+    const id = query.get("pod") ?? "";
+    const pod = (await node.get()).pods.get(id);
+    if (pod === undefined) return text(404, "this pod has no interface on this node\n");
+    for (const [other, chain] of chains) if (!chain.isFresh) chains.delete(other);
+    const known = chains.get(id);
+    if (known !== undefined) return known.get();
+    if (chains.size >= MAX_CHAINS) return text(503, "too many pods are traced at the same time; try again\n");
+    const chain = recent(() => readChains(options, pod));
+    chains.set(id, chain);
+    return chain.get();
+  };
+  const headers = { "content-security-policy": policy };
+  const routes = new Map<string, (query: URLSearchParams) => Promise<Page>>([
+    ["/", async () => ({ ...page("text/html; charset=utf-8", html), headers })],
     ["/api/node", async () => (await node.get()).page],
-    [
-      "/api/chain",
-      async (query) => {
-        const id = query.get("pod") ?? "";
-        const pod = (await node.get()).pods.get(id);
-        if (pod === undefined) return text(404, "this pod has no interface on this node\n");
-        for (const [other, chain] of chains) if (!chain.isFresh) chains.delete(other);
-        const known = chains.get(id);
-        if (known !== undefined) return known.get();
-        if (chains.size >= MAX_CHAINS)
-          return text(503, "too many pods are traced at the same time; try again\n");
-        const chain = recent(() => readChains(options, pod));
-        chains.set(id, chain);
-        return chain.get();
-      },
-    ],
-  ];
+    ["/api/chain", chainsOf],
+  ]);
   return serveHttp({
     ...{ address, port, logger },
     named: { what: "the status page", key: "statusPage" },
-    pages: new Map(routes),
+    pages: routes,
     refuse: refuseOtherSites,
     headers: HEADERS,
   });
@@ -98,7 +86,8 @@ async function readPage({ readNode }: StatusPageOptions) {
 }
 
 async function readChains({ readTrace }: StatusPageOptions, pod: PodName): Promise<Page> {
-  const chains = describeChains(pod, await readTrace(pod, AbortSignal.timeout(READ_MS)));
+  const { interfaces } = await readTrace(pod, AbortSignal.timeout(READ_MS));
+  const chains = describeChains(pod, interfaces);
   return page("application/json", JSON.stringify(chains));
 }
 

@@ -15,9 +15,8 @@ interface PortLink {
 /** The links of this node's ports by the database, over all connections to it. */
 export class PortLinks {
   readonly #node: string;
-  /** By uuid of the Interface row: a port that was recreated is another. */
-  #known = new Map<string, PortLink>();
-  #isFirst = true;
+  /** By uuid of the Interface row, as a port that was recreated is another; undefined before the first rows. */
+  #known: ReadonlyMap<string, PortLink> | undefined;
   /** Whether the next changes are all rows that there are. */
   #isComplete = true;
 
@@ -26,7 +25,6 @@ export class PortLinks {
     this.#node = node;
   }
 
-  /** The next changes are all rows that there are. */
   disconnected(): void {
     this.#isComplete = true;
   }
@@ -42,7 +40,8 @@ export class PortLinks {
         what: `whether the guest behind port ${name} is there is unknown: the switch's database cannot be reached`,
       });
     }
-    return [...this.#known.values()].find(({ port, link }) => port === name && link === "up")?.number;
+    const known = [...(this.#known?.values() ?? [])];
+    return known.find(({ port, link }) => port === name && link === "up")?.number;
   }
 
   /**
@@ -52,18 +51,16 @@ export class PortLinks {
    */
   apply(changes: readonly RowChange[]): readonly LinkChange[] {
     const before = this.#known;
-    const after = this.#isComplete ? new Map<string, PortLink>() : new Map(before);
+    const after = new Map(this.#isComplete ? [] : before);
     for (const { table, uuid, new: row } of changes) {
       if (table !== linkTable.name) continue;
-      const now = row === undefined ? undefined : this.#read(row, before.get(uuid));
+      const now = row === undefined ? undefined : this.#read(row, before?.get(uuid));
       if (now === undefined) after.delete(uuid);
       else after.set(uuid, now);
     }
     this.#known = after;
-    const isFirst = this.#isFirst;
-    this.#isFirst = false;
     this.#isComplete = false;
-    return isFirst ? [] : linkChanges(before, after);
+    return before === undefined ? [] : linkChanges(before, after);
   }
 
   /** A database that restarts has no state until the switch writes it again: the state from before holds on. */
@@ -81,9 +78,9 @@ function linkChanges(
   before: ReadonlyMap<string, PortLink>,
   after: ReadonlyMap<string, PortLink>,
 ): readonly LinkChange[] {
-  const isUp = (known: PortLink | undefined) => known?.link === "up";
-  const left = [...before].filter(([uuid, was]) => isUp(was) && !isUp(after.get(uuid)));
-  const came = [...after].filter(([uuid, is]) => isUp(is) && !isUp(before.get(uuid)));
+  const up = (known: ReadonlyMap<string, PortLink>) => [...known].filter(([, { link }]) => link === "up");
+  const left = up(before).filter(([uuid]) => after.get(uuid)?.link !== "up");
+  const came = up(after).filter(([uuid]) => before.get(uuid)?.link !== "up");
   return [
     ...left.map(([, { port }]): LinkChange => ({ port, link: "down" })),
     ...came.map(([, { port }]): LinkChange => ({ port, link: "up" })),

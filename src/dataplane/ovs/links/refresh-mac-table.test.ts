@@ -26,7 +26,7 @@ function rig(most = Number.POSITIVE_INFINITY) {
     if (state.isAway) throw new Error("not reachable");
     woken.push(bridge);
   };
-  const refresh = macTableRefresher({ wake, clock, logger: silentLogger, closing: closing.signal });
+  const refresh = macTableRefresher(wake, { clock, logger: silentLogger, closing: closing.signal });
   const sent = (count: number) =>
     waitUntil(async () => woken.length === count, {
       what: `${count} messages`,

@@ -9,24 +9,18 @@ const MESSAGES = 250;
 /** Limit for one message, in milliseconds. */
 const LIMIT_MS = 2_000;
 
-/** What {@link macTableRefresher} works with. */
-export interface MacTableRefreshOptions {
-  /** Wakes ovs-vswitchd's main thread. It fails once the switch is closed. */
-  readonly wake: (bridge: string, signal: AbortSignal) => Promise<unknown>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Ends everything. */
-  readonly closing: AbortSignal;
-}
-
 /**
  * Makes {@link Dataplane.refreshMacTable}. The switch learns the new place of a MAC from the first frame from there, but
  * cached flows lead to the old one until its main thread applies what was learned. Frames in polling threads do not
  * wake it: it sleeps until it revalidates the cached flows, every half a second (`max-revalidator` in
  * ovs-vswitchd.conf.db(5)). Any message does wake it.
+ * @param wake wakes that thread; it fails once the switch is closed
+ * @param closing ends everything
  */
-export function macTableRefresher(options: MacTableRefreshOptions): (bridge: string) => void {
-  const { wake, clock, logger, closing } = options;
+export function macTableRefresher(
+  wake: (bridge: string, signal: AbortSignal) => Promise<unknown>,
+  { clock, logger, closing }: { clock: Clock; logger: Logger; closing: AbortSignal },
+): (bridge: string) => void {
   /** Messages still to be sent, by bridge. */
   const left = new Map<string, number>();
   /** Never rejects: without it the switch only finds moved guests later. */
@@ -39,8 +33,10 @@ export function macTableRefresher(options: MacTableRefreshOptions): (bridge: str
       }
     } catch (thrown) {
       if (closing.aborted) return;
-      const fields = { reason: describeThrown(thrown) };
-      logger.debug(fields, "could not have the switch apply learned MAC addresses");
+      logger.debug(
+        { reason: describeThrown(thrown) },
+        "could not have the switch apply learned MAC addresses",
+      );
     } finally {
       left.delete(bridge);
     }

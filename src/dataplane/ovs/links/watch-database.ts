@@ -51,9 +51,8 @@ export function watchDatabase(
 ): Promise<void> {
   const awaited = new Set<string>();
   const isReportedLater = (port: string): boolean => {
-    if (awaited.has(port)) return true;
-    const idle = whenIdle(port);
-    if (idle === undefined) return false;
+    const idle = awaited.has(port) ? undefined : whenIdle(port);
+    if (idle === undefined) return awaited.has(port);
     awaited.add(port);
     void idle.then(() => {
       awaited.delete(port);

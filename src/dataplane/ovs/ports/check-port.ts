@@ -8,6 +8,7 @@ import { settingDifferences } from "../settings/cells.ts";
 import { limitMarks } from "../settings/guest-limit.ts";
 import {
   type BridgeRow,
+  bridgeOfPort,
   bridgeTable,
   type InterfaceRow,
   interfaceTable,
@@ -23,7 +24,7 @@ import { errorOf, mtuOf } from "./list-ports.ts";
 import { hasMarks, interfaceMarks, isOurs, isSameAttachment } from "./marks.ts";
 import { socketColumns } from "./write-port.ts";
 
-/** All that has to be known of the switch to decide about one port, read in one transaction. */
+/** All that has to be known of the switch to decide about one port, read in one transaction; the holder in a second. */
 export interface PortView {
   readonly switch: SwitchRow;
   readonly bridges: readonly BridgeRow[];
@@ -63,11 +64,12 @@ export async function readPortView(
       fix: "start ovs-vswitchd, or run ovs-vsctl init",
     });
   }
+  const [[holder]] = port === undefined ? [[]] : await readRows(client, [bridgeOfPort(port)], signal);
   return {
     switch: switchRow,
     bridges,
     port,
-    bridge: port && bridges.find((bridge) => bridge.ports.includes(port._uuid)),
+    bridge: holder,
     interface: interfaces.find((row) => port?.interfaces.includes(row._uuid)),
     rivals: sameSocket.filter((row) => row.name !== name),
     qos,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import type { Operation } from "../../../protocols/ovsdb/transaction.ts";
 import type { PortRequest } from "../../port.ts";
 import { bridgeProblem } from "../misconfiguration.ts";
 import type { BridgeRow, InterfaceRow, PortRow } from "../tables.ts";
-import { type PortView, portDifferences } from "./check-port.ts";
+import { type PortView, portDifferences, readPortView } from "./check-port.ts";
 import { planStep } from "./ensure-port.ts";
 import { interfaceMarks, portMarks } from "./marks.ts";
 
@@ -25,11 +26,10 @@ const request: PortRequest = {
   },
 };
 const mapOf = (entries: Readonly<Record<string, string>>) => new Map(Object.entries(entries));
-const bridge = (name: string, ports: string[] = [], datapath_type = "netdev"): BridgeRow => ({
+const bridge = (name: string, datapath_type = "netdev"): BridgeRow => ({
   _uuid: `uuid-${name}`,
   name,
   datapath_type,
-  ports,
 });
 const port: PortRow = {
   _uuid: "uuid-port",
@@ -60,7 +60,7 @@ const row: InterfaceRow = {
   other_config: new Map(),
   external_ids: mapOf(interfaceMarks(request)),
 };
-const holder = bridge("br-a", ["uuid-port"]);
+const holder = bridge("br-a");
 const empty: PortView = {
   switch: {
     next_cfg: 4,
@@ -138,11 +138,41 @@ describe("the next step towards a port", () => {
   });
 });
 
+describe("a read for one port", () => {
+  it("asks for no bridge's set of ports, which has all others", async () => {
+    const [none, noEntries] = [
+      ["set", []],
+      ["map", []],
+    ];
+    const rows: Readonly<Record<string, object>> = {
+      Open_vSwitch: { ...empty.switch, iface_types: none, other_config: noEntries },
+      Port: {
+        ...{ _uuid: ["uuid", "p"], name: "vhu1", interfaces: none, vlan_mode: none, tag: none, trunks: none },
+        ...{ cvlans: none, protected: false, qos: none, other_config: noEntries, external_ids: noEntries },
+      },
+      Bridge: { _uuid: ["uuid", "b"], name: "br-a", datapath_type: "netdev" },
+    };
+    const asked: Operation[] = [];
+    const transact = async (operations: readonly Operation[]) => {
+      asked.push(...operations);
+      const results = operations.map(({ table }) => ({ rows: [rows[table] ?? []].flat(), count: 0 }));
+      return { committed: true, results } as const;
+    };
+    const client = { transact, close: () => undefined };
+    const view = await readPortView({ client }, request, new AbortController().signal);
+    expect(view.bridge?.name).toBe("br-a");
+    const ofBridges = asked.flatMap((one) =>
+      one.op === "select" && one.table === "Bridge" ? one.columns : [],
+    );
+    expect(new Set(ofBridges)).toEqual(new Set(["_uuid", "name", "datapath_type"]));
+  });
+});
+
 describe("the problem of a bridge", () => {
   it.each<[string, PortView, string]>([
     ["missing", { ...empty, bridges: [] }, "it has no bridges"],
     ["missing among others", { ...empty, bridges: [bridge("br-x")] }, 'it has "br-x"'],
-    ["of the kernel", { ...empty, bridges: [bridge("br-a", [], "")] }, "datapath_type=netdev"],
+    ["of the kernel", { ...empty, bridges: [bridge("br-a", "")] }, "datapath_type=netdev"],
     ["without DPDK", { ...empty, switch: { ...empty.switch, dpdk_initialized: false } }, "dpdk-init=true"],
     ["without vhost", { ...empty, switch: { ...empty.switch, iface_types: ["dpdk"] } }, "no interface type"],
   ])("is named for one that is %s", (_what, view, words) => {

@@ -1,4 +1,4 @@
-import { describeThrown, Failure } from "../../../failure/failure.ts";
+import { describeThrown, Failure, isSwitchAway } from "../../../failure/failure.ts";
 import type { Operation } from "../../../protocols/ovsdb/transaction.ts";
 import type { PortRequest, PortState } from "../../port.ts";
 import { commitChange, type OvsContext, readApplied } from "../database.ts";
@@ -39,7 +39,12 @@ export async function ensurePort(
       let number: number | undefined = view.switch.next_cfg;
       if (step.kind !== "none") {
         // Later steps only see what the earlier ones made.
-        if (changes.length === 0) changes.push(...describeChanges(view, supported));
+        if (changes.length === 0) {
+          const found = portDifferences(view, supported);
+          changes.push(
+            ...(found.length > 0 ? found : [`port ${request.name} has other marks than its owner's`]),
+          );
+        }
         if (step.kind === "insert") await checkSecurable(context, request, view, signal);
         isInserted = step.kind === "insert"; // when no answer comes it may have been committed
         ({ number } = await commitChange(context.client, step.operations, request.name, attempt, signal));
@@ -121,11 +126,6 @@ function refuseConflicts({ port, bridge, rivals }: PortView, request: PortReques
   });
 }
 
-function describeChanges(view: PortView, request: PortRequest): readonly string[] {
-  const found = portDifferences(view, request);
-  return found.length > 0 ? found : [`port ${request.name} has other marks than its owner's`];
-}
-
 /**
  * A guest whose port was lost connects as soon as the port is back, so its flows must be possible before that. The
  * switch may not have made a bridge of its database yet.
@@ -189,7 +189,7 @@ async function undo(context: OvsContext, request: PortRequest, failure: unknown)
     await dropSecurity(context, request.name, deleted?.securedOn, limit);
     context.logger.info(fields, "removed a port that could not be made");
   } catch (thrown) {
-    context.logger.warn(
+    context.logger[isSwitchAway(thrown) ? "debug" : "warn"](
       { ...fields, err: thrown },
       "could not remove a port that could not be made; the next ADD adopts it or the reconciler removes it",
     );

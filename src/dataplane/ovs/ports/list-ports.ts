@@ -4,7 +4,7 @@ import { mapInChunks } from "../../../sync/map-in-chunks.ts";
 import type { PortInspection, PortState, Traffic } from "../../port.ts";
 import type { OvsContext } from "../database.ts";
 import {
-  bridgeTable,
+  bridgePortsTable,
   type CountedInterfaceRow,
   countedInterfaceTable,
   type InterfaceRow,
@@ -50,7 +50,7 @@ async function readOwnPorts<Row extends InterfaceRow>(
   interfaces: Pick<typeof interfaceTable, "select"> & { parse(row: unknown): Row },
   signal: AbortSignal,
 ): Promise<readonly { readonly bridge: string; readonly port: PortRow; readonly row: Row | undefined }[]> {
-  const bridgeQuery = bridgeTable.select();
+  const bridgeQuery = bridgePortsTable.select();
   const mark = mapValue({ owner: OWNER, node: context.node });
   const portQuery = portTable.select(["external_ids", "includes", mark]);
   const ofTypes = [VHOST_CLIENT, VHOST_SERVER].map((type) => interfaces.select(["type", "==", type]));

@@ -1,25 +1,24 @@
 import { describeThrown } from "../../../failure/failure.ts";
 import { lostRace, type Operation, requireCommitted } from "../../../protocols/ovsdb/transaction.ts";
 import { mapValue, setValue } from "../../../protocols/ovsdb/values.ts";
-import { commitChange, isVswitchdRunning, type OvsContext, readApplied, readRows } from "../database.ts";
+import { commitChange, type OvsContext, readApplied, readRows } from "../database.ts";
 import { dropSecurity } from "../security/secured-ports.ts";
 import { deleteUnusedLimit, limitMarks, releaseLimit } from "../settings/guest-limit.ts";
-import { bridgeTable, portTable, qosTable } from "../tables.ts";
+import { bridgeOfPort, portTable, qosTable } from "../tables.ts";
 import { isOurs, settingsBefore } from "./marks.ts";
 import { deletePort } from "./write-port.ts";
 
 /**
  * {@link Dataplane.removePort}. Waits until the switch has closed the socket, so that its directory can be removed.
- * With the switch down the database alone decides: the port will not come back when it starts.
+ * With the switch down the database alone decides, after some two seconds at most: the port will not come back.
  */
 export async function removePort(context: OvsContext, name: string, signal: AbortSignal): Promise<boolean> {
   const deleted = await deleteFromDatabase(context, name, (ids) => isOurs(ids, context.node), signal);
   try {
-    if (deleted !== undefined && (await isVswitchdRunning(context, signal))) {
-      await readApplied(context, deleted.number, [], signal);
-    }
+    if (deleted !== undefined) await readApplied(context, deleted.number, [], signal);
   } catch (thrown) {
-    context.logger.warn(
+    // With the switch down that is as expected, and its pool's monitor logs it.
+    context.logger[context.isSwitchDown ? "debug" : "warn"](
       { port: name, reason: describeThrown(thrown) },
       "the port is deleted, but the switch has not confirmed it",
     );
@@ -50,15 +49,16 @@ export async function deleteFromDatabase(
   const queries = [
     portTable.select(["name", "==", name]),
     qosTable.select(["external_ids", "includes", mapValue(limitMarks(context.node, name))]),
-    bridgeTable.select(),
   ] as const;
   let isLimitShared = false;
   for (let attempt = 1; ; attempt += 1) {
-    const [[port], limits, bridges] = await readRows(context.client, queries, signal);
+    const [[port], limits] = await readRows(context.client, queries, signal);
     if (port === undefined || !isMine(port.external_ids)) {
       if (limits.length > 0) await removeStrayLimits(context, name, signal);
       return undefined;
     }
+    const isSecured = settingsBefore(port).has("security");
+    const [[bridge]] = isSecured ? await readRows(context.client, [bridgeOfPort(port)], signal) : [[]];
     const ofPort = deletePort(port);
     const ofLimit: readonly Operation[] =
       isLimitShared || limits.length === 0 ? [] : [releaseLimit(port), ...limits.flatMap(deleteUnusedLimit)];
@@ -68,11 +68,7 @@ export async function deleteFromDatabase(
         committed.voidedAt >= ofPort.length && committed.voidedAt < ofPort.length + ofLimit.length;
       continue;
     }
-    const bridge = bridges.find(({ ports }) => ports.includes(port._uuid));
-    return {
-      number: committed.number,
-      securedOn: settingsBefore(port).has("security") ? bridge?.name : undefined,
-    };
+    return { number: committed.number, securedOn: bridge?.name };
   }
 }
 

@@ -1,3 +1,4 @@
+import { Failure } from "../../../failure/failure.ts";
 import { commitBundle } from "../../../protocols/openflow/bundle.ts";
 import type { OpenflowConnection } from "../../../protocols/openflow/connection.ts";
 import {
@@ -5,12 +6,13 @@ import {
   deleteFlow,
   deleteFlows,
   type Flow,
+  type FlowFilter,
   flowKey,
   listFlows,
   readFlows,
 } from "../../../protocols/openflow/flow.ts";
 import { exactValue, field } from "../../../protocols/openflow/match.ts";
-import { listPorts, portNumber, readPorts } from "../../../protocols/openflow/port.ts";
+import { listPorts, readPorts } from "../../../protocols/openflow/port.ts";
 import {
   closedFlow,
   FORWARDING_COOKIE,
@@ -36,14 +38,18 @@ export async function planPort(
   port: SecuredPort,
   signal: AbortSignal,
 ): Promise<FlowChanges> {
-  const [portReplies = [], own = []] = await connection.exchange(
-    [listPorts, listFlows(portFilter(port.name))],
-    signal,
-  );
-  const number = portNumber(readPorts(portReplies), port.name);
+  const { numbers, flows } = await readBridge(connection, portFilter(port.name), signal);
+  const number = numbers.get(port.name);
+  if (number === undefined) {
+    throw new Failure({
+      code: "port-failed",
+      what: `the bridge has no OpenFlow port ${JSON.stringify(port.name)}`,
+      fix: "read Interface.error of the port and the log of ovs-vswitchd",
+    });
+  }
   const onNumber = listFlows({ ...OURS_FILTER, match: [field("inPort", number)] });
   const [others = []] = await connection.exchange([onNumber], signal);
-  return planFlows([...readFlows(own), ...readFlows(others)], securityFlows(number, port));
+  return planFlows([...flows, ...readFlows(others)], securityFlows(number, port));
 }
 
 /** Applies changes, all at once; true where there were any. @throws Failure those of {@link commitBundle} */
@@ -93,7 +99,7 @@ export async function restoreFlows(
   { ports, closed, forwarding }: BridgeSecurity,
   signal: AbortSignal,
 ): Promise<Restored> {
-  const { numbers, flows } = await readBridge(connection, signal);
+  const { numbers, flows } = await readBridge(connection, OURS_FILTER, signal);
   const present = [...ports.values()].flatMap((port) => {
     const number = numbers.get(port.name);
     return number === undefined ? [] : [{ port, number }];
@@ -136,7 +142,7 @@ export async function removeStrayFlows(
   { secured, free }: MarkedPorts,
   signal: AbortSignal,
 ): Promise<number> {
-  const { numbers, flows } = await readBridge(connection, signal);
+  const { numbers, flows } = await readBridge(connection, OURS_FILTER, signal);
   const inBridge = new Set(numbers.keys()).difference(new Set(free));
   const known = new Set([FORWARDING_COOKIE, ...[...secured, ...inBridge].map(portCookie)]);
   const remove = flows.filter(({ cookie }) => !known.has(cookie));
@@ -144,9 +150,9 @@ export async function removeStrayFlows(
   return remove.length;
 }
 
-/** The bridge's ports with their OpenFlow numbers, and the flows of ours. */
-async function readBridge(connection: OpenflowConnection, signal: AbortSignal) {
-  const requests = [listPorts, listFlows(OURS_FILTER)];
+/** The bridge's ports with their OpenFlow numbers, and the flows that a filter selects. */
+async function readBridge(connection: OpenflowConnection, filter: FlowFilter, signal: AbortSignal) {
+  const requests = [listPorts, listFlows(filter)];
   const [portReplies = [], flowReplies = []] = await connection.exchange(requests, signal);
   return {
     numbers: new Map(readPorts(portReplies).map(({ number, name }) => [name, number])),
@@ -162,14 +168,13 @@ export function planFlows(held: readonly Flow[], wanted: readonly Flow[]): FlowC
   const heldByKey = new Map(held.map((flow) => [flowKey(flow), flow]));
   const wantedKeys = new Set(wanted.map(flowKey));
   return {
-    add: wanted.filter((flow) => !isSame(heldByKey.get(flowKey(flow)), flow)),
+    add: wanted.filter((flow) => {
+      const is = heldByKey.get(flowKey(flow));
+      return is?.cookie !== flow.cookie || !is.instructions.equals(flow.instructions);
+    }),
     // One that is wanted with other actions is replaced by adding it.
     remove: [...heldByKey].filter(([key]) => !wantedKeys.has(key)).map(([, flow]) => flow),
   };
-}
-
-function isSame(held: Flow | undefined, wanted: Flow): boolean {
-  return held?.cookie === wanted.cookie && held.instructions.equals(wanted.instructions);
 }
 
 /** The port number that a flow of ours is for. */
@@ -177,6 +182,6 @@ function numberOf(flow: Flow): number | undefined {
   return exactValue(flow.match, "inPort")?.readUInt32BE();
 }
 
-function portFilter(portName: string): { readonly cookie: bigint; readonly cookieMask: bigint } {
+function portFilter(portName: string): FlowFilter {
   return { cookie: portCookie(portName), cookieMask: 0xffff_ffff_ffff_ffffn };
 }

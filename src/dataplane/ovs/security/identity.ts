@@ -1,6 +1,6 @@
-import { BlockList, isIPv4, isIPv6 } from "node:net";
+import { isIPv4, isIPv6 } from "node:net";
 import { Failure } from "../../../failure/failure.ts";
-import { ipv4Bytes, ipv6Bytes } from "../../../names/ip-address.ts";
+import { ipv4Bytes, ipv6Bytes, isHostAddress } from "../../../names/ip-address.ts";
 import { parseUnicastMac } from "../../../names/mac-address.ts";
 
 /** What a guest may claim to be, as bytes. */
@@ -18,13 +18,19 @@ export interface Identity {
  */
 export function readIdentity(mac: string, addresses: readonly string[]): Identity {
   const normal = parseUnicastMac(mac);
-  if (normal === undefined) {
-    throw invalid(`${JSON.stringify(mac)} is not a MAC address that a guest can have`);
+  const bad = addresses.find((address) => !isHostAddress(address));
+  if (normal === undefined || bad !== undefined) {
+    const found =
+      normal === undefined ? `${JSON.stringify(mac)} is not a MAC` : `${JSON.stringify(bad)} is not an`;
+    throw new Failure({
+      code: "invalid-request",
+      what: `${found} address that a guest can have`,
+      where: "port security",
+      fix: "give a unicast MAC and single addresses of hosts, without prefix length or zone",
+    });
   }
   const ipv4 = addresses.filter((address) => isIPv4(address)).map(ipv4Bytes);
-  const ipv6 = addresses.filter((address) => isIPv6(address) && !address.includes("%")).map(ipv6Bytes);
-  const bad = addresses.find((address) => !isHostAddress(address));
-  if (bad !== undefined) throw invalid(`${JSON.stringify(bad)} is not an address that a guest can have`);
+  const ipv6 = addresses.filter((address) => isIPv6(address)).map(ipv6Bytes);
   return { mac: Buffer.from(normal.replaceAll(":", ""), "hex"), ipv4: distinct(ipv4), ipv6: distinct(ipv6) };
 }
 
@@ -39,32 +45,6 @@ export function linkLocalAddress(mac: Buffer): Buffer {
   return address;
 }
 
-/** Unspecified, multicast, broadcast: no host's own address. */
-const NOT_HOSTS = new BlockList();
-NOT_HOSTS.addSubnet("0.0.0.0", 8);
-NOT_HOSTS.addSubnet("224.0.0.0", 4);
-NOT_HOSTS.addAddress("255.255.255.255");
-NOT_HOSTS.addAddress("::", "ipv6");
-NOT_HOSTS.addSubnet("ff00::", 8, "ipv6");
-
-function isHostAddress(address: string): boolean {
-  if (isIPv4(address)) return !NOT_HOSTS.check(address, "ipv4");
-  if (!isIPv6(address) || address.includes("%")) return false;
-  return !isMapped(ipv6Bytes(address)) && !NOT_HOSTS.check(address, "ipv6");
-}
-
-const isMapped = (bytes: Buffer): boolean =>
-  bytes.subarray(0, 12).equals(Buffer.from("00000000000000000000ffff", "hex"));
-
 function distinct(values: readonly Buffer[]): Buffer[] {
   return values.filter((value, index) => values.findIndex((other) => other.equals(value)) === index);
-}
-
-function invalid(what: string): Failure {
-  return new Failure({
-    code: "invalid-request",
-    what,
-    where: "port security",
-    fix: "give a unicast MAC and single addresses of hosts, without prefix length or zone",
-  });
 }

@@ -1,4 +1,10 @@
-import { Failure, systemCode, timeoutFailure } from "../../../failure/failure.ts";
+import {
+  describeThrown,
+  Failure,
+  isSwitchAway,
+  systemCode,
+  timeoutFailure,
+} from "../../../failure/failure.ts";
 import type { Logger } from "../../../logging/logger.ts";
 import {
   bridgeSocket,
@@ -6,9 +12,10 @@ import {
   type OpenflowClient,
   type OpenflowConnection,
 } from "../../../protocols/openflow/connection.ts";
-import { systemClock } from "../../../sync/clock.ts";
-import { within } from "../../../sync/deadlines.ts";
+import { type Clock, systemClock } from "../../../sync/clock.ts";
+import { whenAborted, within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
+import { WorkQueue } from "../../../sync/work-queue.ts";
 import {
   applyFlows,
   type BridgeSecurity,
@@ -19,42 +26,62 @@ import {
   restoreFlows,
 } from "./bridge-flows.ts";
 import type { SecuredPort } from "./rules.ts";
-import { watchBridge } from "./watch-bridge.ts";
 
 const RESTORE_LIMIT_MS = 5000;
+/** Pause before flows that could not be restored are retried. */
+const RESTORE_RETRY_MS = 2000;
+/** Pause between attempts to reach a switch that starts: until its flows are back, guests are unrestricted. */
+const EAGER_MS = 10;
+/** Pause for one that stays unreachable. */
+const UNREACHABLE_MS = 500;
+const EAGER_ATTEMPTS = 1000;
 
 /** A bridge with what it is to have, as far as this process was asked for it. */
 interface SecuredBridge extends BridgeSecurity {
   readonly name: string;
+  /** Connects again by itself as long as the bridge {@link isKept}. */
   readonly client: OpenflowClient;
+  /** The last one. */
+  connection: OpenflowConnection | undefined;
   readonly ports: Map<string, SecuredPort>;
   /** Secured ports of which no more than the name is known: they send nothing until {@link PortSecurity.ensure}. */
   readonly closed: Set<string>;
   forwarding: boolean;
-  /** Ends the watch; undefined while nothing is secured. */
-  watch: AbortController | undefined;
-  /** Whether a restore waits for the lock, and will see every change until then. */
-  isRestoreQueued: boolean;
   /** Whether a port was missing when flows were last restored: the next that comes may have taken its number. */
   isIncomplete: boolean;
 }
 
+/** Whether a bridge has flows that are kept. */
+const isKept = ({ ports, forwarding }: SecuredBridge): boolean => ports.size > 0 || forwarding;
+
 /**
- * Holds guests to their MAC and addresses, on every bridge. A bridge that has a secured port is watched over a lasting
- * connection: when the switch is back, or one of the ports gets another number, the flows are restored at once, from
+ * Holds guests to their MAC and addresses, on every bridge. A bridge that has a secured port keeps its connection:
+ * when the switch is back, or one of the ports gets another number, the flows are restored at once, from
  * what this process was asked for. A daemon that starts asks for all ports again ({@link ensure}).
  */
 export class PortSecurity {
   readonly #runDirectory: string;
   readonly #logger: Logger;
+  readonly #clock: Clock;
   readonly #bridges = new Map<string, SecuredBridge>();
   readonly #locks = new KeyedMutex();
   readonly #closing = new AbortController();
+  /** Bridges whose flows may be lost. */
+  readonly #restores: WorkQueue;
 
   /** @param runDirectory of the bridges' management sockets; see src/protocols/openflow/connection.ts */
-  constructor(runDirectory: string, logger: Logger) {
+  constructor(runDirectory: string, logger: Logger, clock: Clock = systemClock) {
     this.#runDirectory = runDirectory;
     this.#logger = logger;
+    this.#clock = clock;
+    this.#restores = new WorkQueue({
+      work: (bridge, signal) => this.#restore(this.#bridge(bridge), signal),
+      workers: Number.POSITIVE_INFINITY,
+      backoffMs: () => RESTORE_RETRY_MS,
+      onFailure: (bridge, err) => logger.error({ bridge, err }, "could not restore port security flows"),
+      clock,
+    });
+    void this.#restores.run(this.#closing.signal);
   }
 
   /**
@@ -66,7 +93,7 @@ export class PortSecurity {
       const changed = await applyFlows(connection, await planPort(connection, port, signal), signal);
       bridge.ports.set(port.name, port);
       bridge.closed.delete(port.name);
-      this.#watch(bridge, connection);
+      this.#keep(bridge, connection);
       return changed;
     });
   }
@@ -88,7 +115,7 @@ export class PortSecurity {
       bridge.isIncomplete = !complete;
       bridge.closed.clear();
       for (const port of closed) bridge.closed.add(port);
-      this.#watch(bridge, connection);
+      this.#keep(bridge, connection);
       return changed;
     });
   }
@@ -99,7 +126,6 @@ export class PortSecurity {
       if (!bridge.forwarding || names.has(bridge.name)) continue;
       bridge.forwarding = false;
       bridge.closed.clear();
-      unwatchIdle(bridge);
     }
   }
 
@@ -196,66 +222,57 @@ export class PortSecurity {
     const client = createOpenflowClient({
       path: bridgeSocket(this.#runDirectory, name),
       logger: this.#logger,
+      clock: this.#clock,
+      retryMs: (failures) => {
+        if (!isKept(bridge)) return undefined;
+        return failures > EAGER_ATTEMPTS ? UNREACHABLE_MS : EAGER_MS;
+      },
+      onConnected: (connection) => {
+        bridge.connection = connection;
+        this.#restores.add(name);
+        whenAborted(connection.lost, () => {
+          if (!isKept(bridge) || this.#closing.signal.aborted) return;
+          const fields = { bridge: name, reason: describeThrown(connection.lost.reason) };
+          this.#logger[isSwitchAway(connection.lost.reason) ? "debug" : "warn"](
+            fields,
+            "lost the connection to a bridge with secured ports",
+          );
+        });
+      },
       onPort: ({ name: port }) => {
         const isSecured = bridge.ports.has(port) || bridge.closed.has(port);
-        if (bridge.isIncomplete || isSecured) void this.#restore(bridge);
+        if (bridge.isIncomplete || isSecured) this.#restores.add(name);
       },
     });
     const bridge: SecuredBridge = {
-      ...{ name, client, ports: new Map(), closed: new Set() },
-      ...{ forwarding: false, watch: undefined, isRestoreQueued: false, isIncomplete: false },
+      ...{ name, client, connection: undefined, ports: new Map(), closed: new Set() },
+      ...{ forwarding: false, isIncomplete: false },
     };
     this.#bridges.set(name, bridge);
     return bridge;
   }
 
-  /** @param served connection over which the flows were just restored */
-  #watch(bridge: SecuredBridge, served: OpenflowConnection): void {
-    if (bridge.watch !== undefined) return;
-    bridge.watch = new AbortController();
-    void watchBridge({
-      client: bridge.client,
-      clock: systemClock,
-      logger: this.#logger.child({ bridge: bridge.name }),
-      signal: AbortSignal.any([bridge.watch.signal, this.#closing.signal]),
-      onConnected: async (connection) => connection === served || (await this.#restore(bridge)),
-    });
+  /** For a bridge that was not kept yet: where its connection is lost already, no other follows by itself. */
+  #keep({ client }: SecuredBridge, { lost }: OpenflowConnection): void {
+    if (lost.aborted) client.connection(this.#closing.signal).catch(() => undefined);
   }
 
-  /** One at a time; another follows for what changes while it runs. False where it failed. */
-  async #restore(bridge: SecuredBridge): Promise<boolean> {
-    if (bridge.isRestoreQueued) return true;
-    bridge.isRestoreQueued = true;
-    const signal = within(this.#closing.signal, RESTORE_LIMIT_MS);
-    try {
-      const { changed, complete } = await this.#locked(bridge.name, signal, (connection) => {
-        bridge.isRestoreQueued = false;
-        return restoreFlows(connection, bridge, signal);
-      });
-      bridge.isIncomplete = !complete;
-      const fields = { bridge: bridge.name, changed: [...bridge.ports.keys()] };
-      if (changed) this.#logger.warn(fields, "restored port security flows");
-      return true;
-    } catch (thrown) {
-      bridge.isRestoreQueued = false;
-      if (this.#closing.signal.aborted) return true;
-      this.#logger.error({ bridge: bridge.name, err: thrown }, "could not restore port security flows");
-      return false;
-    }
+  /** Without a connection nothing can be restored; the next one asks for it. */
+  async #restore(bridge: SecuredBridge, closing: AbortSignal): Promise<void> {
+    if (!isKept(bridge) || bridge.connection?.lost.aborted !== false) return;
+    const signal = within(closing, RESTORE_LIMIT_MS);
+    const { changed, complete } = await this.#locked(bridge.name, signal, (connection) =>
+      restoreFlows(connection, bridge, signal),
+    );
+    bridge.isIncomplete = !complete;
+    const fields = { bridge: bridge.name, changed: [...bridge.ports.keys()] };
+    if (changed) this.#logger.warn(fields, "restored port security flows");
   }
 }
 
 function forget(bridge: SecuredBridge | undefined, port: string): void {
-  if (bridge === undefined) return;
-  bridge.ports.delete(port);
-  bridge.closed.delete(port);
-  unwatchIdle(bridge);
-}
-
-function unwatchIdle(bridge: SecuredBridge): void {
-  if (bridge.ports.size > 0 || bridge.forwarding) return;
-  bridge.watch?.abort();
-  bridge.watch = undefined;
+  bridge?.ports.delete(port);
+  bridge?.closed.delete(port);
 }
 
 /** Flows live in the switch's memory: without a process behind the socket none exist. */

@@ -71,11 +71,15 @@ interface Rule {
   readonly priority: number;
   readonly match: readonly MatchField[];
   /** The stage that it is passed to; undefined drops it. */
-  readonly next?: Stage;
+  readonly next: Stage | undefined;
+}
+
+function rule(stage: Stage, priority: number, match: readonly MatchField[], next?: Stage): Rule {
+  return { stage, priority, match, next };
 }
 
 /** Drops what no other rule of a stage lets pass. */
-const dropRest = (stage: Stage): Rule => ({ stage, priority: PRIORITY.drop, match: [] });
+const dropRest = (stage: Stage) => rule(stage, PRIORITY.drop, []);
 
 /**
  * The flows that hold a guest to its MAC and addresses; docs/port-security.md has them in words.
@@ -122,19 +126,16 @@ export const forwardingFlow: Flow = {
 function linkRules(mac: Buffer, restricted: boolean): Rule[] {
   const next = restricted ? STAGE.source : STAGE.passed;
   const own = field("ethSrc", mac);
-  const stage = STAGE.link;
-  const allow = (...match: MatchField[]): Rule => {
-    return { stage, priority: PRIORITY.allow, match: [own, ...match], next };
-  };
-  const deny = (...match: MatchField[]): Rule => ({ stage, priority: PRIORITY.deny, match });
+  const allow = (...match: MatchField[]) => rule(STAGE.link, PRIORITY.allow, [own, ...match], next);
+  const deny = (...match: MatchField[]) => rule(STAGE.link, PRIORITY.deny, match);
   const solicitation = icmp(ICMP.neighbourSolicitation);
   const advertisement = icmp(ICMP.neighbourAdvertisement);
   const codeZero = field("icmpv6Code", 0);
   return [
     // The switch reads a message that it cannot parse, such as one with duplicate options, as one with target ::.
-    ...[solicitation, advertisement].map((message) => {
-      return { stage, priority: PRIORITY.first, match: [...message, codeZero, field("ndTarget", ANY_IPV6)] };
-    }),
+    ...[solicitation, advertisement].map((message) =>
+      rule(STAGE.link, PRIORITY.first, [...message, codeZero, field("ndTarget", ANY_IPV6)]),
+    ),
     allow(ethertype("arp"), field("arpSha", mac)),
     // The announcement of QEMU after a migration: reverse request for its own MAC.
     allow(ethertype("rarp"), field("arpOp", 3), field("arpSha", mac), field("arpTha", mac)),
@@ -154,20 +155,15 @@ function linkRules(mac: Buffer, restricted: boolean): Rule[] {
           deny(...udp("ipv6", 547, 546)),
         ]
       : TAGS.map((tag) => deny(field("ethType", tag)))),
-    { stage, priority: PRIORITY.other, match: [own], next },
-    dropRest(stage),
+    rule(STAGE.link, PRIORITY.other, [own], next),
+    dropRest(STAGE.link),
   ];
 }
 
 /** Which addresses the guest sends from. Anything but ARP, RARP and IP ends here. */
 function sourceRules({ mac, ipv4, ipv6 }: Identity): Rule[] {
-  const allow = (next: Stage, priority: number, ...match: MatchField[]): Rule => ({
-    stage: STAGE.source,
-    priority,
-    match,
-    next,
-  });
-  const pass = (...match: MatchField[]) => allow(STAGE.passed, PRIORITY.allow, ...match);
+  const pass = (...match: MatchField[]) => rule(STAGE.source, PRIORITY.allow, match, STAGE.passed);
+  const checkTarget = (...match: MatchField[]) => rule(STAGE.source, PRIORITY.first, match, STAGE.target);
   const unspecified = field("ipv6Src", ANY_IPV6);
   return [
     pass(ethertype("rarp")),
@@ -180,9 +176,9 @@ function sourceRules({ mac, ipv4, ipv6 }: Identity): Rule[] {
     pass(...udp("ipv4", 68, 67), field("ipv4Src", ANY_IPV4), field("ipv4Dst", Buffer.alloc(4, 0xff))),
     ...[linkLocalAddress(mac), ...ipv6].flatMap((address) => [
       pass(ethertype("ipv6"), field("ipv6Src", address)),
-      allow(STAGE.target, PRIORITY.first, ...icmp(ICMP.neighbourAdvertisement), field("ipv6Src", address)),
+      checkTarget(...icmp(ICMP.neighbourAdvertisement), field("ipv6Src", address)),
     ]),
-    allow(STAGE.target, PRIORITY.first, ...icmp(ICMP.neighbourSolicitation), unspecified),
+    checkTarget(...icmp(ICMP.neighbourSolicitation), unspecified),
     ...[ICMP.routerSolicitation, ...LISTENER_REPORTS].map((type) => pass(...icmp(type), unspecified)),
     dropRest(STAGE.source),
   ];
@@ -191,15 +187,13 @@ function sourceRules({ mac, ipv4, ipv6 }: Identity): Rule[] {
 /** Which addresses it advertises as its own, or checks before it takes them (RFC 4862 section 5.4). */
 function targetRules({ mac, ipv6 }: Identity): Rule[] {
   const messages = [icmp(ICMP.neighbourSolicitation), icmp(ICMP.neighbourAdvertisement)];
-  const pass = (match: MatchField[]): Rule => ({
-    stage: STAGE.target,
-    priority: PRIORITY.allow,
-    match,
-    next: STAGE.passed,
-  });
+  const codeZero = field("icmpv6Code", 0);
   return [
     ...[linkLocalAddress(mac), ...ipv6].flatMap((address) =>
-      messages.map((message) => pass([...message, field("icmpv6Code", 0), field("ndTarget", address)])),
+      messages.map((message) => {
+        const match = [...message, codeZero, field("ndTarget", address)];
+        return rule(STAGE.target, PRIORITY.allow, match, STAGE.passed);
+      }),
     ),
     dropRest(STAGE.target),
   ];

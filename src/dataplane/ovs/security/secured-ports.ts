@@ -3,7 +3,7 @@ import { mapValue } from "../../../protocols/ovsdb/values.ts";
 import type { PortRequest } from "../../port.ts";
 import { type OvsContext, readRows } from "../database.ts";
 import { OWNER, settingsBefore } from "../ports/marks.ts";
-import { bridgeTable, portTable } from "../tables.ts";
+import { bridgePortsTable, bridgeTable, portTable } from "../tables.ts";
 import type { MarkedPorts } from "./bridge-flows.ts";
 import type { SecuredPort } from "./rules.ts";
 
@@ -111,7 +111,7 @@ async function readMarkedPorts(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, MarkedPorts>> {
   const queries = [
-    bridgeTable.select(["datapath_type", "==", "netdev"]),
+    bridgePortsTable.select(["datapath_type", "==", "netdev"]),
     portTable.select(["external_ids", "includes", mapValue({ owner: OWNER })]),
   ] as const;
   const [bridges, rows] = await readRows(context.client, queries, signal);

@@ -9,20 +9,16 @@ import { describeLimit, describeLimitOf, limitOf } from "./guest-limit.ts";
 /** What a cell holds; undefined is an empty optional column, or a key that its map lacks. */
 type CellValue = string | number | boolean | readonly number[] | undefined;
 
+type PortColumn = "vlan_mode" | "tag" | "trunks" | "cvlans" | "protected" | "other_config";
+type InterfaceColumn =
+  | "ingress_policing_rate"
+  | "ingress_policing_burst"
+  | "options"
+  | "other_config"
+  | "external_ids";
 type CellPlace =
-  | {
-      readonly table: "Port";
-      readonly column: "vlan_mode" | "tag" | "trunks" | "cvlans" | "protected" | "other_config";
-    }
-  | {
-      readonly table: "Interface";
-      readonly column:
-        | "ingress_policing_rate"
-        | "ingress_policing_burst"
-        | "options"
-        | "other_config"
-        | "external_ids";
-    };
+  | { readonly table: "Port"; readonly column: PortColumn }
+  | { readonly table: "Interface"; readonly column: InterfaceColumn };
 
 /** A column of Port or Interface, or one key of a map column, that a setting decides. */
 export type Cell = CellPlace & {
@@ -30,10 +26,10 @@ export type Cell = CellPlace & {
   readonly setting: string;
   /** Its name for people. */
   readonly what: string;
-  /** Of a map column, and of no other. */
-  readonly key?: string;
   /** What it is to hold; the switch's default where the setting is absent. */
   readonly asked: CellValue;
+  /** Of a map column, and of no other. */
+  readonly key: string | undefined;
 };
 
 /** Pure: cells of the settings that are given, and of those in `before`, which were given once and are reset. */
@@ -41,39 +37,36 @@ export function settingCells(settings: PortSettings, before: ReadonlySet<string>
   const { vlan, fromGuest, transmitRetries, receiveQueueCores, isolated = false } = settings;
   const names = new Set([...settingNames(settings), ...before]);
   const externalIds = new Map(Object.entries(settings.externalIds ?? {}));
-  const port = { table: "Port" } as const;
-  const ofVlan = { ...port, setting: "vlan" } as const;
-  const row = { table: "Interface" } as const;
-  const policing = { ...row, setting: "fromGuest" } as const;
+  const port = (setting: string, what: string, column: PortColumn, asked: CellValue, key?: string): Cell => {
+    return { table: "Port", setting, what, column, asked, key };
+  };
+  const row = (
+    setting: string,
+    what: string,
+    column: InterfaceColumn,
+    asked: CellValue,
+    key?: string,
+  ): Cell => {
+    return { table: "Interface", setting, what, column, asked, key };
+  };
   const rate = fromGuest === undefined ? 0 : rateKilobits(fromGuest);
   const burst = fromGuest === undefined ? 0 : burstKilobits(fromGuest);
   const cores = receiveQueueCores?.map((pair) => pair.join(":")).join(",");
-  const [trunks, cvlans] = [[...new Set(vlan?.trunks)], [...new Set(vlan?.customerVlans)]];
-  const ethertype = { key: "qinq-ethtype", asked: vlan?.tunnelEthertype };
-  const retries = { key: "tx-retries-max", asked: transmitRetries };
-  const affinity = { key: "pmd-rxq-affinity", asked: cores };
   const cells: readonly Cell[] = [
-    { ...ofVlan, what: "VLAN mode", column: "vlan_mode", asked: vlan?.mode },
-    { ...ofVlan, what: "VLAN tag", column: "tag", asked: vlan?.tag },
-    { ...ofVlan, what: "trunk VLANs", column: "trunks", asked: trunks },
-    { ...ofVlan, what: "customer VLANs", column: "cvlans", asked: cvlans },
-    { ...ofVlan, what: "tunnel EtherType", column: "other_config", ...ethertype },
-    { ...port, setting: "isolated", what: "isolation", column: "protected", asked: isolated },
-    { ...policing, what: "rate from the guest (kbit/s)", column: "ingress_policing_rate", asked: rate },
-    { ...policing, what: "burst from the guest (kbit)", column: "ingress_policing_burst", asked: burst },
-    { ...row, setting: "transmitRetries", what: "transmit retries", column: "options", ...retries },
-    {
-      ...row,
-      setting: "receiveQueueCores",
-      what: "receive queue cores",
-      column: "other_config",
-      ...affinity,
-    },
-    ...[...names].flatMap((setting): Cell[] => {
+    port("vlan", "VLAN mode", "vlan_mode", vlan?.mode),
+    port("vlan", "VLAN tag", "tag", vlan?.tag),
+    port("vlan", "trunk VLANs", "trunks", [...new Set(vlan?.trunks)]),
+    port("vlan", "customer VLANs", "cvlans", [...new Set(vlan?.customerVlans)]),
+    port("vlan", "tunnel EtherType", "other_config", vlan?.tunnelEthertype, "qinq-ethtype"),
+    port("isolated", "isolation", "protected", isolated),
+    row("fromGuest", "rate from the guest (kbit/s)", "ingress_policing_rate", rate),
+    row("fromGuest", "burst from the guest (kbit)", "ingress_policing_burst", burst),
+    row("transmitRetries", "transmit retries", "options", transmitRetries, "tx-retries-max"),
+    row("receiveQueueCores", "receive queue cores", "other_config", cores, "pmd-rxq-affinity"),
+    ...[...names].flatMap((setting) => {
       if (!setting.startsWith(EXTERNAL_ID)) return [];
       const key = setting.slice(EXTERNAL_ID.length);
-      const what = `external_ids:${key}`;
-      return [{ ...row, setting, what, column: "external_ids", key, asked: externalIds.get(key) }];
+      return [row(setting, `external_ids:${key}`, "external_ids", externalIds.get(key), key)];
     }),
   ];
   return cells.filter(({ setting }) => names.has(setting));

@@ -29,17 +29,21 @@ const FRAME_BITS = 1508 * 8;
 
 describe("settings that Open vSwitch would not honour", () => {
   it.each<[string, object, string]>([
-    ["an access port without a tag", vlan({ mode: "access" }), "mode access needs a tag"],
-    ["a tunnel without a tag", vlan({ mode: "dot1q-tunnel" }), "mode dot1q-tunnel needs a tag"],
-    ["a native port without a tag", vlan({ mode: "native-tagged" }), "mode native-tagged needs a tag"],
-    ["a trunk with a tag", vlan({ mode: "trunk", tag: 5 }), "would ignore 5"],
-    ["an access port with trunks", vlan({ mode: "access", tag: 5, trunks: [6, 7] }), "ignore trunks 6, 7"],
-    ["a tunnel with trunks", vlan({ mode: "dot1q-tunnel", tag: 5, trunks: [6] }), "ignore trunks 6"],
-    ["customer VLANs outside a tunnel", vlan({ mode: "trunk", customerVlans: [3] }), "no customer VLANs"],
+    ["an access port without a tag", vlan({ mode: "access" }), 'vlanMode: "access": vlan is missing'],
+    ["a tunnel without a tag", vlan({ mode: "dot1q-tunnel" }), "vlan is missing"],
+    ["a native port without a tag", vlan({ mode: "native-tagged" }), "vlan is missing"],
+    ["a trunk with a tag", vlan({ mode: "trunk", tag: 5 }), "would ignore vlan 5"],
+    ["an access port with trunks", vlan({ mode: "access", tag: 5, trunks: [6, 7] }), "ignore trunk 6, 7"],
+    ["a tunnel with trunks", vlan({ mode: "dot1q-tunnel", tag: 5, trunks: [6] }), "ignore trunk 6"],
+    [
+      "customer VLANs outside a tunnel",
+      vlan({ mode: "trunk", customerVlans: [3] }),
+      "only dot1q-tunnel has customerVlans",
+    ],
     [
       "a tunnel's EtherType outside a tunnel",
       vlan({ mode: "access", tag: 5, tunnelEthertype: "802.1q" }),
-      "no tunnel EtherType",
+      "only dot1q-tunnel has qinqEthertype",
     ],
     [
       "a burst from the guest below a frame",

@@ -1,5 +1,5 @@
-import type { Link } from "../../diagnosis/link.ts";
-import type { PageChain, PodChains } from "../page-shape.ts";
+import { LINKS, type Link } from "../../diagnosis/link.ts";
+import type { PodChains } from "../page-shape.ts";
 import { HEALTH_WORDS } from "../picture/words.ts";
 import { byId, fill, html, type Mark, markIcon } from "./elements.ts";
 
@@ -25,51 +25,40 @@ export function drawNoChains(title: string, why: string): void {
   fill(byId("chain-body"), html("p.why", why));
 }
 
-function drawInterface({ name, health, chain, beyond, facts }: PageChain, open: boolean): HTMLElement {
-  const end = chain.at(-1);
+function drawInterface(one: PodChains["interfaces"][number], open: boolean): HTMLElement {
+  const { name, health, chain, facts } = one;
+  const rest = LINKS.slice(chain.length).map((link) =>
+    html("li.beyond", markIcon("none"), html("div", html("strong", link), " not reached")),
+  );
   return html(
-    "section",
-    { class: `chain ${health}` },
+    `section.chain.${health}`,
     html("h3", markIcon(health, 18), html("bdi", name), html("span.state", HEALTH_WORDS[health])),
-    end?.cure === undefined ? undefined : drawCure(end),
-    html(
-      "ol.links",
-      ...chain.map(drawLink),
-      ...beyond.map((link) =>
-        html("li.beyond", markIcon("none"), html("div", html("strong", link), " not reached")),
-      ),
-    ),
-    html(
-      "details",
-      { open },
-      html("summary", "More of this interface"),
-      html("dl", ...facts.flatMap(([label, text]) => [html("dt", label), html("dd", html("bdi", text))])),
-    ),
+    ...chain.slice(-1).map(drawCure),
+    html("ol.links", ...chain.map(drawLink), ...rest),
+    html("details", { open }, html("summary", "More of this interface"), drawList(facts)),
   );
 }
 
-function drawLink({ name, verdict, what, cause, cure }: Link): HTMLElement {
+function drawLink({ name, verdict, what, cause }: Link): HTMLElement {
   const { mark, word } = MARKS[verdict];
-  const isEnd = cause !== undefined || cure !== undefined;
   return html(
-    "li",
-    { class: `${verdict}${isEnd ? " end" : ""}` },
+    `li.${verdict}${cause === undefined ? "" : ".end"}`,
     markIcon(mark),
     html("div", html("strong", name), html("span.verdict", ` ${word}`), html("p", html("bdi", what))),
   );
 }
 
-function drawCure({ name, verdict, cause, cure }: Link): HTMLElement {
-  return html(
-    "div",
-    { class: `cure ${verdict}` },
-    html("h4", verdict === "waiting" ? `It waits at ${name}` : `The chain breaks at ${name}`),
-    html(
-      "dl",
-      html("dt", "Cause"),
-      html("dd", html("bdi", cause)),
-      html("dt", "Cure"),
-      html("dd", html("bdi", cure)),
-    ),
-  );
+/** Of the last link, where the chain ends before its end. */
+function drawCure({ name, verdict, cause, cure }: Link): HTMLElement | undefined {
+  if (cause === undefined || cure === undefined) return undefined;
+  const title = verdict === "waiting" ? `It waits at ${name}` : `The chain breaks at ${name}`;
+  const words = drawList([
+    ["Cause", cause],
+    ["Cure", cure],
+  ]);
+  return html(`div.cure.${verdict}`, html("h4", title), words);
+}
+
+function drawList(rows: readonly (readonly [label: string, text: string])[]): HTMLElement {
+  return html("dl", ...rows.flatMap(([label, text]) => [html("dt", label), html("dd", html("bdi", text))]));
 }

@@ -2,7 +2,15 @@ import { plural } from "../../words.ts";
 import type { PageBridge, PageInterface, PagePod } from "../page-shape.ts";
 import { rateKey } from "../picture/rates.ts";
 import { type Segment, segmentsOf } from "../picture/segments.ts";
-import { HEALTH_WORDS, podLabel, portState, rateWords, SOCKET_WORDS, switchWords } from "../picture/words.ts";
+import {
+  HEALTH_WORDS,
+  nicWords,
+  podLabel,
+  portState,
+  rateWords,
+  SOCKET_WORDS,
+  switchWords,
+} from "../picture/words.ts";
 import { arrange, fill, html, type Mark, markIcon, nameText, setAttributes } from "./elements.ts";
 
 // The picture is a list of pods for each bridge, laid out by style/picture.css. Screen readers read the same elements:
@@ -26,17 +34,19 @@ class DrawnPod {
   #drawn = "";
 
   constructor(id: string, onSelect: (pod: string) => void) {
-    this.button = html("button", { type: "button", class: "card", tabindex: -1, "data-pod": id });
+    this.button = html("button.card", { type: "button", tabindex: -1, "data-pod": id });
     this.button.addEventListener("click", () => onSelect(id));
     this.item = html("li", this.button, this.#rows);
   }
 
   draw(pod: PagePod, home: string | undefined, { bridges, selected, rates }: Drawing): void {
-    const { id, namespace, name, health, interfaces } = pod;
+    const { id, namespace, name, health } = pod;
     const isSelected = id === selected;
-    const ownRates = interfaces.map((one) => rates.get(rateKey(id, one.name)));
-    const bridgeNames = interfaces.map(({ bridge }) => bridges.find((one) => one.id === bridge)?.name);
-    const now = JSON.stringify([pod, home, bridgeNames, isSelected, ownRates]);
+    const rows = pod.interfaces.map((one) => {
+      const bridge = bridges.find((each) => each.id === one.bridge)?.name;
+      return [one, one.bridge === home ? undefined : bridge, rates.get(rateKey(id, one.name))] as const;
+    });
+    const now = JSON.stringify([pod, rows, isSelected]);
     if (now === this.#drawn) return;
     this.#drawn = now;
     setAttributes(this.item, { class: `pod ${health}${isSelected ? " selected" : ""}` });
@@ -46,18 +56,21 @@ class DrawnPod {
       title: `${namespace}/${name}`,
     });
     fill(this.button, html("bdi.namespace", `${namespace}/`), nameText("name", name), markIcon(health));
-    const rows = interfaces.map((one, index) =>
-      drawRow(one, one.bridge === home ? undefined : bridgeNames[index], ownRates[index]),
-    );
-    fill(this.#rows, ...rows);
+    fill(this.#rows, ...rows.map((row) => drawRow(...row)));
   }
 }
 
-/** Elements of a bridge and of the pods on it. */
-interface DrawnGroup {
-  readonly section: HTMLElement;
-  readonly bridge: HTMLElement;
-  readonly pods: HTMLElement;
+/** Elements of a bridge and of the pods on it, kept likewise. */
+class DrawnGroup {
+  readonly #bridge = html("div");
+  readonly #pods = html("ul.pods", { role: "list" });
+  readonly section = html("div.group");
+
+  draw(bridge: PageBridge | undefined, pods: readonly HTMLElement[]): void {
+    arrange(this.section, bridge === undefined ? [this.#pods] : [this.#bridge, this.#pods]);
+    if (bridge !== undefined) drawBridge(this.#bridge, bridge);
+    arrange(this.#pods, pods);
+  }
 }
 
 /** The picture; pods in it are buttons, with one tab stop for all of them. */
@@ -89,9 +102,11 @@ export class Picture {
     const { pods, bridges, selected } = drawing;
     const focused = document.activeElement;
     const byBridge = Map.groupBy(pods, homeOf);
-    const sections = [...bridges, undefined].flatMap((bridge) => {
-      const own = byBridge.get(bridge?.id) ?? [];
-      return bridge === undefined && own.length === 0 ? [] : [this.#drawGroup(bridge, own, drawing)];
+    // The bridge of the worst pod first; bridges without pods last.
+    const ids = new Set([...byBridge.keys(), ...bridges.map(({ id }) => id)]);
+    const sections = [...ids].map((id) => {
+      const bridge = bridges.find((each) => each.id === id);
+      return this.#drawGroup(bridge, byBridge.get(id) ?? [], drawing);
     });
     arrange(this.#root, [this.#headings, ...sections]);
     const shown = new Set(pods.map(({ id }) => id));
@@ -112,16 +127,15 @@ export class Picture {
   }
 
   #drawGroup(bridge: PageBridge | undefined, own: readonly PagePod[], drawing: Drawing): HTMLElement {
-    const group = this.#groups.get(bridge?.id) ?? newGroup(bridge !== undefined);
+    const group = this.#groups.get(bridge?.id) ?? new DrawnGroup();
     this.#groups.set(bridge?.id, group);
-    if (bridge !== undefined) drawBridge(group.bridge, bridge);
     const drawn = own.map((pod) => {
       const known = this.#pods.get(pod.id) ?? new DrawnPod(pod.id, this.#onSelect);
       this.#pods.set(pod.id, known);
       known.draw(pod, bridge?.id, drawing);
       return known.item;
     });
-    arrange(group.pods, drawn);
+    group.draw(bridge, drawn);
     return group.section;
   }
 
@@ -155,71 +169,57 @@ function homeOf({ interfaces }: PagePod): string | undefined {
   return interfaces.find(({ bridge }) => bridge !== undefined)?.bridge;
 }
 
-function newGroup(hasBridge: boolean): DrawnGroup {
-  const bridge = html("div");
-  const pods = html("ul.pods", { role: "list" });
-  return { section: html("div.group", hasBridge ? bridge : undefined, pods), bridge, pods };
-}
-
 function drawBridge(element: HTMLElement, bridge: PageBridge): void {
   const { name, ready, reason, ports } = bridge;
   const mark: Mark = ready === undefined ? "unknown" : ready ? "healthy" : "broken";
   const state = ready === undefined ? "no pool uses it" : ready ? "ready" : "not ready";
   setAttributes(element, { class: `bridge ${mark}`, title: `${name}: ${reason ?? state}` });
-  fill(
-    element,
-    html(
-      "div.about-bridge",
-      html("h3", nameText("name", name), markIcon(mark)),
-      ...[...switchWords(bridge), `${plural(ports, "port")}, ${state}`].map((line) =>
-        html("p.note", html("bdi", line)),
-      ),
-    ),
+  const notes = [...switchWords(bridge), `${plural(ports, "port")}, ${state}`].map((line) =>
+    html("p.note", html("bdi", line)),
   );
+  const heading = html("h3", nameText("name", name), markIcon(mark));
+  fill(element, html("div.about-bridge", heading, ...notes));
 }
 
 /** An interface from its pod to its bridge. @param elsewhere the bridge's name where it is not that of the group */
 function drawRow(one: PageInterface, elsewhere: string | undefined, rate: number | undefined): HTMLElement {
   const { name, network, device, socket, portName, port, bridge, broken } = one;
   const { states, mark } = segmentsOf(one);
-  const line = (at: Segment, ...notes: readonly HTMLElement[]) =>
-    html(
-      "span",
-      { class: `line ${states[at]}` },
-      ...(mark?.at === at ? [drawBreak(one.health, mark.name, broken?.what ?? "")] : notes),
-    );
-  const dropped = port?.dropped ?? 0;
+  const line = (at: Segment, ...notes: readonly (HTMLElement | undefined)[]) => {
+    const shown = mark?.at === at ? [drawBreak(one.health, mark.name, broken?.what ?? "")] : notes;
+    return html(`span.line.${states[at]}`, ...shown);
+  };
+  const { fromGuest, toGuest } = port?.traffic ?? {};
+  const dropped = (fromGuest?.dropped ?? 0) + (toGuest?.dropped ?? 0);
   const traffic = [
-    ...(rate === undefined ? [] : [html("span.note.rate", rateWords(rate))]),
-    ...(dropped === 0 ? [] : [html("span.note.dropped", `${dropped} dropped`)]),
+    rate === undefined ? undefined : html("span.note.rate", rateWords(rate)),
+    dropped === 0 ? undefined : html("span.note.dropped", `${dropped} dropped`),
   ];
-  return html(
+  const words = `socket ${SOCKET_WORDS[socket]}`;
+  const row = html(
     "li.row",
-    html("span.interface", nameText("name", name), nameText("note", network ?? device)),
-    line("socket"),
     html(
-      "span",
-      { class: `socket ${socket}`, title: `socket ${SOCKET_WORDS[socket]}` },
-      html("span.unseen", `socket ${SOCKET_WORDS[socket]}`),
+      "span.interface",
+      nameText("name", name),
+      nameText("note", network ?? device),
+      nameText("note nic", nicWords(one)),
     ),
-    ...(portName === undefined ? [] : [line("peer"), drawPort(one, portName)]),
-    portName === undefined || bridge === undefined
-      ? undefined
-      : html(
-          "span.to-bridge",
-          line("port", ...traffic),
-          elsewhere === undefined ? undefined : nameText("elsewhere", elsewhere),
-        ),
+    line("socket"),
+    html("span", { class: `socket at-${socket}`, title: words }, html("span.unseen", words)),
   );
+  if (portName === undefined) return row;
+  row.append(line("peer"), drawPort(one, portName));
+  if (bridge === undefined) return row;
+  const other = elsewhere === undefined ? undefined : nameText("elsewhere", elsewhere);
+  row.append(html("span.to-bridge", line("port", ...traffic), other));
+  return row;
 }
 
 function drawPort(one: PageInterface, portName: string): HTMLElement {
-  const { port, portKnown } = one;
-  const kind = !portKnown ? "unknown" : port === undefined ? "gone" : port.failed ? "failed" : "there";
-  const { full, short } = portState(one);
+  const { kind, full, short } = portState(one);
   return html(
-    "span",
-    { class: `port ${kind}`, title: `${portName}: ${full}` },
+    `span.port.${kind}`,
+    { title: `${portName}: ${full}` },
     nameText("name", portName),
     html("span.note", { "aria-hidden": "true" }, short),
     html("span.unseen", full),
@@ -229,8 +229,8 @@ function drawPort(one: PageInterface, portName: string): HTMLElement {
 /** Where the chain breaks: the mark and the link's name. */
 function drawBreak(health: PageInterface["health"], link: string, what: string): HTMLElement {
   return html(
-    "span",
-    { class: `break ${health}`, title: what },
+    `span.break.${health}`,
+    { title: what },
     markIcon(health, 14),
     html("span.unseen", `${HEALTH_WORDS[health]} at `),
     html("span.name", link),

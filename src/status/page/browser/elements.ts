@@ -1,5 +1,8 @@
 import type { Health } from "../page-shape.ts";
 
+/** Begins the fragment of an address that shows a pod's chain; the pod's id follows. */
+export const HASH = "#pod=";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** What may be put into an element; a text is always text. */

@@ -4,7 +4,7 @@ import { describeNode } from "../describe-node.ts";
 import { Rates, rateKey } from "./rates.ts";
 
 const { view } = await describeNode(exampleNode());
-const [pod] = view.pods;
+const pod = view.pods.find(({ health }) => health === "healthy");
 const [one] = pod?.interfaces ?? [];
 if (pod === undefined || one?.port === undefined) throw new Error("the example has a port");
 const { port } = one;
@@ -13,8 +13,9 @@ const { port } = one;
 function ratesOf(counters: readonly (number | undefined)[], everyMs = 2_000) {
   const rates = new Rates();
   return counters.map((packets, index) => {
-    const { packets: _, ...uncounted } = port;
-    const interfaces = [{ ...one, port: packets === undefined ? uncounted : { ...port, packets } }];
+    const none = { packets: 0, bytes: 0, dropped: 0 };
+    const traffic = packets === undefined ? undefined : { fromGuest: { ...none, packets }, toGuest: none };
+    const interfaces = [{ ...one, port: { ...port, traffic } }];
     const pods = [{ ...pod, interfaces }] as typeof view.pods;
     return rates.note({ pods, at: index * everyMs }).get(rateKey(pod?.id ?? "", one?.name ?? ""));
   });

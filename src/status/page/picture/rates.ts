@@ -31,15 +31,14 @@ export class Rates {
     const next = new Map<string, Counter>();
     for (const { id, interfaces } of pods) {
       for (const { name, port } of interfaces) {
-        if (port?.packets === undefined) continue;
+        if (port?.traffic === undefined) continue;
+        const packets = port.traffic.fromGuest.packets + port.traffic.toGuest.packets;
         const key = rateKey(id, name);
-        next.set(key, updated(this.#counters.get(key), { packets: port.packets, at }));
+        next.set(key, updated(this.#counters.get(key), { packets, at }));
       }
     }
     this.#counters = next;
-    return new Map(
-      [...next].flatMap(([key, { rate }]) => (rate === undefined ? [] : [[key, rate] as const])),
-    );
+    return new Map([...next].flatMap(([key, { rate }]) => (rate === undefined ? [] : [[key, rate]])));
   }
 }
 

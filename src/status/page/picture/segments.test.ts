@@ -4,8 +4,8 @@ import type { PageInterface } from "../page-shape.ts";
 import { segmentsOf } from "./segments.ts";
 
 const WHOLE: PageInterface = {
-  ...{ name: "net1", device: "d", health: "healthy", socket: "there", portName: "vhu1", portKnown: true },
-  port: { link: "up", connected: true, failed: false },
+  ...{ name: "net1", device: "d", health: "healthy", socket: "socket", portName: "vhu1" },
+  port: { name: "vhu1", bridge: "br0", socketPath: "/s", link: "up", connected: true },
 };
 const { port: _, ...GONE } = WHOLE;
 
@@ -30,7 +30,7 @@ describe("the lines of an interface", () => {
       peer: "unknown",
       port: "broken",
     });
-    expect(segmentsOf({ ...GONE, portKnown: false }).states).toMatchObject({
+    expect(segmentsOf({ ...GONE, portUnknown: "no answer" }).states).toMatchObject({
       peer: "unknown",
       port: "unknown",
     });
@@ -38,8 +38,8 @@ describe("the lines of an interface", () => {
   });
 
   it("wait for a peer and its queues", () => {
-    const port = { link: "down", connected: true, failed: false } as const;
+    const port = { ...(WHOLE.port as NonNullable<PageInterface["port"]>), link: "down" } as const;
     expect(segmentsOf({ ...WHOLE, port }).states.peer).toBe("waiting");
-    expect(segmentsOf({ ...WHOLE, port: { ...port, failed: true } }).states.port).toBe("broken");
+    expect(segmentsOf({ ...WHOLE, port: { ...port, error: "no memory" } }).states.port).toBe("broken");
   });
 });

@@ -32,11 +32,11 @@ const SEGMENT_OF: Readonly<Record<LinkName, Segment>> = {
 
 /** Pure: the state of each line by what is known, and where the chain breaks, which wins. */
 export function segmentsOf(one: PageInterface): DrawnSegments {
-  const { port, portKnown, socket, broken, health } = one;
+  const { port, socket, broken, health } = one;
   const states: Record<Segment, SegmentState> = {
-    socket: socket === "there" ? "ok" : "unknown",
+    socket: socket === "socket" ? "ok" : "unknown",
     peer: port === undefined ? "unknown" : port.connected && port.link === "up" ? "ok" : "waiting",
-    port: port === undefined || !portKnown ? "unknown" : port.failed ? "broken" : "ok",
+    port: port === undefined ? "unknown" : port.error === undefined ? "ok" : "broken",
   };
   if (broken === undefined || health === "healthy") return { states };
   const at = SEGMENT_OF[broken.name];

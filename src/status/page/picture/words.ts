@@ -14,7 +14,9 @@ export function nodeWords({ health, problems, interfaces }: PageNode): string {
     case "healthy":
       return "All is well";
     case "degraded":
-      return `${plural(interfaces.degraded, "interface")} ${interfaces.degraded === 1 ? "waits" : "wait"} for ${interfaces.degraded === 1 ? "its" : "their"} guest`;
+      return interfaces.degraded === 1
+        ? "1 interface waits for its guest"
+        : `${interfaces.degraded} interfaces wait for their guest`;
     case "broken":
       return plural(problems.length, "problem");
   }
@@ -29,25 +31,57 @@ export function podLabel({ namespace, name, health, interfaces }: PagePod): stri
   return `Pod ${namespace}/${name}, ${count}, ${[HEALTH_WORDS[health], ...broken].join("; ")}. Show its chain`;
 }
 
+/** A port's VLANs; undefined where it has no setting. */
+export function vlanWords({ vlan }: Pick<PageInterface, "vlan">): string | undefined {
+  if (vlan === undefined) return undefined;
+  const { mode, tag, trunks } = vlan;
+  const carried = trunks.length === 0 ? "all" : trunks.join(", ");
+  if (mode === "access") return `${tag}`;
+  const words = tag === undefined ? mode : `${tag} ${mode}`;
+  return mode === "dot1q-tunnel" ? words : `${words}, carries ${carried}`;
+}
+
+/** What a guest's owner knows its NIC by, beside its name. */
+export function nicWords(one: PageInterface): string {
+  const vlan = vlanWords(one);
+  const parts = [one.mac, vlan && `VLAN ${vlan}`, ...(one.addresses ?? [])];
+  return parts.filter((part) => part !== undefined).join(" · ");
+}
+
+/** Whether a text that a reader searches for is in a name of a pod or in what its NICs are known by. */
+export function foundBy(text: string, { namespace, name, interfaces }: PagePod): boolean {
+  const known = interfaces.flatMap((one) => [one.name, one.network, nicWords(one), one.portName]);
+  const wanted = text.trim().toLowerCase();
+  return [`${namespace}/${name}`, ...known].some((each) => each?.toLowerCase().includes(wanted));
+}
+
 /** What is at a socket's path. */
 export const SOCKET_WORDS: Readonly<Record<PageInterface["socket"], string>> = {
-  there: "there",
+  socket: "there",
   missing: "not there",
-  wrong: "replaced by something else",
+  directory: "replaced by a directory",
+  other: "replaced by something else",
   unknown: "not known",
 };
 
-/** The state of a port, in full and as short as its box needs. */
-export function portState({ port, portKnown }: Pick<PageInterface, "port" | "portKnown">): {
+/** The state of a port: its style, in full, and as short as its box needs. */
+export function portState({ port, portUnknown }: Pick<PageInterface, "port" | "portUnknown">): {
+  readonly kind: "unknown" | "gone" | "failed" | "there";
   readonly full: string;
   readonly short: string;
 } {
-  if (!portKnown) return { full: "not known: the switch cannot be read", short: "?" };
-  if (port === undefined) return { full: "missing", short: "missing" };
-  if (port.failed) return { full: "failed", short: "failed" };
-  const { link, queuePairs } = port;
-  if (queuePairs === undefined) return { full: `link ${link}`, short: link };
-  return { full: `link ${link}, ${plural(queuePairs, "pair")} of queues`, short: `${link} · ${queuePairs}q` };
+  if (portUnknown !== undefined) {
+    return { kind: "unknown", full: "not known: the switch cannot be read", short: "?" };
+  }
+  if (port === undefined) return { kind: "gone", full: "missing", short: "missing" };
+  if (port.error !== undefined) return { kind: "failed", full: "failed", short: "failed" };
+  const { link, queuePairs: pairs } = port;
+  if (pairs === undefined) return { kind: "there", full: `link ${link}`, short: link };
+  return {
+    kind: "there",
+    full: `link ${link}, ${plural(pairs, "pair")} of queues`,
+    short: `${link} · ${pairs}q`,
+  };
 }
 
 /** What a switch is, a line for each of its parts. */
