@@ -1,8 +1,10 @@
 // What every command has: its options, exit codes, and where the daemon's configuration and status are.
 import { existsSync } from "node:fs";
-import { loadConfig } from "../config/load.ts";
+import { readFile } from "node:fs/promises";
+import { stringify } from "yaml";
+import { loadConfig, usableConfig } from "../config/load.ts";
 import type { DaemonConfig } from "../config/schema.ts";
-import { toFailure } from "../failure/failure.ts";
+import { describeThrown } from "../failure/failure.ts";
 import { statusSocket } from "../status/status-source.ts";
 import type { Screen } from "./terminal.ts";
 
@@ -16,18 +18,33 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
+/** What `-o` can be; without it a command prints for people. */
+export const OUTPUT_FORMATS = ["json", "yaml", "wide"] as const;
+export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
+
 /** What a command works with. */
 export interface CommandContext {
   readonly screen: Screen;
-  /** Whether to print JSON. */
-  readonly json: boolean;
+  readonly output?: OutputFormat | undefined;
+  /** Of the pods that the command is about. */
+  readonly namespace?: string | undefined;
   /** Path of the daemon's status socket. @throws Failure `invalid-config` */
   readonly socket: () => Promise<string>;
 }
 
-/** Prints a value for --json, indented. */
-export function printJson({ screen }: Pick<CommandContext, "screen">, value: unknown): void {
-  screen.write(`${JSON.stringify(value, undefined, 2)}\n`);
+/** Prints a value for programs where that is wanted, else a text for people. */
+export function print({ screen, output }: CommandContext, value: unknown, text: () => string): void {
+  const json = () => JSON.stringify(value, readable, 2);
+  if (output === "json") screen.write(`${json()}\n`);
+  else screen.write(output === "yaml" ? stringify(JSON.parse(json())) : text());
+}
+
+/** Modes in octal, times in ISO 8601; a time of 0 is not known. */
+function readable(key: string, value: unknown): unknown {
+  if (typeof value !== "number") return value;
+  if (key === "mode") return value.toString(8).padStart(4, "0");
+  if (key !== "at" && !key.endsWith("At")) return value;
+  return value === 0 ? undefined : new Date(value).toISOString();
 }
 
 /** Default path of the daemon's configuration. */
@@ -43,15 +60,20 @@ export interface PlaceOptions {
   readonly node: string;
 }
 
-/** The daemon's configuration, or why it cannot be had. */
-export type FoundConfig = { readonly config: DaemonConfig } | { readonly problem: string };
+/** The daemon's configuration, and what is wrong with it; no configuration where the file cannot be read. */
+export interface FoundConfig {
+  readonly config?: DaemonConfig;
+  readonly problem?: string;
+}
 
-/** Reads the configuration that the daemon reads. */
-export async function findConfig({ config = CONFIG_FILE, node }: PlaceOptions): Promise<FoundConfig> {
+/** Reads the configuration that the daemon reads; of one that is wrong, what is valid. */
+export async function findConfig({ config: file = CONFIG_FILE, node }: PlaceOptions): Promise<FoundConfig> {
   try {
-    return { config: await loadConfig(config, node) };
+    return { config: await loadConfig(file, node) };
   } catch (error) {
-    return { problem: toFailure(error).message };
+    const problem = describeThrown(error);
+    const text = await readFile(file, "utf8").catch(() => undefined);
+    return text === undefined ? { problem } : { problem, config: usableConfig(text, node) };
   }
 }
 

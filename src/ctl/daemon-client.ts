@@ -1,5 +1,5 @@
 import { get } from "node:http";
-import type { z } from "zod";
+import type * as z from "zod";
 import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 
 /** The daemon's own deadline is 3 s; kubelet's list may take 5 s. */
@@ -10,7 +10,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /**
  * Asks the daemon on this node.
  * @param path with its query
- * @throws Failure `not-ready` when the daemon does not answer, `undecodable` for another answer
+ * @throws Failure `daemon-unavailable` when the daemon does not answer, `undecodable` for another answer
  */
 export async function askDaemon<Shape extends z.ZodType>(
   socketPath: string,
@@ -63,7 +63,7 @@ function read(socketPath: string, path: string): Promise<string> {
 }
 
 function unreachable(where: string, cause: unknown): Failure {
-  return new Failure({ code: "not-ready", ...whyUnreachable(cause), where, cause });
+  return new Failure({ code: "daemon-unavailable", ...whyUnreachable(cause), where, cause });
 }
 
 function whyUnreachable(cause: unknown): { readonly what: string; readonly fix: string } {

@@ -13,6 +13,7 @@ const screen = { columns: 80, colour: false, write: () => undefined };
 describe("texts from outside", () => {
   it("are printed by number where a terminal would obey them, and as they are elsewhere", () => {
     expect(printableText(EVIL)).toBe("a\\u001b]0;title\\u0007\\u009b2Jb\\u202ec\\u007f");
+    expect(printableText("zero\u200bwidth \ufeff\u{e0001}")).toBe("zero\\u200bwidth \\ufeff\\ue0001");
     expect(printableText("one\r\n\ttwo")).toBe("one two");
     expect(printableText("Straße, 網路, 🦀 ~")).toBe("Straße, 網路, 🦀 ~");
     const value = { list: [EVIL, 7, null, true], [EVIL]: undefined };

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { nodeStatus, tracedInterface } from "../../test/stand-in/records/traced-interface.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { type HttpServer, serveHttp } from "../observe/http-server.ts";
@@ -84,13 +85,14 @@ describe("the command line", () => {
     [["trace", "a", "b"], "too many arguments for 'trace'"],
     [["trace", "a/b/c"], "write POD or NAMESPACE/POD"],
     [["status", "--nonsense"], "--nonsense"],
+    [["--jsn", "status"], "Did you mean --json?"],
+    [["status", "-o", "xml"], "Allowed choices are json, yaml, wide"],
     [["status", "--socket", "/nowhere/status.sock"], "the daemon does not run on this node"],
     [["status", "--config", "/nowhere.yaml"], "the configuration file cannot be read"],
-  ])("%j ends with 2 and says what is wrong in one line", async (args, text) => {
+  ])("%j ends with 2 and says what is wrong in its first line", async (args, text) => {
     const { code, stdout, stderr } = await ctl(...args);
     expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toContain(text);
-    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+    expect(stderr.split("\n")[0]).toContain(text);
   });
 
   it("without a command prints the commands, and ends with 2", async () => {
@@ -106,7 +108,8 @@ describe("the command line", () => {
     ]) {
       const { code, stdout } = await ctl(...args);
       expect(code).toBe(0);
-      for (const option of ["--json", "--socket", "--config"]) expect(stdout).toContain(option);
+      for (const option of ["--output", "--namespace", "--socket", "--config"])
+        expect(stdout).toContain(option);
       expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
     }
   });
@@ -117,9 +120,9 @@ describe("the command line", () => {
 
   it("finds the socket by the daemon's configuration", async () => {
     const file = join(directory, "config.json");
-    const pool = { name: "p", capacity: 1, dataplane: { type: "vpp", bridge: "1" } };
+    const pools = { p: { capacity: 1, dataplane: { type: "vpp", bridge: "1" } } };
     // The status is beside the CNI socket.
-    await writeFile(file, JSON.stringify({ cniSocket: join(directory, "cni.sock"), pools: [pool] }));
+    await writeFile(file, JSON.stringify({ cniSocket: join(directory, "cni.sock"), pools }));
     expect((await ctl("status", "--config", file)).code).toBe(0);
   });
 
@@ -140,6 +143,40 @@ describe("exit codes and JSON", () => {
     expect(JSON.parse(stdout)).toMatchObject({ node: "worker-1", problems: [{ what: expect.any(String) }] });
   });
 
+  it("options stand before or after the command, and JSON and YAML say the same", async () => {
+    const printed = await Promise.all([
+      onSocket("status", "-o", "json"),
+      onSocket("-o", "json", "status"),
+      onSocket("status", "--json"),
+    ]);
+    expect(new Set(printed.map(({ stdout }) => stdout)).size).toBe(1);
+    const yaml = await onSocket("status", "-o", "yaml");
+    expect(parse(yaml.stdout)).toEqual(JSON.parse(printed[0]?.stdout ?? ""));
+  });
+
+  it("modes are printed in octal, times in ISO 8601", async () => {
+    const { stdout } = await onSocket("trace", "web", "-o", "json");
+    const [one] = JSON.parse(stdout);
+    expect(one).toMatchObject({
+      createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      ownership: { mode: "2770" },
+    });
+  });
+
+  it("-n chooses the pods of a namespace", async () => {
+    expect((await onSocket("status", "-n", "shop")).stdout).toContain("virt-launcher-web-x7k2p");
+    expect((await onSocket("status", "-n", "other")).stdout).not.toContain("virt-launcher-web-x7k2p");
+    expect((await onSocket("-n", "shop", "trace", "web")).code).toBe(0);
+    expect((await onSocket("trace", "web", "-n", "other")).code).toBe(2);
+  });
+
+  it("wide shows network, MAC and socket, and cuts nothing", async () => {
+    status = nodeStatus({ pools: nodeStatus().pools.map((pool) => ({ ...pool, bridge: "b".repeat(90) })) });
+    const { stdout } = await onSocket("status", "-o", "wide");
+    expect(stdout).toContain("b".repeat(90));
+    expect(stdout).toMatch(/NETWORK +MAC +SOCKET\n.* 02:[0-9a-f:]{14} +\/var\/run\/\S+\.sock\n/);
+  });
+
   it("trace: 0 for a whole chain, 1 for a broken one, which JSON names", async () => {
     const pod = "shop/virt-launcher-web-x7k2p";
     const whole = await onSocket("trace", pod, "--json");
@@ -149,6 +186,9 @@ describe("exit codes and JSON", () => {
     const broken = await onSocket("trace", pod, "--json");
     expect(broken.code).toBe(1);
     expect(JSON.parse(broken.stdout)).toMatchObject([{ broken: "record" }]);
+    const { stdout } = await onSocket("trace", pod);
+    expect(stdout).toMatch(/^ {2}cause: \S/m);
+    expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
   });
 
   it("trace accepts the name of a VM for that of its pod, and one interface of several", async () => {

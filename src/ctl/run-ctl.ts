@@ -1,4 +1,4 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { describeThrown } from "../failure/failure.ts";
 import { printableText } from "../names/printable.ts";
 import {
@@ -7,6 +7,8 @@ import {
   EXIT,
   type ExitCode,
   findSocket,
+  OUTPUT_FORMATS,
+  type OutputFormat,
   type PlaceOptions,
 } from "./command-context.ts";
 import { runDoctor } from "./doctor/doctor.ts";
@@ -29,8 +31,13 @@ export interface CtlOptions {
   readonly host: Omit<CheckedHost, "places" | "version">;
 }
 
+/** Of help, where the screen is wider. */
+const HELP_COLUMNS = 100;
+
 interface CommonValues {
+  readonly output?: OutputFormat;
   readonly json?: true;
+  readonly namespace?: string;
   readonly socket?: string;
   readonly config?: string;
 }
@@ -52,56 +59,66 @@ export async function runCtl(options: CtlOptions): Promise<ExitCode> {
   return exitCode;
 }
 
-/** The commands with their options and help. */
+/** The commands with their options, which may stand before and after the command, and help. */
 function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
   const { screen, complain, node, version, host } = options;
+  const helpWidth = Math.min(screen.columns, HELP_COLUMNS);
   const program = new Command("vhostuserctl")
     .description("Shows and checks vhost-user networking on this node.")
     .version(`vhostuserctl ${version}`, "--version", "print the release")
+    .addOption(
+      new Option(
+        "-o, --output <format>",
+        "json and yaml have a shape that only grows; wide has more columns",
+      ).choices(OUTPUT_FORMATS),
+    )
+    .option("--json", "the same as -o json")
+    .option("-n, --namespace <name>", "only pods of this namespace (status and trace)")
+    .option("--socket <path>", "the daemon's status socket, instead of what --config says")
+    .option("--config <file>", `the daemon's configuration (default ${CONFIG_FILE})`)
+    .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: screen.write,
       writeErr: complain,
-      outputError: (text, write) => write(`vhostuserctl: ${printableText(text.replace(/^error: /, ""))}\n`),
-      getOutHelpWidth: () => screen.columns,
-      getErrHelpWidth: () => screen.columns,
+      outputError: (text, write) =>
+        write(`vhostuserctl: ${printableText(text.replace(/^error: /, "").trimEnd())}\n`),
+      getOutHelpWidth: () => helpWidth,
+      getErrHelpWidth: () => helpWidth,
     })
     .addHelpText(
       "after",
       "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage or the daemon cannot be reached.",
     )
+    .showHelpAfterError()
     .exitOverride();
+  const places = (): PlaceOptions => ({ ...program.opts<CommonValues>(), node });
+  const context = (): CommandContext => {
+    const { output, json, namespace } = program.opts<CommonValues>();
+    return {
+      screen: output === "wide" ? { ...screen, columns: Number.POSITIVE_INFINITY } : screen,
+      output: json === true ? "json" : output,
+      namespace,
+      socket: () => findSocket(places()),
+    };
+  };
   const command = (name: string, description: string) =>
-    program
-      .command(name)
-      .description(description)
-      .option("--json", "print JSON, of a shape that only grows")
-      .option("--socket <path>", "the daemon's status socket, instead of what --config says")
-      .option("--config <file>", `the daemon's configuration (default ${CONFIG_FILE})`)
-      .allowExcessArguments(false);
-  const placesOf = ({ socket, config }: CommonValues): PlaceOptions => ({ socket, config, node });
-  const contextOf = (values: CommonValues): CommandContext => ({
-    screen,
-    json: values.json === true,
-    socket: () => findSocket(placesOf(values)),
-  });
+    program.command(name).description(description).allowExcessArguments(false);
   command(
     "status",
     "Show every interface of the node, its pools, and what is wrong. An interface that waits for its guest is not a problem here.",
-  ).action(async (values: CommonValues) => end(await runStatus(contextOf(values))));
+  ).action(async () => end(await runStatus(context())));
   command(
     "trace",
     "Follow each interface of a pod, or of a VirtualMachine's pod, step by step from kubelet to the guest's queues; stops at the first broken link and names its cause and cure.",
   )
     .argument("<[namespace/]pod>")
     .option("-i, --interface <name>", "only this interface or device of the pod")
-    .action(async (pod: string, values: CommonValues & { readonly interface?: string }) =>
-      end(await runTrace(contextOf(values), { pod, interface: values.interface })),
+    .action(async (pod: string, own: { readonly interface?: string }) =>
+      end(await runTrace(context(), { pod, interface: own.interface })),
     );
   command(
     "doctor",
     "Check the node: configuration, root, kubelet, daemon, records, hugepages, switches, permissions, SELinux, leftovers. Needs no daemon, changes nothing.",
-  ).action(async (values: CommonValues) =>
-    end(await runDoctor(contextOf(values), { ...host, places: placesOf(values), version })),
-  );
+  ).action(async () => end(await runDoctor(context(), { ...host, places: places(), version })));
   return program;
 }

@@ -75,7 +75,7 @@ no problems
     [
       "an interface whose port is gone",
       { interfaces: [noPort] },
-      /does not\n {2}exist in the switch\n {2}see: vhostuserctl trace shop\/virt-launcher-web-x7k2p/,
+      /has no port\n {2}vhu0123456789ab of this pod\n {2}see: vhostuserctl trace shop\/virt-launcher-web-x7k2p/,
     ],
     [
       "a port without a record",

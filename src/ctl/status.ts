@@ -2,34 +2,49 @@ import { printable } from "../names/printable.ts";
 import { findProblems, type Problem } from "../status/diagnosis/problems.ts";
 import { type InterfaceStatus, type NodeStatus, nodeStatusShape } from "../status/shape.ts";
 import { age, plural } from "../status/words.ts";
-import { type CommandContext, EXIT, type ExitCode, printJson } from "./command-context.ts";
+import { type CommandContext, EXIT, type ExitCode, print } from "./command-context.ts";
 import { askDaemon } from "./daemon-client.ts";
 import { type Cell, type Column, hang, paint, renderTable, type Screen, short, wrap } from "./terminal.ts";
 
 /** `vhostuserctl status`. */
 export async function runStatus(context: CommandContext): Promise<ExitCode> {
-  const status = await askDaemon(await context.socket(), "/v1/node", nodeStatusShape);
+  const node = await askDaemon(await context.socket(), "/v1/node", nodeStatusShape);
+  const { namespace } = context;
+  const isWanted = ({ pod }: { readonly pod?: InterfaceStatus["pod"] | undefined }) =>
+    namespace === undefined || pod?.namespace === namespace;
+  const { interfaces, allocations } = node;
+  const status = {
+    ...node,
+    interfaces: interfaces.filter(isWanted),
+    allocations: allocations.filter(isWanted),
+  };
   const problems = findProblems(status);
-  if (context.json) printJson(context, { ...status, problems });
-  else context.screen.write(renderStatus(context.screen, status, problems));
+  print(context, { ...status, problems }, () =>
+    renderStatus(context.screen, status, problems, context.output === "wide"),
+  );
   return problems.length === 0 ? EXIT.healthy : EXIT.problem;
 }
 
 /** The status of a node, for people. */
-export function renderStatus(screen: Screen, unchecked: NodeStatus, found: readonly Problem[]): string {
+export function renderStatus(
+  screen: Screen,
+  unchecked: NodeStatus,
+  found: readonly Problem[],
+  isWide = false,
+): string {
   const [status, problems] = printable([unchecked, found] as const);
   const { node, version, at, startedAt } = status;
   const head = [
     `node ${paint(screen, "bold", node)}`,
     `kube-vhostuser ${version}`,
     `up ${age(at - startedAt)}`,
-    plural(status.interfaces.length, "interface"),
+    plural(status.interfaces.filter(({ state }) => state !== "allocated").length, "interface"),
   ].join(", ");
   return [
     head,
     "",
     ...renderPools(screen, status),
-    ...renderPods(screen, status),
+    ...renderPods(screen, status, isWide),
     ...renderRest(screen, status),
     ...renderProblems(screen, problems),
     "",
@@ -65,7 +80,7 @@ function kubelet({ registered, configured }: NodeStatus["pools"][number]): Cell 
   return registered ? "yes" : { text: "no", tone: "bad" };
 }
 
-function renderPods(screen: Screen, { interfaces, at }: NodeStatus): string[] {
+function renderPods(screen: Screen, { interfaces, at }: NodeStatus, isWide: boolean): string[] {
   const pods = Map.groupBy(interfaces, ({ pod }) => `${pod.namespace}/${pod.name}`);
   const sorted = [...pods].sort(([one], [other]) => one.localeCompare(other));
   const columns: Column[] = [
@@ -78,6 +93,7 @@ function renderPods(screen: Screen, { interfaces, at }: NodeStatus): string[] {
     { title: "MTU", right: true },
     { title: "DROPS", right: true },
     { title: "AGE", right: true },
+    ...(isWide ? ["NETWORK", "MAC", "SOCKET"].map((title) => ({ title })) : []),
   ];
   return sorted.flatMap(([pod, own]) => {
     const directories = [...new Set(own.flatMap(({ places }) => places?.allocation.path ?? []))];
@@ -88,7 +104,7 @@ function renderPods(screen: Screen, { interfaces, at }: NodeStatus): string[] {
       ...renderTable(
         screen,
         columns,
-        own.map((one) => cells(one, at)),
+        own.map((one) => [...cells(one, at), ...(isWide ? wideCells(one) : [])]),
         1,
       ),
     ];
@@ -109,6 +125,10 @@ function cells(one: InterfaceStatus, at: number): Cell[] {
     number(dropsOf(one)),
     age(at - one.createdAt),
   ];
+}
+
+function wideCells({ network, mac, podSocket }: InterfaceStatus): Cell[] {
+  return [network, mac, podSocket].map((text) => text ?? "-");
 }
 
 function portCell({ port, portName = "-", portUnknown, state }: InterfaceStatus): Cell {

@@ -29,9 +29,9 @@ describe("what people read", () => {
     expect(openScreen({ isTTY, columns: 120, write: () => true }, env).colour).toBe(colour);
   });
 
-  it("is as wide as the terminal, and 80 columns without one", () => {
+  it("is as wide as the terminal, and nothing is cut without one", () => {
     expect(openScreen({ isTTY: true, columns: 120, write: () => true }, {}).columns).toBe(120);
-    expect(openScreen({ columns: 120, write: () => true }, {}).columns).toBe(80);
+    expect(openScreen({ columns: 120, write: () => true }, {}).columns).toBe(Number.POSITIVE_INFINITY);
     expect(openScreen({ isTTY: true, columns: 0, write: () => true }, {}).columns).toBe(80);
     expect(openScreen({ isTTY: true, columns: 20, write: () => true }, {}).columns).toBe(40);
   });

@@ -31,10 +31,9 @@ export interface Terminal {
 /** A screen on a stream: colour on a terminal alone, and never with NO_COLOR (https://no-color.org) or TERM=dumb. */
 export function openScreen(stream: Terminal, env: Readonly<Record<string, string | undefined>>): Screen {
   const isTerminal = stream.isTTY === true;
-  // A terminal that does not know its width says 0, as one of kubectl exec may.
-  const columns = isTerminal ? stream.columns || USUAL_COLUMNS : USUAL_COLUMNS;
   return {
-    columns: Math.max(MIN_COLUMNS, columns),
+    // A terminal that does not know its width says 0, as one of kubectl exec may. Nothing is cut for a program.
+    columns: isTerminal ? Math.max(MIN_COLUMNS, stream.columns || USUAL_COLUMNS) : Number.POSITIVE_INFINITY,
     colour: isTerminal && !env["NO_COLOR"] && env["TERM"] !== "dumb",
     write: (text) => void stream.write(text),
   };

@@ -3,7 +3,7 @@ import { printable } from "../names/printable.ts";
 import { isBroken, traceChain } from "../status/diagnosis/chain.ts";
 import { LINKS, type Link } from "../status/diagnosis/link.ts";
 import { type NodeStatus, nodeStatusShape, type TracedInterface, traceShape } from "../status/shape.ts";
-import { type CommandContext, EXIT, type ExitCode, printJson } from "./command-context.ts";
+import { type CommandContext, EXIT, type ExitCode, print } from "./command-context.ts";
 import { askDaemon } from "./daemon-client.ts";
 import { hang, paint, type Screen, type Tone } from "./terminal.ts";
 
@@ -22,7 +22,7 @@ export async function runTrace(context: CommandContext, options: TraceOptions): 
     throw usage(`${JSON.stringify(options.pod)} is not a pod`, "write POD or NAMESPACE/POD");
   }
   const name = asked.at(-1) ?? "";
-  const namespace = asked.length === 2 ? asked[0] : undefined;
+  const namespace = asked.length === 2 ? asked[0] : context.namespace;
   const ask = async (pod: string, of: string | undefined) => {
     const query = new URLSearchParams({ pod, ...(of === undefined ? {} : { namespace: of }) });
     return (await askDaemon(socket, `/v1/trace?${query}`, traceShape)).interfaces;
@@ -46,12 +46,10 @@ export async function runTrace(context: CommandContext, options: TraceOptions): 
     );
   }
   const traced = wanted.map((one) => ({ interface: one, chain: traceChain(one) }));
-  if (context.json) {
-    const printed = traced.map(({ interface: one, chain }) => {
-      return { ...one, chain, broken: chain.find(isBroken)?.name ?? null };
-    });
-    printJson(context, printed);
-  } else context.screen.write(renderTrace(context.screen, traced));
+  const printed = traced.map(({ interface: one, chain }) => {
+    return { ...one, chain, broken: chain.find(isBroken)?.name ?? null };
+  });
+  print(context, printed, () => renderTrace(context.screen, traced));
   return traced.some(({ chain }) => chain.some(isBroken)) ? EXIT.problem : EXIT.healthy;
 }
 

@@ -1,7 +1,7 @@
 // The daemon from top to bottom: every part in the order in which it starts.
 import type { AllocationPlaces } from "../allocation/allocation.ts";
 import { PodDirectories } from "../allocation/pod-directories.ts";
-import { checkRoot } from "../allocation/root-mount.ts";
+import { checkRoot, followRoot } from "../allocation/root-mount.ts";
 import { Announcer } from "../announcement/announcer.ts";
 import { portOwner } from "../attachment/ensure-attachment.ts";
 import type { NodeContext } from "../attachment/node-context.ts";
@@ -17,17 +17,25 @@ import { createAllocator } from "../device-plugin/allocate.ts";
 import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-resource.ts";
 import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
 import { type PoolPlugin, startPoolPlugin } from "../device-plugin/pool-plugins.ts";
+import type { RunningDra } from "../dra/start-dra.ts";
+import type { ApiServerPlace } from "../kube-api/open-api.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
 import type { Logger } from "../logging/logger.ts";
-import { type ApiServerPlace, type RunningEvents, startEvents } from "../observe/events/start-events.ts";
-import { observeAllocations, observeCni, observePodResources } from "../observe/observed-calls.ts";
+import { type RunningEvents, startEvents } from "../observe/events/start-events.ts";
+import {
+  observeAllocations,
+  observeClaims,
+  observeCni,
+  observePodResources,
+} from "../observe/observed-calls.ts";
 import { startObserver } from "../observe/observer.ts";
 import { DeviceUses } from "../pools/capacity.ts";
 import { type Pool, Pools } from "../pools/pools.ts";
 import type { PodName } from "../reconcile/kubelet-view.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import { rebuildAllocations } from "../reconcile/restore-artefacts.ts";
+import type { PortRecord } from "../records/port-record.ts";
 import { openRecords, type Records } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
@@ -42,6 +50,8 @@ export interface DaemonOptions {
   readonly config: DaemonConfig;
   /** The daemon's own pod, where it runs in one; kubelet's list of pods is trusted only when it is in it. */
   readonly ownPod: PodName | undefined;
+  /** Its UID, by which kubelet tells the DRA driver of one release from that of the next. */
+  readonly podUid?: string | undefined;
   /** Where the cluster says that its API server is, where it does. */
   readonly apiServer?: ApiServerPlace | undefined;
   /** Release, as metrics report it. */
@@ -74,9 +84,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await using undo = new AsyncDisposableStack();
 
   // 1. The root, and the records, which one daemon at a time owns.
-  for (const reason of await checkRoot({ root, allowInsecure: config.rootFileSystem.allowInsecure })) {
+  const rootCheck = { root, allowInsecure: config.rootFileSystem.allowInsecure };
+  for (const reason of await checkRoot(rootCheck)) {
     logger.warn({ file: root, reason }, "the root is not safe against its pods");
   }
+  const rootProblem = await followRoot(rootCheck);
   await checkLabels(config, logger);
   const owner = await takeOwnership(config.recordsDirectory, clock, signal);
   undo.defer(() => owner.release());
@@ -89,10 +101,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // 2. Metrics and probes. They show the parts below as these start.
   const directories = new PodDirectories({ root, clock, logger });
   const poolPlugins: PoolPlugin[] = [];
-  const plugins: DevicePlugin[] = [];
+  const plugins: Pick<DevicePlugin, "resource" | "registered" | "registrations">[] = [];
   let events: RunningEvents | undefined;
   let reconciler: Reconciler | undefined;
-  const view = nodeView({ config, records, directories, poolPlugins, plugins, events: () => events?.counts });
+  const view = nodeView({
+    ...{ config, records, directories, rootProblem, poolPlugins, plugins },
+    events: () => events?.counts,
+  });
   const observer = await startObserver({
     listen: config.observe,
     interfaces: config.observe.interfaces,
@@ -117,10 +132,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     ...{ clock, logger },
   });
   undo.defer(() => announcer.close());
+  const ownersOf = ownersByPort(config.node, records);
   const open = (dataplane: DataplaneConfig) =>
     openDataplane(dataplane, {
       ...{ node: config.node, logger },
-      ownersOf: (portName) => ownersOf(config.node, portName, records),
+      ownersOf,
       onDisturbed: (ports) => reconciler?.disturbed(ports),
       onConnected(kind, { forgetsPorts }) {
         observer.metrics.count("vhostuser_switch_connections_total", { switch: kind });
@@ -142,8 +158,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     ports: records.ports,
     downFor: () => observer.dataplanes.downFor(),
     unsettled: () => observer.reconcile.unsettledPorts,
-    pools: () =>
-      view.pools().map(({ name, devices }) => ({ name, isHealthy: devices.some((one) => one.healthy) })),
+    pools: () => view.pools().map(({ name, healthy }) => ({ name, isHealthy: healthy })),
   });
   undo.defer(() => events?.close());
   observer.reconcile.events = events?.events;
@@ -195,7 +210,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       ...{ pool: pool.config, places, allocations: records.allocations, clock, logger },
     });
     const allocate = observeAllocations(observer.metrics, name, allocator);
-    const started = await startPoolPlugin({ pool, kubelet, uses, allocate, clock, logger });
+    const started = await startPoolPlugin({ pool, kubelet, uses, allocate, rootProblem, clock, logger });
     undo.defer(() => started.close());
     poolPlugins.push(started);
     plugins.push(started.plugin);
@@ -213,6 +228,21 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   undo.defer(() => dataplane.close());
   plugins.push(dataplane);
+  let dra: RunningDra | undefined;
+  if (config.dra.enabled) {
+    // Loaded only here, for its size in memory.
+    const { startDra } = await import("../dra/start-dra.ts");
+    dra = await startDra({
+      ...{ node, locks, pools: poolPlugins, uses, apiServer, podUid: options.podUid, clock, logger },
+      observe: ({ prepare, unprepare }) => ({
+        prepare: observeClaims(observer.metrics, "prepare", prepare),
+        unprepare: observeClaims(observer.metrics, "unprepare", unprepare),
+      }),
+    });
+    undo.defer(() => dra?.close());
+    if (dra !== undefined) plugins.push(dra);
+    signal.throwIfAborted();
+  }
 
   // 9. The reconciler, last: it may have to wait for a switch that is unreachable.
   reconciler = new Reconciler({
@@ -224,6 +254,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       directories,
       listPods,
       ownPod,
+      repairClaims: dra?.repairClaims,
       clock,
       logger,
     },
@@ -235,10 +266,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   return { close: () => running.disposeAsync() };
 }
 
-/** Owners that asked for a port of this name and did not release it, by the records. */
-function ownersOf(node: string, portName: string, { ports }: Records): readonly PortOwner[] {
-  return ports
-    .list()
-    .filter((record) => record.portName === portName)
-    .map((record) => portOwner(node, record));
+/** Owners that asked for a port of a name and did not release it, by the records; a listing asks for every port. */
+function ownersByPort(node: string, { ports }: Records): (portName: string) => readonly PortOwner[] {
+  let byName: ReadonlyMap<string, readonly PortRecord[]> | undefined;
+  ports.subscribe(() => {
+    byName = undefined;
+  });
+  return (portName) => {
+    byName ??= Map.groupBy(ports.list(), (record) => record.portName);
+    return (byName.get(portName) ?? []).map((record) => portOwner(node, record));
+  };
 }

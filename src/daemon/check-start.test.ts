@@ -2,6 +2,7 @@ import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
 import { isSelinuxOn } from "../allocation/selinux-label.ts";
 import { parseConfig } from "../config/load.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -47,13 +48,15 @@ describe("labels of the pools", () => {
     JSON.stringify({
       node: "n",
       root: "/r",
-      pools: [1, 2].map((n) => ({
-        name: `p${n}`,
-        resource: `vhostuser/p${n}`,
-        capacity: 1,
-        dataplane: { type: "ovs-dpdk", bridge: "br" },
-        directory: { selinuxLabel: label },
-      })),
+      pools: poolsByName(
+        ...["p1", "p2"].map((name) => ({
+          name,
+          resource: `vhostuser/${name}`,
+          capacity: 1,
+          dataplane: { type: "ovs-dpdk", bridge: "br" },
+          directory: { selinuxLabel: label },
+        })),
+      ),
     }),
     "c.yaml",
   );

@@ -40,7 +40,7 @@ export async function checkLabels(
 ): Promise<void> {
   for (const label of new Set(pools.flatMap(({ directory }) => directory.selinuxLabel ?? []))) {
     using root = openDirectory(path);
-    const probe = root.entry(".label-probe");
+    const probe = `${root.self}/.label-probe`;
     await mkdir(probe, { mode: 0o700 }).catch((error: unknown) => {
       if (systemCode(error) !== "EEXIST") throw error;
     });

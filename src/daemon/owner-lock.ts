@@ -29,22 +29,20 @@ export async function takeOwnership(
   await mkdir(recordsDirectory, { recursive: true, mode: 0o700 });
   const database = new DatabaseSync(join(recordsDirectory, "owner.lock"), { timeout: 0 });
   const deadline = clock.monotonic() + WAIT_MS;
-  while (!tryLock(database)) {
-    if (signal?.aborted) {
-      database.close();
-      throw signal.reason;
+  try {
+    while (!tryLock(database)) {
+      if (clock.monotonic() < deadline) await clock.sleep(RETRY_MS, signal);
+      else
+        throw new Failure({
+          code: "internal",
+          what: "another daemon owns the records",
+          where: recordsDirectory,
+          fix: "stop it first; two daemons on one node would undo each other's work",
+        });
     }
-    if (clock.monotonic() >= deadline) {
-      database.close();
-      throw new Failure({
-        code: "internal",
-        what: "another daemon owns the records",
-        where: recordsDirectory,
-        fix: "stop it first; two daemons on one node would undo each other's work",
-      });
-    }
-    // Cut short when the signal fires, which the next round sees.
-    await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+  } catch (error) {
+    database.close();
+    throw signal?.aborted ? signal.reason : error;
   }
   return { release: () => database.close() };
 }

@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { loadConfig } from "../config/load.ts";
+import type { ApiServerPlace } from "../kube-api/open-api.ts";
 import { createLogger } from "../logging/logger.ts";
-import type { ApiServerPlace } from "../observe/events/start-events.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startDaemon } from "./assemble.ts";
 import { checkCapabilities } from "./check-start.ts";
+import { preferLessMemory } from "./memory-flags.ts";
 
 /** From the command line and the environment. */
 export interface ServeOptions {
@@ -12,7 +13,7 @@ export interface ServeOptions {
   readonly logLevel: string;
   readonly version: string;
   /** Name of the node, for a configuration that names none, and the daemon's own pod; where it runs in one. */
-  readonly pod: Readonly<Partial<Record<"node" | "namespace" | "name", string | undefined>>>;
+  readonly pod: Readonly<Partial<Record<"node" | "namespace" | "name" | "uid", string | undefined>>>;
   readonly apiServer: ApiServerPlace | undefined;
   /** Ends it; the reason is the signal's name. */
   readonly signal: AbortSignal;
@@ -21,13 +22,13 @@ export interface ServeOptions {
 /** Starts the daemon and serves until the signal fires. @throws what ended the start */
 export async function serve(options: ServeOptions): Promise<void> {
   const { configFile, logLevel, version, apiServer, signal } = options;
-  const { node, namespace, name } = options.pod;
-  const logger = createLogger({ level: logLevel, program: "kube-vhostuser" });
+  const { node, namespace, name, uid: podUid } = options.pod;
   const config = await loadConfig(configFile, node);
+  const logger = createLogger({ level: logLevel, program: "kube-vhostuser", node: config.node });
   const ownPod = namespace !== undefined && name !== undefined ? { namespace, name } : undefined;
   await checkCapabilities();
   const daemon = await startDaemon({
-    ...{ config, ownPod, apiServer, version, logger, signal },
+    ...{ config, ownPod, podUid, apiServer, version, logger, signal },
     clock: systemClock,
   }).catch((error: unknown) => {
     // A signal that came before the daemon had started is no error.
@@ -35,7 +36,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     throw error;
   });
   if (daemon !== undefined) {
-    logger.info({ node: config.node, pools: config.pools.map(({ name }) => name) }, "serving");
+    logger.info({ pools: config.pools.map(({ name }) => name) }, "serving");
+    preferLessMemory();
     if (!signal.aborted) await once(signal, "abort");
   }
   logger.info({ signal: signal.reason }, "stopping; pods and ports are not changed");

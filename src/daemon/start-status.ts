@@ -3,7 +3,7 @@ import type { DaemonConfig } from "../config/schema.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { HttpServer } from "../observe/http-server.ts";
 import { serveStatusPage } from "../status/page/serve-page.ts";
-import { readNode, readUnattached } from "../status/read-node.ts";
+import { readNode } from "../status/read-node.ts";
 import { readTrace } from "../status/read-trace.ts";
 import { serveStatus } from "../status/serve-status.ts";
 import { type StatusSource, statusSocket } from "../status/status-source.ts";
@@ -38,12 +38,7 @@ export async function startStatusPage(
   try {
     const server = await serveStatusPage({
       ...{ address, port, logger },
-      readNode: async (signal) => {
-        const status = await readNode(source, signal);
-        // A pod that never starts has no interface yet.
-        const unattached = await readUnattached(source, status);
-        return { ...status, interfaces: [...status.interfaces, ...unattached] };
-      },
+      readNode: (signal) => readNode(source, signal),
       readTrace: ({ namespace, name: pod }, signal) => readTrace(source, { namespace, pod }, signal),
     });
     logger.info({ url: server.url }, "serving the status page");

@@ -29,14 +29,13 @@ beforeEach(async () => {
     deviceInfoDirectory: join(directory, "devinfo"),
     kubelet: { devicePlugins: directory, podResources: join(directory, "pods.sock") },
     observe: { address: "127.0.0.1", port: 0 },
-    pools: [
-      {
-        name: "sockets",
+    pools: {
+      sockets: {
         resource: "vhostuser/sockets",
         capacity: 1,
         dataplane: { type: "ovs-dpdk", database: join(directory, "db.sock"), bridge: "br" },
       },
-    ],
+    },
   });
   await writeFile(configFile, text);
 });
@@ -47,11 +46,14 @@ it("a daemon whose start fails at one pool stops also the pool that starts besid
   const silent = createServer();
   await once(silent.listen(join(directory, "silent.sock")), "listening");
   const pool = (name: string, database: string) => ({
-    ...{ name, resource: `vhostuser/${name}`, capacity: 1 },
+    ...{ resource: `vhostuser/${name}`, capacity: 1 },
     dataplane: { type: "ovs-dpdk", database: join(directory, database), bridge: "br" },
   });
   // Of these the first has a plugin socket whose path is too long.
-  const pools = [pool("with-a-long-name", "none.sock"), pool("a", "silent.sock")];
+  const pools = {
+    "with-a-long-name": pool("with-a-long-name", "none.sock"),
+    a: pool("a", "silent.sock"),
+  };
   const devicePlugins = join(directory, "p".repeat(79 - directory.length));
   await mkdir(devicePlugins);
   const kubelet = { devicePlugins, podResources: join(directory, "pods.sock") };

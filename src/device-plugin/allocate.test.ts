@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTick } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
 import { ensureDeviceInfo, removeAllocation } from "../allocation/allocation.ts";
 import { listAllocationDirectories } from "../allocation/socket-directories.ts";
 import { parseConfig } from "../config/load.ts";
@@ -28,7 +29,7 @@ const DATAPLANE = { type: "ovs-dpdk", database: "/run/x/db.sock", bridge: "br0" 
 
 function configured(keys: object): PoolConfig {
   const pool = { name: "sockets", capacity: 4, dataplane: DATAPLANE, ...keys };
-  const [parsed] = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "c.yaml").pools;
+  const [parsed] = parseConfig(JSON.stringify({ node: "n", pools: poolsByName(pool) }), "c.yaml").pools;
   if (parsed === undefined) throw new Error("no pool");
   return parsed;
 }

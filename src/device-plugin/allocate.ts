@@ -1,20 +1,14 @@
 // Allocate, from kubelet's request to its answer.
 
-import {
-  type AllocationPlaces,
-  ensureAllocationDirectories,
-  ensureDeviceInfo,
-  removeAllocation,
-} from "../allocation/allocation.ts";
+import type { AllocationPlaces } from "../allocation/allocation.ts";
 import { allocationDirectory, podDirectory } from "../allocation/layout.ts";
-import { removeAllocationDirectory } from "../allocation/set-aside.ts";
+import { makeAllocation, planAllocation } from "../allocation/make-allocation.ts";
 import type { PoolConfig } from "../config/schema.ts";
 import { Failure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
-import { newAllocationId } from "../names/allocation-id.ts";
 import { type AllocationRecord, allocationFields, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { RecordStore } from "../records/record-store.ts";
-import { nextSequence } from "../records/records.ts";
+import { takeSequences } from "../records/records.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { DeviceSource } from "./pool-devices.ts";
 
@@ -104,43 +98,16 @@ export function createAllocator(
   options: AllocatorOptions,
 ): (devices: readonly string[], signal?: AbortSignal) => Promise<AllocationAnswer> {
   const { pool, places, allocations, clock, logger } = options;
-  let sequence = nextSequence(allocations.list());
   return async (devices, signal) => {
-    const record = planRecord(pool, devices, { createdAt: clock.now(), sequence: sequence++ });
-    await using undo = new AsyncDisposableStack();
-    // What cannot be undone now the reconciler removes; the caller gets the error that Allocate failed with.
-    undo.defer(() => removeAllocationDirectory(places.root, record.id).catch(() => undefined));
-    await ensureAllocationDirectories(record, places).finally(() => signal?.throwIfAborted());
-
-    await allocations.put(record);
-    undo.defer(() => allocations.remove(record.id).catch(() => undefined));
-    signal?.throwIfAborted();
-
-    // Undone first: device-info that cannot be removed must not keep the record.
-    undo.defer(() => removeAllocation(record, allocations, places).catch(() => undefined));
-    ensureDeviceInfo(record, pluginDevicesOf(record), places);
-
-    undo.move();
+    const { resource } = pool;
+    const holder = { kind: "device-plugin", resource, devices: [...devices].sort() } as const;
+    const record = planAllocation(pool, holder, {
+      createdAt: clock.now(),
+      sequence: takeSequences(allocations),
+    });
+    await makeAllocation(record, { places, allocations }, signal);
     logger.info(allocationFields(record), "allocated");
     return answerFor(record, places);
-  };
-}
-
-function planRecord(
-  pool: PoolConfig,
-  devices: readonly string[],
-  { createdAt, sequence }: Pick<AllocationRecord, "createdAt" | "sequence">,
-): AllocationRecord {
-  return {
-    id: newAllocationId(),
-    pool: pool.name,
-    holder: { kind: "device-plugin", resource: pool.resource, devices: [...devices].sort() },
-    ownership: pool.directory,
-    dataplane: pool.dataplane,
-    ...(pool.switchSockets === undefined ? {} : { switchSockets: pool.switchSockets }),
-    socketServer: pool.socketServer ?? "guest",
-    createdAt,
-    sequence,
   };
 }
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
 import { loadService } from "../grpc/load-service.ts";
 import { serveUnix, type UnixServer } from "../grpc/unix-server.ts";
-import { type DeviceStream, DeviceStreams } from "./list-and-watch.ts";
+import { type DeviceStream, type DeviceStreams, deviceStreams } from "./list-and-watch.ts";
 import type { PluginDevice } from "./pool-devices.ts";
 
 let directory: string;
@@ -21,7 +21,7 @@ beforeEach(async () => {
   socketPath = join(directory, "plugin.sock");
   devices = [{ id: "a", healthy: true, numaNodes: [0, 1] }];
   lost = 0;
-  streams = new DeviceStreams({ current: () => devices }, () => lost++);
+  streams = deviceStreams({ current: () => devices }, () => lost++);
   const { definition } = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
   server = await serveUnix({
     socketPath,

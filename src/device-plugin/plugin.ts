@@ -14,9 +14,9 @@ import type { Logger } from "../logging/logger.ts";
 import { checkUnixPath } from "../names/unix-path.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
 import { type Allocate, type AllocateRequest, answerAllocate } from "./allocate.ts";
-import { type DeviceStream, DeviceStreams } from "./list-and-watch.ts";
+import { type DeviceStream, type DeviceStreams, deviceStreams } from "./list-and-watch.ts";
 import type { DeviceSource } from "./pool-devices.ts";
-import { preferDevices } from "./preferred-allocation.ts";
+import { type PreferredAllocationRequest, preferDevices } from "./preferred-allocation.ts";
 import { RegistrationKeeper } from "./registration-keeper.ts";
 
 /** What a plugin is started with. */
@@ -42,7 +42,6 @@ export interface DevicePlugin {
   close(): Promise<void>;
 }
 
-/** Read once for all plugins. */
 const SERVICE = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
 
 /** kubelet need not ask before a container starts, but is to ask which devices we prefer. */
@@ -62,7 +61,7 @@ export function startDevicePlugin(options: StartDevicePluginOptions): DevicePlug
   const endpoint = pluginSocketName(resource);
   const ownSocket = checkUnixPath(join(kubelet.pluginDirectory, endpoint), `device plugin of ${resource}`);
 
-  const streams = new DeviceStreams(devices, () => keeper.streamLost());
+  const streams = deviceStreams(devices, () => keeper.streamLost());
   const calls = new Set<Promise<unknown>>();
   const implementation = handlers({ ...options, streams, calls });
 
@@ -147,39 +146,19 @@ async function allEnded(calls: ReadonlySet<Promise<unknown>>, clock: Clock): Pro
   return calls.size === 0;
 }
 
-/** What kubelet's five calls work with. */
-interface HandlerOptions {
-  readonly resource: string;
-  readonly devices: DeviceSource;
+/** What kubelet's five calls work with; `calls` are those that are being answered. */
+type HandlerOptions = StartDevicePluginOptions & {
   readonly streams: DeviceStreams;
-  readonly allocate: Allocate;
-  /** Calls that are being answered. */
   readonly calls: Set<Promise<unknown>>;
-  readonly logger: Logger;
-}
-
-interface PreferenceRequest {
-  readonly container_requests: readonly {
-    readonly available_deviceIDs: readonly string[];
-    readonly must_include_deviceIDs: readonly string[];
-    readonly allocation_size: number;
-  }[];
-}
+};
 
 function handlers(options: HandlerOptions): UntypedServiceImplementation {
   return {
     GetDevicePluginOptions: unary(options, async () => OPTIONS),
     ListAndWatch: (stream: DeviceStream) => options.streams.serve(stream),
-    GetPreferredAllocation: unary(options, async ({ container_requests }: PreferenceRequest) => ({
+    GetPreferredAllocation: unary(options, async ({ container_requests }: PreferredAllocationRequest) => ({
       container_responses: container_requests.map((request) => ({
-        deviceIDs: preferDevices(
-          {
-            available: request.available_deviceIDs,
-            mustInclude: request.must_include_deviceIDs,
-            size: request.allocation_size,
-          },
-          (id) => options.devices.lastUse(id),
-        ),
+        deviceIDs: preferDevices(request, (id) => options.devices.lastUse(id)),
       })),
     })),
     Allocate: unary(options, (request: AllocateRequest, signal) => answerAllocate(request, options, signal)),
@@ -192,20 +171,19 @@ function unary<Request, Answer>(
   { resource, calls, logger }: HandlerOptions,
   handle: (request: Request, signal: AbortSignal) => Promise<Answer>,
 ): handleUnaryCall<Request, Answer> {
-  return (call, respond) => {
+  return async (call, respond) => {
     const gone = new AbortController();
     call.on("cancelled", () => gone.abort(callEnded(resource)));
     const handled = handle(call.request, gone.signal);
     calls.add(handled);
-    handled
-      .finally(() => calls.delete(handled))
-      .then(
-        (answer) => respond(null, answer),
-        (error: unknown) => {
-          logger.error({ err: error, resource }, "a call of kubelet failed");
-          respond(toServiceError(error));
-        },
-      );
+    try {
+      respond(null, await handled);
+    } catch (error) {
+      logger.error({ err: error, resource }, "a call of kubelet failed");
+      respond(toServiceError(error));
+    } finally {
+      calls.delete(handled);
+    }
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
 import { MemoryAllocations } from "../../test/stand-in/records/memory-allocations.ts";
 import { parseConfig } from "../config/load.ts";
 import { deviceId } from "../names/device-id.ts";
@@ -7,9 +8,15 @@ import { PoolDevices } from "./pool-devices.ts";
 
 const HEALTHY = { healthy: true, numaNodes: [] };
 
-function start(capacity = 4, held: readonly number[] = [], heldUnder = "vhostuser/sockets") {
-  const pool = { name: "p", capacity, dataplane: { type: "ovs-dpdk", bridge: "br0" } };
-  const [config] = parseConfig(JSON.stringify({ node: "n", pools: [pool] }), "c.yaml").pools;
+function start(
+  capacity = 4,
+  held: readonly number[] = [],
+  heldUnder = "vhostuser/sockets",
+  keys: object = {},
+) {
+  const pool = { name: "p", capacity, dataplane: { type: "ovs-dpdk", bridge: "br0" }, ...keys };
+  const text = JSON.stringify({ node: "n", dra: { enabled: true }, pools: poolsByName(pool) });
+  const [config] = parseConfig(text, "c.yaml").pools;
   if (config === undefined) throw new Error("one pool");
   const allocations = new MemoryAllocations();
   const take = (indices: readonly number[], resource?: string) =>
@@ -71,6 +78,11 @@ describe("a pool's devices", () => {
     for (const record of before) allocations.remove(record);
     devices.update(HEALTHY);
     expect(indices()).toEqual([0, 1, 2, 3]);
+  });
+
+  it("leave the ports of claims to these", () => {
+    const { indices } = start(4, [3], undefined, { claims: { ports: 2 } });
+    expect(indices()).toEqual([0, 3]);
   });
 
   it("can be allocated after they left the list, for kubelet may not have read it", () => {

@@ -1,7 +1,7 @@
 // The devices of one pool as kubelet sees them.
 import type { PoolConfig } from "../config/schema.ts";
 import { deviceId } from "../names/device-id.ts";
-import { type DeviceUses, planDevices } from "../pools/capacity.ts";
+import { type DeviceUses, planDevices, splitCapacity } from "../pools/capacity.ts";
 import type { PoolState } from "../pools/pool-monitor.ts";
 
 /** A device as kubelet sees it. */
@@ -48,6 +48,11 @@ export class PoolDevices implements DeviceSource {
     this.update(this.#state);
   }
 
+  /** What the switch said last. */
+  get state(): PoolState {
+    return this.#state;
+  }
+
   current(): readonly PluginDevice[] {
     return this.#list;
   }
@@ -76,7 +81,12 @@ export class PoolDevices implements DeviceSource {
   #plan(): boolean {
     if (this.#usesSeen === this.#uses.changes) return false;
     this.#usesSeen = this.#uses.changes;
-    const indices = planDevices(this.#pool, this.#uses.ofPool(this.#pool.name));
+    const { name, resource } = this.#pool;
+    const held = this.#uses.ofPool(name);
+    const { plugin: capacity } = splitCapacity(this.#pool, {
+      ...{ plugin: held.size, claims: this.#uses.claimsOf(name) },
+    });
+    const indices = planDevices({ capacity, resource }, held);
     if (indices.join() === this.#indices.join()) return false;
     this.#indices = indices;
     return true;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { waitUntil } from "../../test/machine/wait-until.ts";
+import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
 import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { StandInKubelet, type StandInKubeletOptions } from "../../test/stand-in/kubelet/kubelet.ts";
 import { type ListedDevice, PluginClient } from "../../test/stand-in/kubelet/plugin-client.ts";
@@ -78,7 +79,7 @@ async function startDaemon(texts: readonly PoolText[]): Promise<void> {
     dataplane: { type: "ovs-dpdk", database, bridge },
     ...text,
   }));
-  const config = parseConfig(JSON.stringify({ node: "n", pools: filled }), "c.yaml");
+  const config = parseConfig(JSON.stringify({ node: "n", pools: poolsByName(...filled) }), "c.yaml");
   uses = new DeviceUses(allocations);
   pools = new Pools({
     pools: config.pools,
@@ -89,6 +90,7 @@ async function startDaemon(texts: readonly PoolText[]): Promise<void> {
   plugins = await Promise.all(
     [...pools.configured.values()].map((pool) =>
       startPoolPlugin({
+        rootProblem: async () => undefined,
         ...{ pool, kubelet: kubelet.paths, uses, clock: quickClock(), logger: silentLogger },
         allocate: async (devices) => {
           const { id } = allocations.put({ devices, resource: pool.config.resource });

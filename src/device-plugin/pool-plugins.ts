@@ -15,6 +15,8 @@ export interface PoolPluginOptions {
   readonly kubelet: KubeletPaths;
   readonly uses: DeviceUses;
   readonly allocate: Allocate;
+  /** Why no pod can use a socket of this node now, whatever the switch says. */
+  readonly rootProblem: () => Promise<string | undefined>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -39,12 +41,12 @@ const FIRST_PROBE_MS = 150;
  * @throws Failure path-too-long or directory-unsafe, when the plugin's socket cannot be used
  */
 export async function startPoolPlugin(options: PoolPluginOptions): Promise<PoolPlugin> {
-  const { pool, kubelet, uses, allocate, clock, logger } = options;
+  const { pool, kubelet, uses, allocate, rootProblem, clock, logger } = options;
   await using undo = new AsyncDisposableStack();
   const devices = new PoolDevices(pool.config, uses);
   const probed = Promise.withResolvers<void>();
   const monitor = monitorPool({
-    pool,
+    ...{ pool, rootProblem },
     onProbed: (state) => {
       devices.update(state);
       probed.resolve();

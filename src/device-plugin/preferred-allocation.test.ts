@@ -5,8 +5,12 @@ import { preferDevices } from "./preferred-allocation.ts";
 /** Last use of devices by id. */
 const DEVICES: Readonly<Record<string, number>> = { a0: 5, a1: 0, a2: 3, b0: 1, b1: 9 };
 const ALL = Object.keys(DEVICES);
-const prefer = (available: readonly string[], mustInclude: readonly string[], size: number) =>
-  preferDevices({ available, mustInclude, size }, (id) =>
+const prefer = (
+  available_deviceIDs: readonly string[],
+  must_include_deviceIDs: readonly string[],
+  allocation_size: number,
+) =>
+  preferDevices({ available_deviceIDs, must_include_deviceIDs, allocation_size }, (id) =>
     Object.hasOwn(DEVICES, id) ? DEVICES[id] : undefined,
   );
 

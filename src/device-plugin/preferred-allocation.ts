@@ -1,10 +1,12 @@
-/** kubelet's question which of the free devices a container should best get. */
-export interface PreferenceRequest {
-  /** Free devices, the must-include ones among them. */
-  readonly available: readonly string[];
-  readonly mustInclude: readonly string[];
-  /** How many are wanted in all. */
-  readonly size: number;
+/** kubelet's question which devices each container should best get. */
+export interface PreferredAllocationRequest {
+  readonly container_requests: readonly {
+    /** Free devices, the must-include ones among them. */
+    readonly available_deviceIDs: readonly string[];
+    readonly must_include_deviceIDs: readonly string[];
+    /** How many are wanted in all. */
+    readonly allocation_size: number;
+  }[];
 }
 
 /**
@@ -15,17 +17,17 @@ export interface PreferenceRequest {
  *   which comes last
  */
 export function preferDevices(
-  { available, mustInclude, size }: PreferenceRequest,
+  request: PreferredAllocationRequest["container_requests"][number],
   lastUse: (id: string) => number | undefined,
 ): readonly string[] {
-  const must = new Set(mustInclude);
-  const free = [...new Set(available)]
+  const must = new Set(request.must_include_deviceIDs);
+  const free = [...new Set(request.available_deviceIDs)]
     .filter((id) => !must.has(id))
     .map((id) => ({ id, lastUse: lastUse(id) ?? Number.POSITIVE_INFINITY }))
     .sort((one, other) =>
       one.lastUse === other.lastUse ? (one.id < other.id ? -1 : 1) : one.lastUse - other.lastUse,
     )
     .map(({ id }) => id);
-  const wanted = Number.isFinite(size) ? Math.max(0, Math.trunc(size)) : 0;
-  return [...must, ...free].slice(0, wanted);
+  const { allocation_size: size } = request;
+  return [...must, ...free].slice(0, Number.isFinite(size) ? Math.max(0, size) : 0);
 }

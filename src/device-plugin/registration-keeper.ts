@@ -1,6 +1,6 @@
 // Keeps one plugin registered with kubelet, through restarts of either and however long kubelet is down.
 import { describeThrown } from "../failure/failure.ts";
-import { lookAtSockets, type SocketsSeen, socketIdentity } from "../kubelet/socket-identity.ts";
+import { socketIdentity } from "../kubelet/socket-identity.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 import { exponentialBackoff, WorkQueue } from "../sync/work-queue.ts";
@@ -89,13 +89,13 @@ export class RegistrationKeeper {
   }
 
   async #check(): Promise<void> {
-    const seen = await lookAtSockets(this.#options);
+    const kubelet = await socketIdentity(this.#options.kubeletSocket);
     if (this.#registeredAtMs === undefined) {
-      if (seen.kubelet === this.#tried) return;
+      if (kubelet === this.#tried) return;
       this.#queue.forget("register");
       this.#queue.add("register");
-    } else if (this.#isOwnSocketGone(seen)) this.#expire("own socket was removed");
-    else if (seen.kubelet !== this.#tried) this.#expire("kubelet has another socket");
+    } else if (await this.#isOwnSocketGone()) this.#expire("own socket was removed");
+    else if (kubelet !== this.#tried) this.#expire("kubelet has another socket");
     else if (this.#options.openStreams() === 0 && this.#hasHeld(this.#registeredAtMs)) {
       this.#expire("kubelet never asked for the device list");
     }
@@ -119,25 +119,26 @@ export class RegistrationKeeper {
   async #register(signal: AbortSignal): Promise<void> {
     if (this.#registeredAtMs !== undefined) return;
     const { resource, ownSocket, kubeletSocket, listen, register, clock, logger } = this.#options;
-    const seen = await lookAtSockets(this.#options);
-    this.#tried = seen.kubelet;
-    if (seen.kubelet === undefined) throw new Error(`kubelet is not there: no ${kubeletSocket}`);
+    const kubelet = await socketIdentity(kubeletSocket);
+    this.#tried = kubelet;
+    if (kubelet === undefined) throw new Error(`kubelet is not there: no ${kubeletSocket}`);
     // Another kubelet than before must not meet old streams.
-    const isOtherKubelet = this.#registeredWith !== undefined && seen.kubelet !== this.#registeredWith;
-    if (isOtherKubelet || this.#isOwnSocketGone(seen)) await this.#closeServer();
+    const isOtherKubelet = this.#registeredWith !== undefined && kubelet !== this.#registeredWith;
+    if (isOtherKubelet || (await this.#isOwnSocketGone())) await this.#closeServer();
     if (this.#server === undefined) {
       this.#server = await listen();
       this.#ownSocket = await socketIdentity(ownSocket);
     }
     await register(signal);
-    this.#registeredWith = seen.kubelet;
+    this.#registeredWith = kubelet;
     this.#registeredAtMs = clock.monotonic();
     this.#registrations += 1;
     this.#lastProblem = undefined;
     logger.info({ resource }, "registered with kubelet");
   }
 
-  #isOwnSocketGone({ own }: SocketsSeen): boolean {
+  async #isOwnSocketGone(): Promise<boolean> {
+    const own = await socketIdentity(this.#options.ownSocket);
     return own === undefined || own !== this.#ownSocket;
   }
 

@@ -7,11 +7,13 @@ export const FAILURE_CODES = {
   "invalid-request":
     "A caller (kubelet, the container runtime, Multus, virt-launcher) sent something malformed.",
   "invalid-network-config": "The CNI network configuration (NetworkAttachmentDefinition) is wrong.",
+  "invalid-claim": "A ResourceClaim, or the configuration of it or its DeviceClass, is wrong.",
   "invalid-network-info": "KubeVirt's network-info, or the device-info in it, is malformed.",
   "invalid-vmi": "The VirtualMachineInstance requests something that vhost-user does not support.",
   "invalid-domain": "The libvirt domain XML is malformed or conflicts with what vhost-user needs.",
   undecodable: "A caller sent something that is not JSON.",
   "unsupported-field": "The network configuration has a field that this plugin cannot honour.",
+  "daemon-unavailable": "The daemon does not run on this node, or did not answer.",
   "not-ready": "The node cannot attach anything now (CNI STATUS).",
   "unsupported-cni-version":
     "The network configuration asks for a CNI version that this plugin does not speak.",

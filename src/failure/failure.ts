@@ -1,6 +1,6 @@
 import type { FailureCode } from "./catalogue.ts";
 
-/** What a {@link Failure} is made of: the message says what was wrong, where, and what to do. */
+/** What a {@link Failure} is made of: the message begins with the code and says what was wrong, where, and what to do. */
 export interface FailureOptions {
   readonly code: FailureCode;
   /** What is wrong, in one sentence without a full stop, with the offending value quoted. */
@@ -23,7 +23,10 @@ export class Failure extends Error {
   constructor(options: FailureOptions) {
     const where = options.where === undefined ? "" : ` (${options.where})`;
     const fix = options.fix === undefined ? "" : `; ${options.fix}`;
-    super(`${options.what}${where}${fix}`, options.cause === undefined ? {} : { cause: options.cause });
+    super(
+      `${options.code}: ${options.what}${where}${fix}`,
+      options.cause === undefined ? {} : { cause: options.cause },
+    );
     this.code = options.code;
     this.what = options.what;
     this.where = options.where;
@@ -44,6 +47,14 @@ export function timeoutFailure(
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
   return new Failure({ code: "internal", what: describeThrown(thrown), cause: thrown });
+}
+
+/**
+ * Whether a switch cannot be reached. Its pool's monitor logs that once, and when it is back; work that fails for it
+ * meanwhile is logged for debugging.
+ */
+export function isSwitchAway(thrown: unknown): boolean {
+  return thrown instanceof Failure && thrown.code === "dataplane-unavailable";
 }
 
 /** The text of anything thrown. */

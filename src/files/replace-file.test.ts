@@ -13,7 +13,8 @@ afterEach(() => rm(directory, { recursive: true }));
 describe.each([
   {
     name: "on disk",
-    replace: (path: string, text: string, mode: number) => replaceFile(path, text, { mode }),
+    replace: (path: string, text: string, mode: number) =>
+      replaceFile(path, text, mode, async () => undefined),
   },
   {
     name: "in memory",

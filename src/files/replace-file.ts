@@ -9,49 +9,38 @@ const TEMPORARY_PREFIX = ".kube-vhostuser-";
 /** A file that is not whole yet is for its writer alone. */
 const OPEN_MODE = 0o600;
 
-/** How a file is replaced. */
-export interface ReplaceOptions {
-  /** Mode of the new file, whatever the umask. */
-  readonly mode: number;
-  /** Whether it must survive a power cut and not only a crash of the process. */
-  readonly durable?: boolean;
-  /** Checks the new file, complete and on disk, before it replaces the old one; throws to keep the old one. */
-  readonly inspect?: ((temporary: string) => Promise<void>) | undefined;
-}
-
 /**
- * Replaces a file whole: readers see the old content or the new one, never a part. The temporary file is made beside
- * it, because rename is atomic within one file system only, and starts with a dot so that listings skip it.
+ * Replaces a file whole, also after a power cut: readers see the old content or the new one, never a part. The temporary
+ * file is made beside it, because rename is atomic within one file system only.
+ * @param mode whatever the umask
+ * @param inspect checks the new file, complete and on disk, before it replaces the old one; throws to keep the old one
  */
 export async function replaceFile(
   path: string,
   content: string | Uint8Array,
-  options: ReplaceOptions,
+  mode: number,
+  inspect: (temporary: string) => Promise<void>,
 ): Promise<void> {
   const temporary = temporaryBeside(path);
   let file: FileHandle | undefined;
   try {
     file = await open(temporary, "wx", OPEN_MODE);
     await file.writeFile(content);
-    // No umask of use takes anything off the owner, so this one has its mode.
-    if (options.mode !== OPEN_MODE) await file.chmod(options.mode);
-    if (options.durable === true) await file.sync();
+    await file.chmod(mode);
+    await file.sync();
     await file.close();
     file = undefined;
-    await options.inspect?.(temporary);
+    await inspect(temporary);
     await rename(temporary, path);
   } catch (error) {
     await file?.close().catch(() => undefined);
     await rm(temporary, { force: true }).catch(() => undefined);
     throw error;
   }
-  if (options.durable === true) await syncDirectory(dirname(path));
+  await syncDirectory(dirname(path));
 }
 
-/**
- * {@link replaceFile} without a wait for a thread, for a file on a tmpfs: on a disk it would hold up everything else.
- * There its five calls take 16 µs, the same through Node's thread pool 100. @param mode whatever the umask
- */
+/** Replaces a file on a tmpfs at once: its five calls take 16 µs, through Node's thread pool 100. @param mode whatever the umask */
 export function replaceMemoryFile(path: string, text: string, mode: number): void {
   const temporary = temporaryBeside(path);
   let file: number | undefined = openSync(temporary, "wx", OPEN_MODE);

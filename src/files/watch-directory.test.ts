@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -55,6 +55,17 @@ describe("a directory watch", () => {
     watch = watchDirectory({ path: directory, onChange: () => changes++, onError: () => changes++ });
     await watch.ready;
     expect(changes).toBe(0);
+  });
+
+  it("does not read the directory, which may have a thousand entries", async () => {
+    await writeFile(join(directory, "old"), "");
+    // A read would renew it, because it is not newer than the change.
+    await utimes(directory, 1, new Date());
+    const next = await start();
+    const change = next();
+    await writeFile(join(directory, "new"), "");
+    await change;
+    expect((await stat(directory)).atimeMs).toBe(1_000);
   });
 
   it("reports nothing after it was closed", async () => {

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { watch } from "chokidar";
+import { FSWatcher } from "chokidar";
 import { type Clock, systemClock } from "../sync/clock.ts";
 
 /** Milliseconds between two checks that the directory is still the one that is watched. */
@@ -78,6 +78,14 @@ export function watchDirectory(options: WatchDirectoryOptions): DirectoryWatch {
   };
 }
 
+/**
+ * Without chokidar's reads of the directory, one at each second with changes and an lstat of every entry: in a burst of
+ * Allocates they would keep the threads busy that write its records.
+ */
+class UnreadDirectoryWatcher extends FSWatcher {
+  override _readdirp(): undefined {}
+}
+
 function watchOnce(
   path: string,
   identity: string,
@@ -85,14 +93,8 @@ function watchOnce(
   onError: (error: unknown) => void,
 ): Watched {
   const ready = Promise.withResolvers<void>();
-  const watcher = watch(path, {
-    depth: 0,
-    ignoreInitial: true,
-    // Entries get no watches of their own: the kernel reports them by the directory's.
-    ignored: (entry) => entry !== path,
-    // Else chokidar shares one watch for a path, that of a directory that is gone as well.
-    persistent: false,
-  });
+  // Else chokidar shares one watch for a path, that of a directory that is gone as well.
+  const watcher = new UnreadDirectoryWatcher({ depth: 0, persistent: false });
   // The kernel's own events: of sockets that come and go between two looks of its own chokidar reports nothing.
   watcher.on("raw", (_event, entry) => {
     if (!entry?.startsWith(".")) onChange();
@@ -102,6 +104,7 @@ function watchOnce(
     onError(error);
     ready.resolve();
   });
+  watcher.add(path);
   return { identity, ready: ready.promise, close: () => watcher.close() };
 }
 

@@ -288,6 +288,26 @@ describe("compaction", () => {
     expect(await readdir(directory)).toEqual(["journal"]);
   });
 
+  it("writes what was appended, also where the disk has changed it since", async () => {
+    const { journal } = await start({ compactAbove: 400 });
+    await journal.append("a", "1");
+    await changeEntries(directory, (line) => line.replace('"1"', '"7"'));
+    for (let value = 0; value < 30; value++) await journal.append("b", String(value));
+    expect(await found()).toEqual({ a: "1", b: "29" });
+  });
+
+  it("sets aside what could not be when the journal was opened", async () => {
+    const { journal } = await start();
+    await journal.append("a", "1");
+    await changeEntries(directory, (line) => line.replace('"1"', '"7"'));
+    vi.spyOn(await fileMethods(), "sync").mockRejectedValueOnce(systemError("EROFS"));
+    const again = await start({ compactAbove: 100 });
+    expect(again.content.damaged).toHaveLength(1);
+    for (let value = 0; value < 9; value++) await again.journal.append("b", "2");
+    expect(await readFile(join(directory, "damaged"), "utf8")).toContain('"7"');
+    expect(await found()).toEqual({ b: "2" });
+  });
+
   it("that was killed before its last step leaves the old file", async () => {
     const { journal } = await start();
     await journal.append("a", "1");

@@ -9,12 +9,10 @@ import {
   entryLine,
   headerLine,
   type JournalContent,
-  type JournalFile,
   type JournalFormat,
   journalPath,
   readDamaged,
   readJournalFile,
-  valuesOf,
 } from "./read-journal.ts";
 
 const COMPACT_ABOVE_BYTES = 256 * 1024;
@@ -29,8 +27,9 @@ export interface JournalOptions<Value> extends JournalFormat<Value> {
   readonly compactAbove?: number;
 }
 
-interface Append {
-  readonly line: string;
+interface Append<Value> {
+  readonly key: string;
+  readonly value: Value | undefined;
   readonly done: PromiseWithResolvers<void>;
 }
 
@@ -42,13 +41,17 @@ interface Append {
 export class Journal<Value> {
   readonly #options: JournalOptions<Value>;
   readonly #path: string;
+  /** What the file has. The values are the owner's own objects, so this costs no second copy of them. */
+  #values = new Map<string, Value>();
+  /** Damaged entries that are still in the file. */
+  #damaged: readonly DamagedEntry[] = [];
   /** Bytes of whole lines; what is behind them a failed append has left. 0 where the file is yet to be made. */
   #size = 0;
   #compactAbove: number;
   /** Whether a power cut may bring back the file that this one replaced. */
   #isNameUnsynced = false;
   #isWriting = false;
-  readonly #waiting: Append[] = [];
+  readonly #waiting: Append<Value>[] = [];
 
   private constructor(options: JournalOptions<Value>) {
     this.#options = options;
@@ -71,20 +74,22 @@ export class Journal<Value> {
     const file = await readJournalFile(directory, options);
     const earlier = await readDamaged(directory);
     journal.#size = file.size;
+    journal.#values = file.values;
+    journal.#damaged = file.damaged;
     if (file.unfinished > 0) {
       logger.warn({ file: journal.#path, bytes: file.unfinished }, "an unfinished record is dropped");
     }
     let found = file.damaged;
     try {
       await rm(journal.#newPath(), { force: true });
-      if (file.size === 0 || file.damaged.length > 0) await journal.#compact(file);
+      if (file.size === 0 || file.damaged.length > 0) await journal.#compact();
       // The file that an administrator removes is that one, never the journal.
       found = found.map((entry) => ({ ...entry, file: join(directory, DAMAGED_FILE) }));
     } catch (error) {
       logger.error({ file: journal.#path, reason: describeThrown(error) }, "a journal cannot be written");
     }
     const damaged = [...odd, ...earlier, ...found];
-    return { journal, content: { values: valuesOf(file.lines), damaged } };
+    return { journal, content: { values: new Map(file.values), damaged } };
   }
 
   /**
@@ -93,7 +98,7 @@ export class Journal<Value> {
    */
   append(key: string, value: Value | undefined): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#waiting.push({ line: `${entryLine(key, value)}\n`, done });
+    this.#waiting.push({ key, value, done });
     if (!this.#isWriting) void this.#writeWaiting();
     return done.promise;
   }
@@ -103,8 +108,12 @@ export class Journal<Value> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0);
       try {
-        await this.#write(batch.map(({ line }) => line).join(""));
-        for (const { done } of batch) done.resolve();
+        await this.#write(batch.map(({ key, value }) => `${entryLine(key, value)}\n`).join(""));
+        for (const { key, value, done } of batch) {
+          if (value === undefined) this.#values.delete(key);
+          else this.#values.set(key, value);
+          done.resolve();
+        }
       } catch (error) {
         const failure = unwritable(this.#path, error);
         for (const { done } of batch) done.reject(failure);
@@ -115,7 +124,7 @@ export class Journal<Value> {
   }
 
   async #write(lines: string): Promise<void> {
-    if (this.#size === 0) await this.#replace([]);
+    if (this.#size === 0) await this.#compact();
     // Open only while it is written: else its file system could not become read-only.
     const file = await open(this.#path, "r+");
     try {
@@ -138,15 +147,7 @@ export class Journal<Value> {
 
   async #compactGrown(): Promise<void> {
     try {
-      const file = await readJournalFile(this.#options.directory, this.#options, this.#size);
-      if (file.size !== this.#size) throw new Error(`it has ${file.size} bytes instead of ${this.#size}`);
-      for (const { reason, text } of file.damaged) {
-        this.#options.logger.error(
-          { file: this.#path, reason, entry: text.slice(0, 100) },
-          "a damaged record is set aside",
-        );
-      }
-      await this.#compact(file);
+      await this.#compact();
     } catch (error) {
       const reason = describeThrown(error);
       this.#options.logger.warn({ file: this.#path, reason }, "a journal cannot be compacted");
@@ -154,10 +155,11 @@ export class Journal<Value> {
     this.#compactAbove = Math.max(this.#compactAbove, this.#size * 4);
   }
 
-  /** Leaves one line for each key. Appends wait meanwhile. */
-  async #compact({ lines, damaged }: JournalFile<Value>): Promise<void> {
-    if (damaged.length > 0) await this.#setAside(damaged);
-    await this.#replace([...lines.values()].map(({ line }) => line));
+  /** Leaves one line for each key, and sets damaged ones aside. Appends wait meanwhile. */
+  async #compact(): Promise<void> {
+    if (this.#damaged.length > 0) await this.#setAside(this.#damaged);
+    this.#damaged = [];
+    await this.#replace([...this.#values].map(([key, value]) => entryLine(key, value)));
   }
 
   async #setAside(damaged: readonly DamagedEntry[]): Promise<void> {

@@ -34,16 +34,14 @@ export interface DamagedEntry {
 
 /** What a journal holds. */
 export interface JournalContent<Value> {
+  /** The last value of each key. */
   readonly values: Map<string, Value>;
   /** Those of this reading, and those that were set aside earlier and whose file is still there. */
   readonly damaged: readonly DamagedEntry[];
 }
 
 /** What a journal's file holds. */
-export interface JournalFile<Value> {
-  /** By key: the line of its value. */
-  readonly lines: Map<string, { readonly line: string; readonly value: Value }>;
-  readonly damaged: readonly DamagedEntry[];
+interface JournalFile<Value> extends JournalContent<Value> {
   /** Bytes of whole lines. */
   readonly size: number;
   /** Bytes behind them, of an entry whose append was interrupted. */
@@ -63,30 +61,23 @@ export async function readJournal<Value>(
   directory: string,
   format: JournalFormat<Value>,
 ): Promise<JournalContent<Value>> {
-  const { lines, damaged } = await readJournalFile(directory, format);
+  const { values, damaged } = await readJournalFile(directory, format);
   const earlier = await readDamaged(directory);
-  return { values: valuesOf(lines), damaged: [...earlier, ...damaged] };
-}
-
-/** The last value of each key. */
-export function valuesOf<Value>(lines: JournalFile<Value>["lines"]): Map<string, Value> {
-  return new Map([...lines].map(([key, { value }]) => [key, value]));
+  return { values, damaged: [...earlier, ...damaged] };
 }
 
 /**
  * Reads a journal's file. A damaged entry voids the earlier value of its key, which it replaced or removed.
- * @param limit bytes to read, from the beginning
  * @throws as {@link readJournal}
  */
 export async function readJournalFile<Value>(
   directory: string,
   { version, parse }: JournalFormat<Value>,
-  limit?: number,
 ): Promise<JournalFile<Value>> {
   const file = journalPath(directory);
-  const bytes = (await readIfThere(file)).subarray(0, limit);
+  const bytes = await readIfThere(file);
   const size = bytes.lastIndexOf("\n") + 1;
-  const lines: JournalFile<Value>["lines"] = new Map();
+  const values = new Map<string, Value>();
   const damaged: DamagedEntry[] = [];
   const [header, ...entries] = bytes.toString("utf8", 0, size).split("\n").slice(0, -1);
   const problem = header === undefined ? undefined : headerProblem(header, version, file);
@@ -94,14 +85,14 @@ export async function readJournalFile<Value>(
   for (const line of entries) {
     try {
       const { key, value } = parseLine(line);
-      if (value === undefined) lines.delete(key);
-      else lines.set(key, { line, value: parse(value) });
+      if (value === undefined) values.delete(key);
+      else values.set(key, parse(value));
     } catch (error) {
       damaged.push({ file, reason: describeThrown(error), text: line });
-      for (const key of legibleKeys(line)) lines.delete(key);
+      for (const key of legibleKeys(line)) values.delete(key);
     }
   }
-  return { lines, damaged, size, unfinished: bytes.length - size };
+  return { values, damaged, size, unfinished: bytes.length - size };
 }
 
 /** The entries that were set aside. */

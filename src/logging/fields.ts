@@ -9,6 +9,8 @@ export interface LogFields {
   readonly interfaces?: readonly string[];
   /** Name of the CNI network. */
   readonly network?: string | undefined;
+  /** Keys of a configuration. */
+  readonly keys?: readonly string[];
   /** Id of a device. */
   readonly device?: string | undefined;
   readonly devices?: readonly string[];
@@ -24,8 +26,9 @@ export interface LogFields {
   readonly bridge?: string | undefined;
   /** SELinux label. */
   readonly label?: string | undefined;
-  readonly node?: string | undefined;
   readonly numaNode?: number | undefined;
+  /** namespace/name of a ResourceClaim. */
+  readonly claim?: string | undefined;
   /** Name of the VirtualMachineInstance. */
   readonly vmi?: string | undefined;
   /** Name of the network binding that a sidecar serves. */
@@ -56,7 +59,7 @@ export interface LogFields {
   readonly code?: string | number | undefined;
   /** Release of the program on the other side. */
   readonly version?: string | undefined;
-  /** An error, logged with its code, stack and causes. */
+  /** An error, logged with code and message, and with its stack where the code is `internal`. */
   readonly err?: unknown;
 }
 

@@ -1,4 +1,5 @@
 import { destination, pino } from "pino";
+import { toFailure } from "../failure/failure.ts";
 import type { LogFields } from "./fields.ts";
 
 interface LogLine {
@@ -17,21 +18,36 @@ export interface Logger {
   child(fields: LogFields): Logger;
 }
 
-/** How much is logged, and where to. */
+/** How much is logged, where to, and what every line has. */
 export interface LoggerOptions {
   /** pino level; `info` in production. */
   readonly level: string;
   /** File descriptor; default 1, 2 (stderr) where stdout belongs to a protocol. */
   readonly fd?: number;
   readonly program: string;
+  /** Name of the node, where the program knows it. */
+  readonly node?: string;
 }
 
 /** A JSON-lines logger, written synchronously so that the last line before a crash is not lost. */
-export function createLogger({ level, fd = 1, program }: LoggerOptions): Logger {
+export function createLogger({ level, fd = 1, program, node }: LoggerOptions): Logger {
   return pino(
-    { level, base: { program }, timestamp: pino.stdTimeFunctions.isoTime },
+    {
+      level,
+      base: { program, ...(node === undefined ? {} : { node }) },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFields },
+    },
     destination({ dest: fd, sync: true }),
   );
+}
+
+/** Code and text of an error; the stack, with those of its causes, only of what is a defect. */
+function errorFields(thrown: unknown): object {
+  const failure = toFailure(thrown);
+  const { code, message } = failure;
+  return { code, message, ...(code === "internal" ? { stack: pino.stdSerializers.err(failure).stack } : {}) };
 }
 
 /** A logger that writes nothing, for tests. */

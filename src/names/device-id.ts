@@ -1,6 +1,9 @@
 /** Longest pool name, so that a device id stays far below the 63 characters that kubelet's API names. */
 export const POOL_NAME_MAX = 32;
 
+/** Directory of claims beside those of pools in a pod, so no pool has this name. */
+export const CLAIMS_DIRECTORY = "claims";
+
 /** Whether a text may name a pool: a DNS label of at most {@link POOL_NAME_MAX} characters. */
 export function isPoolName(text: string): boolean {
   return text.length <= POOL_NAME_MAX && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(text);

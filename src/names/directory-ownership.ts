@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /**
  * Whether a text has the shape of an SELinux context with its level, `user:role:type:level`; whether the policy knows

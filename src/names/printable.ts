@@ -1,15 +1,15 @@
 /**
- * What a terminal would obey or a reader be misled by: control characters, C0 and C1, and marks that change the
- * direction of writing. Line breaks and tabs become blanks beforehand: here a text is one line until it is wrapped.
+ * What a terminal would obey or a reader be misled by: control and format characters, such as marks that change the
+ * direction of writing, and separators of lines. Line breaks and tabs become blanks beforehand: here a text is one line
+ * until it is wrapped.
  */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 /** A text from outside (names, labels, errors) for a terminal: each unprintable character becomes its number. */
 export function printableText(text: string): string {
   return text
     .replace(/[\t\n\r]+/g, " ")
-    .replace(UNPRINTABLE, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    .replace(UNPRINTABLE, (one) => `\\u${one.codePointAt(0)?.toString(16).padStart(4, "0")}`);
 }
 
 /** The same of all texts in a value, the names of its members too. */

@@ -6,7 +6,7 @@ import { ChunkBuffer } from "./frame-stream.ts";
 /** Most that waits for the peer to read it; the largest bundle of flows has some 2 MiB. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
 /** What our own memory keeps of a reply beside its bytes. */
-const REPLY_OVERHEAD_BYTES = 256;
+const REPLY_OVERHEAD_BYTES = 512;
 
 /** The program behind a socket, in the words that failures need. */
 export interface Peer {
@@ -149,12 +149,6 @@ export class Session<Message, Reply = Message> {
     } finally {
       end();
     }
-  }
-
-  /** A request with one reply. @throws Failure as {@link request} */
-  call(what: string, encode: (id: number) => Buffer, signal: AbortSignal): Promise<Reply> {
-    const onReply = (_: number, reply: Reply, done: (value: Reply) => void) => done(reply);
-    return this.request({ what, encode: (nextId) => encode(nextId()), onReply }, signal);
   }
 
   /**

@@ -4,10 +4,12 @@ import { type Clock, systemClock } from "../sync/clock.ts";
 import { orAborted, whenAborted } from "../sync/deadlines.ts";
 import { noAnswer, type Peer, unreachable } from "./session.ts";
 
-/** Pause before a peer is tried again that is away: a try at a socket without a listener costs nothing. */
-const RETRY_MS = 100;
+/** Pause before a peer is tried again: a try at a socket without a listener costs nothing. */
+export const RETRY_MS = 100;
 /** Longest pause before one is tried again that breaks its protocol: twice as long each time, up to this. */
 const LONGEST_RETRY_MS = 10_000;
+/** A peer that has not greeted us by then is dialled again, which depends on no caller's deadline. */
+const GREETING_MS = 5_000;
 
 const DROPPED = "dropped the connection to the switch, which breaks its protocol or does not read";
 
@@ -36,8 +38,11 @@ export interface SharedConnectionOptions<Of extends Connection> {
   readonly logger: Logger;
   /** Called for every connection that is made. */
   readonly onConnected?: ((connection: Of) => void) | undefined;
-  /** After the first call, connects again by itself whenever the connection is lost; default with the next call. */
-  readonly isKept?: boolean;
+  /**
+   * After the first call, connects again by itself whenever the connection is lost, so many milliseconds after this
+   * many failures in a row; default, and where it gives undefined, with the next call.
+   */
+  readonly retryMs?: ((failures: number) => number | undefined) | undefined;
   readonly clock?: Pick<Clock, "sleep"> | undefined;
 }
 
@@ -48,35 +53,47 @@ export function shareConnection<Of extends Connection>(
   const { peer, logger, clock = systemClock } = options;
   const closing = new AbortController();
   let current: Promise<Of> | undefined;
+  let greeting = new AbortController();
   let refusalMs = RETRY_MS;
+  let failures = 0;
   let isWaiting = false;
 
   /** No caller's signal ends the attempt: its failure would be the others' too. */
   const shared = (): Promise<Of> => {
     if (closing.signal.aborted) return Promise.reject(closing.signal.reason);
     if (current !== undefined) return current;
-    const connecting = options.connect(closing.signal);
+    const attempt = new AbortController();
+    const greeted = new AbortController();
+    greeting = attempt;
+    clock.sleep(GREETING_MS, greeted.signal).then(
+      () => attempt.abort(),
+      () => undefined,
+    );
+    const connecting = options.connect(attempt.signal).finally(() => greeted.abort());
     current = connecting;
     connecting.then(
       (connection) => {
+        failures = 0;
         // It may be lost already, by what came behind the greeting.
-        whenAborted(connection.lost, () => {
-          const why: unknown = connection.lost.reason;
-          if (why instanceof Failure && why.code === "dataplane-unavailable") void retry();
-          else void refuse(why);
-        });
+        whenAborted(connection.lost, () => again(connection.lost.reason));
         options.onConnected?.(connection);
       },
-      () => void retry(),
+      (why: unknown) => (attempt.signal.aborted ? void retry() : again(why)),
     );
     return connecting;
+  };
+  const again = (why: unknown): void => {
+    const isAway = why instanceof Failure && why.code === "dataplane-unavailable";
+    void (isAway ? retry() : refuse(why));
   };
   const retry = async (): Promise<void> => {
     current = undefined;
     refusalMs = RETRY_MS;
-    if (closing.signal.aborted || isWaiting || options.isKept !== true) return;
+    failures += 1;
+    const pauseMs = options.retryMs?.(failures);
+    if (closing.signal.aborted || isWaiting || pauseMs === undefined) return;
     isWaiting = true;
-    await clock.sleep(RETRY_MS, closing.signal).catch(() => undefined);
+    await clock.sleep(pauseMs, closing.signal).catch(() => undefined);
     isWaiting = false;
     // Where it is closed, or not reached: then the next try waits already.
     await shared().catch(() => undefined);
@@ -90,13 +107,14 @@ export function shareConnection<Of extends Connection>(
     refusalMs = Math.min(2 * refusalMs, LONGEST_RETRY_MS);
     await clock.sleep(pauseMs, closing.signal).catch(() => undefined);
     current = undefined;
-    if (options.isKept === true) await shared().catch(() => undefined);
+    if (options.retryMs?.(1) !== undefined) await shared().catch(() => undefined);
   };
   return {
     connection: (signal) =>
       orAborted(shared(), signal, () => noAnswer(peer, "the connection's greeting", signal)),
     close: () => {
       closing.abort(unreachable(peer, "we closed the connection"));
+      greeting.abort(closing.signal.reason);
       current?.then(
         (connection) => connection.close(),
         () => undefined,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { defineDomain, type NicSocket } from "./define-domain.ts";
+import { defineDomain } from "./define-domain.ts";
+import type { NicSocket } from "./find-sockets.ts";
 import type { Vmi, VmiInterface } from "./vmi.ts";
 
 const PATH = "/var/run/vhostuser/sockets/podblue/vhost.sock";
@@ -29,6 +30,7 @@ function vmi(interfaces: readonly VmiInterface[], extra: Partial<Vmi> = {}): Vmi
     name: "tests/router",
     iommu: undefined,
     launchSecurity: false,
+    onRootComplex: false,
     romTuning: true,
     migrating: false,
     unplugging: false,
@@ -65,7 +67,7 @@ describe("the interface", () => {
       bootOrder: 1,
       acpiIndex: 7,
       linkDown: true,
-      pciAddress: { domain: "0000", bus: "81", slot: "01", function: "0" },
+      pciAddress: { domain: "0x0000", bus: "0x81", slot: "0x01", function: "0x0" },
       queues: 4,
     });
     const guest = vmi([one], { launchSecurity: true });
@@ -147,7 +149,7 @@ describe("an interface that is there already", () => {
   it("gets address and MAC of the VMI where it has them", () => {
     const one = nic("blue", {
       mac: "02:00:00:00:00:01",
-      pciAddress: { domain: "0000", bus: "81", slot: "01", function: "0" },
+      pciAddress: { domain: "0x0000", bus: "0x81", slot: "0x01", function: "0x0" },
     });
     const answer = define(`<domain>${BACKING}<devices>${stripped}</devices></domain>`, vmi([one]));
     expect(answer).toContain('<mac address="02:00:00:00:00:01">');
@@ -205,6 +207,28 @@ describe("the place of a new interface", () => {
   });
 });
 
+describe("an interface of a VM on the root complex", () => {
+  const address = (slot: number) => `<address type='pci' bus='0x00' slot='0x${slot.toString(16)}'/>`;
+  const withDisks = (slots: readonly number[]) =>
+    `<domain><devices>${slots.map((slot) => `<disk>${address(slot)}</disk>`).join("")}</devices></domain>`;
+  const slotOf = (xml: string, name: string) =>
+    new RegExp(`<alias name="ua-${name}"></alias><address [^>]*bus="0x00" slot="(\\w+)"`).exec(xml)?.[1];
+
+  it("is in a slot that neither KubeVirt's devices nor another interface has", () => {
+    const red = { domain: "0x0000", bus: "0x00", slot: "0x03", function: "0x0" };
+    const guest = vmi([nic("blue"), nic("red", { pciAddress: red })], { onRootComplex: true });
+    const sockets = new Map(guest.interfaces.map(({ name }) => [name, socket({ path: `/run/${name}` })]));
+    const xml = defineDomain(withDisks([2, 5]), guest, sockets);
+    expect([slotOf(xml, "blue"), slotOf(xml, "red")]).toEqual(["0x04", "0x03"]);
+  });
+
+  it("is left to libvirt where every slot is taken", () => {
+    const guest = vmi([nic("blue")], { onRootComplex: true });
+    const xml = define(withDisks([...Array(32).keys()]), guest);
+    expect(xml).toContain('<alias name="ua-blue"></alias></interface>');
+  });
+});
+
 describe("the guest's memory", () => {
   const memory = (parts: string) =>
     define(`<domain>${parts}<devices>\n</devices></domain>`, vmi([nic("blue")]));
@@ -212,7 +236,7 @@ describe("the guest's memory", () => {
 
   it("becomes shared memfd where KubeVirt says nothing", () => {
     expect(memory('\n\t<name>x</name>\n\t<memory unit="b">1</memory>\n\t')).toContain(
-      '</memory>\n\t<memoryBacking>\n\t\t<source type="memfd"></source>\n\t\t<access mode="shared"></access>\n\t</memoryBacking>\n\t<devices>',
+      '\n\t<memoryBacking>\n\t\t<source type="memfd"></source>\n\t\t<access mode="shared"></access>\n\t</memoryBacking>',
     );
     expect(backing(memory(""))).toBe(BACKING);
     expect(backing(memory("<memoryBacking/>"))).toBe(BACKING);
@@ -285,7 +309,7 @@ describe("the virtual IOMMU", () => {
 
   it("makes a missing <features>", () => {
     const answer = define(`<domain>\n  ${BACKING}\n  <devices/>\n</domain>`, guest("intel"));
-    expect(answer).toContain(`<features>\n    ${IOAPIC}\n  </features>\n  <memoryBacking>`);
+    expect(answer).toContain(`\n  <features>\n    ${IOAPIC}\n  </features>\n</domain>`);
   });
 
   it("is Arm's on arm64", () => {

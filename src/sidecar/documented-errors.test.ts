@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Failure } from "../failure/failure.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
-import { answerDomain } from "./domain-hook.ts";
+import { answerDomain } from "./define-domain.ts";
 import { domainHookService } from "./hook-services.ts";
 
 interface Provocation {

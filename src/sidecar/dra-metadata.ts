@@ -1,6 +1,6 @@
-import { readdir } from "node:fs/promises";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { systemCode } from "../failure/failure.ts";
 import { checkMac, checkMtu, invalidInfo, type NetworkEntry } from "./network-info.ts";
 import { readBounded, readJson, splitJsonStream } from "./read-json.ts";
@@ -40,16 +40,12 @@ const headSchema = z.object({ apiVersion: z.string().nullish() });
  * there before the container starts.
  * @throws Failure `invalid-network-info`
  */
-export async function readClaimMetadata(
-  request: ClaimRequest,
-  network: string,
-  root: string,
-): Promise<NetworkEntry> {
+export function readClaimMetadata(request: ClaimRequest, network: string, root: string): NetworkEntry {
   const kind = request.kind === "template" ? "resourceclaimtemplates" : "resourceclaims";
   const directory = join(root, kind, request.claim, request.request);
-  const name = await onlyFile(directory, network);
+  const name = onlyFile(directory, network);
   const file = join(directory, name);
-  const text = (await readBounded(file, "invalid-network-info")) ?? "";
+  const text = readBounded(file, "invalid-network-info") ?? "";
   return parseClaimMetadata(text, request, `${file}, network ${network}`);
 }
 
@@ -99,10 +95,10 @@ export function parseClaimMetadata(text: string, request: ClaimRequest, where: s
 }
 
 /** KubeVirt, too, takes exactly one driver for a request. */
-async function onlyFile(directory: string, network: string): Promise<string> {
-  let names: string[];
+function onlyFile(directory: string, network: string): string {
+  let names: string[] = [];
   try {
-    names = (await readdir(directory)).filter((name) => name.endsWith(FILE_SUFFIX));
+    names = readdirSync(directory).filter((name) => name.endsWith(FILE_SUFFIX));
   } catch (cause) {
     if (systemCode(cause) !== "ENOENT") {
       throw invalidInfo(
@@ -111,7 +107,6 @@ async function onlyFile(directory: string, network: string): Promise<string> {
         "give the sidecar's user the right to read it",
       );
     }
-    names = [];
   }
   const [name] = names;
   if (name !== undefined && names.length === 1) return name;

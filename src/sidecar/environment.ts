@@ -15,7 +15,7 @@ const PODINFO_FILE = "/etc/podinfo/network-info";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What a container's environment makes of the sidecar. docs/sidecar.md lists the variables.
+ * What a container's environment makes of the sidecar. docs/sidecar-internals.md lists the variables.
  * @param hostName the pod's, unique in the pod where KubeVirt sets no CONTAINER_NAME (before 1.6)
  */
 export async function readEnvironment(

@@ -2,8 +2,8 @@ import { Failure } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import { checkUnixPath, isBelow } from "../names/unix-path.ts";
 import { systemClock } from "../sync/clock.ts";
-import type { NicSocket } from "./define-domain.ts";
 import { readClaimMetadata } from "./dra-metadata.ts";
+import type { DomainCall } from "./hook-services.ts";
 import { invalidInfo, type NetworkEntry, type WaitOptions, waitForNetworks } from "./network-info.ts";
 import { type SharedDirectory, stableSocketPath } from "./stable-link.ts";
 import type { Vmi, VmiInterface } from "./vmi.ts";
@@ -19,6 +19,15 @@ const BUDGET_MS = 15_000;
 
 /** On a migration's target KubeVirt before 1.6.3 never writes the file, and the steps after the hook need time too. */
 const TARGET_BUDGET_MS = 10_000;
+
+/** What is known of an interface beyond the VMI. */
+export interface NicSocket {
+  /** The socket's path for the XML. */
+  readonly path: string;
+  /** MAC of the pod interface; the VMI's own wins. */
+  readonly mac: string | undefined;
+  readonly mtu: number | undefined;
+}
 
 /** Where to look for sockets. */
 export interface FindSocketsOptions {
@@ -38,16 +47,13 @@ export interface FindSocketsOptions {
 }
 
 /** The call that sockets are looked up for. */
-export interface Caller {
-  readonly signal: AbortSignal;
-  /** Milliseconds since the epoch. */
-  readonly deadline: number;
+export interface Caller extends DomainCall {
   readonly isMigrationTarget: boolean;
 }
 
 /**
  * The socket of each interface by its name, with the path for the domain; stable links are made. Undefined on a
- * migration's target without network-info, which a socket in the constant mount does not need.
+ * migration's target without network-info, which a socket on the constant path does not need.
  * @throws Failure
  */
 export async function findSockets(
@@ -55,7 +61,7 @@ export async function findSockets(
   options: FindSocketsOptions,
   caller: Caller,
 ): Promise<ReadonlyMap<string, NicSocket> | undefined> {
-  const fromClaims = await readClaims(vmi, options);
+  const fromClaims = readClaims(vmi, options);
   const attached = await waitForAttached(vmi, options, caller);
   if (attached === undefined) return undefined;
   const entries = new Map([...attached, ...fromClaims]);
@@ -81,12 +87,10 @@ export async function findSockets(
   return sockets;
 }
 
-async function readClaims(vmi: Vmi, { metadataRoot }: FindSocketsOptions): Promise<[string, NetworkEntry][]> {
-  const entries: [string, NetworkEntry][] = [];
-  for (const { name, claim } of vmi.interfaces) {
-    if (claim !== undefined) entries.push([name, await readClaimMetadata(claim, name, metadataRoot)]);
-  }
-  return entries;
+function readClaims(vmi: Vmi, { metadataRoot }: FindSocketsOptions): [string, NetworkEntry][] {
+  return vmi.interfaces.flatMap(({ name, claim }) =>
+    claim === undefined ? [] : [[name, readClaimMetadata(claim, name, metadataRoot)]],
+  );
 }
 
 /** Network-info of the interfaces that Multus attached. */
@@ -106,7 +110,7 @@ async function waitForAttached(
     if (!isMigrationTarget || !isEmpty) throw error;
     logger.warn(
       { vmi: vmi.name, err: error },
-      "no network-info on a migration's target (KubeVirt before 1.6.3 writes none): the socket must be in the constant mount",
+      "no network-info on a migration's target (KubeVirt before 1.6.3 writes none): the socket must be on the constant path",
     );
     return undefined;
   }
@@ -123,8 +127,8 @@ function pathOf(
   throw invalidInfo(
     "the network has no device-info, so its socket is not known",
     where,
-    "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and a single plugin " +
-      "instead of a plugins list, for which Multus publishes no device-info",
+    "give its NetworkAttachmentDefinition the annotation k8s.v1.cni.cncf.io/resourceName, and, with " +
+      "Multus before 4.2.4, a single plugin instead of a plugins list",
   );
 }
 

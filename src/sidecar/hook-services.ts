@@ -80,16 +80,7 @@ interface CloudInit {
 /** `kubevirt.hooks.<version>.Callbacks`: a version has the first one, two or three of these methods. */
 export function callbacksService(version: HookVersion, callbacks: HookCallbacks): ServedService {
   const implementation: UntypedServiceImplementation = {
-    OnDefineDomain: async (
-      call: ServerUnaryCall<DomainRequest, object>,
-      answer: sendUnaryData<{ domainXML: Uint8Array }>,
-    ) => {
-      try {
-        answer(null, { domainXML: await callbacks.defineDomain(call.request, domainCall(call)) });
-      } catch (error) {
-        respondWithFailure(answer, error);
-      }
-    },
+    OnDefineDomain: definingDomain(callbacks, "domainXML", (request: DomainRequest) => request),
     PreCloudInitIso: ({ request }: ServerUnaryCall<CloudInit, CloudInit>, answer: sendUnaryData<CloudInit>) =>
       answer(null, {
         cloudInitNoCloudSource: request.cloudInitNoCloudSource,
@@ -100,11 +91,8 @@ export function callbacksService(version: HookVersion, callbacks: HookCallbacks)
       callbacks.shutdown();
     },
   };
-  const { definition } = loadService(
-    `kubevirt/hooks-${version}.proto`,
-    `kubevirt.hooks.${version}.Callbacks`,
-  );
-  return { definition, implementation };
+  const name = `kubevirt.hooks.${version}.Callbacks`;
+  return { definition: loadService(`kubevirt/hooks-${version}.proto`, name).definition, implementation };
 }
 
 interface MutateDomainRequest {
@@ -119,27 +107,35 @@ interface MutateDomainRequest {
  * says whether this pod is the target of a migration.
  */
 export function domainHookService(callbacks: Pick<HookCallbacks, "defineDomain">): ServedService {
-  const implementation: UntypedServiceImplementation = {
-    MutateDomain: async (
-      call: ServerUnaryCall<MutateDomainRequest, object>,
-      answer: sendUnaryData<{ domain: Uint8Array }>,
-    ) => {
-      const { domain_type: type, domain, vmi, sidecar_context: context } = call.request;
-      try {
-        if (type !== "" && type !== "libvirt") throw unknownType(type);
-        const isMigrationTarget = context?.invocation_context === "MigrationTarget";
-        const request = { domainXML: domain, vmi, isMigrationTarget };
-        answer(null, { domain: await callbacks.defineDomain(request, domainCall(call)) });
-      } catch (error) {
-        respondWithFailure(answer, error);
-      }
-    },
+  const read = ({ domain_type: type, domain, vmi, sidecar_context: context }: MutateDomainRequest) => {
+    if (type !== "" && type !== "libvirt") throw unknownType(type);
+    const isMigrationTarget = context?.invocation_context === "MigrationTarget";
+    return { domainXML: domain, vmi, isMigrationTarget };
   };
   const { definition } = loadService(
     "kubevirt/domain-hook-v1alpha1.proto",
     "kubevirt.hooks.plugins.v1alpha1.DomainHookService",
   );
-  return { definition, implementation };
+  return { definition, implementation: { MutateDomain: definingDomain(callbacks, "domain", read) } };
+}
+
+/** A method that defines a domain; its answer has it under `field`. */
+function definingDomain<Request>(
+  callbacks: Pick<HookCallbacks, "defineDomain">,
+  field: string,
+  read: (request: Request) => DomainRequest,
+) {
+  return async (call: ServerUnaryCall<Request, object>, answer: sendUnaryData<object>) => {
+    try {
+      const request = read(call.request);
+      const cancelled = new AbortController();
+      call.on("cancelled", () => cancelled.abort(new Error("virt-launcher cancelled the call")));
+      const caller = { signal: cancelled.signal, deadline: Number(call.getDeadline()) };
+      answer(null, { [field]: await callbacks.defineDomain(request, caller) });
+    } catch (error) {
+      respondWithFailure(answer, error);
+    }
+  };
 }
 
 function unknownType(type: string): Failure {
@@ -149,10 +145,4 @@ function unknownType(type: string): Failure {
     where: "MutateDomain",
     fix: "use a release of the sidecar that names this KubeVirt in its table of versions",
   });
-}
-
-function domainCall<Request, Answer>(call: ServerUnaryCall<Request, Answer>): DomainCall {
-  const cancelled = new AbortController();
-  call.on("cancelled", () => cancelled.abort(new Error("virt-launcher cancelled the call")));
-  return { signal: cancelled.signal, deadline: Number(call.getDeadline()) };
 }

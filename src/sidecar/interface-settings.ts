@@ -1,14 +1,12 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure } from "../failure/failure.ts";
 import { readJson } from "./read-json.ts";
 
 /** Annotation of a VMI with what the VMI's own fields cannot say of its vhost-user interfaces. */
 export const SETTINGS_ANNOTATION = "vhostuser/interfaces";
 
-/** Entries of a ring. QEMU takes powers of two from 256 to 1024 for vhost-user. */
-const ringSize = z
-  .int()
-  .refine((size) => [256, 512, 1024].includes(size), "must be a power of two from 256 to 1024");
+/** Entries of a ring: what QEMU takes for vhost-user. */
+const ringSize = z.literal([256, 512, 1024]);
 
 const settingsSchema = z.strictObject({
   /** Queue pairs, fewer than KubeVirt's rule gives. */

@@ -7,6 +7,7 @@ import { habitsOf, type KubevirtVersion } from "../../test/stand-in/virt-launche
 import { networkInfo, projectNetworkInfo } from "../../test/stand-in/virt-launcher/network-info.ts";
 import { VirtLauncher } from "../../test/stand-in/virt-launcher/virt-launcher.ts";
 import type { VirtualMachineInstance } from "../../test/stand-in/virt-launcher/vmi.ts";
+import { child, parseXml } from "../../test/stand-in/virt-launcher/xml-tree.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
@@ -14,7 +15,19 @@ import { readEnvironment } from "./environment.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "./sidecar.ts";
 
 /** The releases of docs/kubevirt-versions.md, a row each. */
-const VERSIONS = ["1.3", "1.4", "1.5", "1.6", "1.6.3", "1.7", "1.8", "1.9", "main"] as const;
+const VERSIONS = [
+  "1.3",
+  "1.4",
+  "1.5",
+  "1.6",
+  "1.6.3",
+  "1.6.4",
+  "1.7",
+  "1.7.2",
+  "1.8",
+  "1.9",
+  "main",
+] as const;
 const CONTAINER = "hook-sidecar-0";
 const PLUGIN = { name: "vhostuser", socketPath: "/var/run/kubevirt-plugin/vhostuser/domain.sock" };
 
@@ -91,16 +104,36 @@ function vmi(nics = 1, status: object = {}): VirtualMachineInstance {
 }
 
 /** Writes network-info as virt-controller does once the pod is Ready. */
-function publish(guest: VirtualMachineInstance, directory = "/var/run/vhostuser/sockets") {
+function publish(guest: VirtualMachineInstance, directory = "/var/run/vhostuser/sockets", mtu = 1500) {
   const statuses = (guest.spec.networks ?? []).map(({ name }) => {
     const pod = hashedPodInterfaceName(name);
     const path = directory.includes("foreign")
       ? `${directory}/${name}/vhost.sock`
       : `${directory}/${pod}/vhost.sock`;
     const deviceInfo = { type: "vhost-user", version: "1.1.0", "vhost-user": { mode: "server", path } };
-    return { name, interface: pod, "device-info": deviceInfo };
+    return { name, interface: pod, mtu, "device-info": deviceInfo };
   });
   return projectNetworkInfo(info, networkInfo(guest, statuses));
+}
+
+/** The VM with a NIC of KubeVirt's own before ours. */
+function withMasquerade({ spec, ...rest }: VirtualMachineInstance): VirtualMachineInstance {
+  const { devices } = spec.domain;
+  const interfaces = [{ name: "default", masquerade: {} }, ...(devices.interfaces ?? [])];
+  const networks = [{ name: "default", pod: {} }, ...(spec.networks ?? [])];
+  const domain = { ...spec.domain, devices: { ...devices, interfaces } };
+  return { ...rest, spec: { ...spec, domain, networks } };
+}
+
+/** The PCI address of each NIC that has one, by its alias. */
+function addressesOf(xml: string) {
+  const nics = child(parseXml(xml), "devices")?.children.filter(({ name }) => name === "interface") ?? [];
+  return new Map(
+    nics.flatMap((nic) => {
+      const address = child(nic, "address");
+      return address === undefined ? [] : [[child(nic, "alias")?.attributes["name"], address.attributes]];
+    }),
+  );
 }
 
 const pathsIn = (xml: string) => [...xml.matchAll(/path="([^"]+)" mode="server"/g)].map(([, path]) => path);
@@ -167,6 +200,26 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
     expect(await documentedRows()).toContainEqual(row);
   });
 
+  it("puts a VM's NICs where KubeVirt puts its PCI devices: into free slots of the root bus if asked", async () => {
+    await startFor(version);
+    const guest = withMasquerade(vmi(2));
+    const annotations = { "kubevirt.io/placePCIDevicesOnRootComplex": "true" };
+    await publish(guest);
+    const launcher = launcherOf(version);
+    await launcher.collectHooks(1);
+    const define = (metadata: object) =>
+      launcher.defineVm({ ...guest, metadata: { ...guest.metadata, ...metadata } });
+    const { xml, calls } = await define({ annotations });
+    const placed = addressesOf(xml);
+    expect(placed.get("ua-n0")).toMatchObject({ bus: "0x00" });
+    expect(placed.get("ua-n1")).toMatchObject({ bus: "0x00" });
+    const slots = [...xml.matchAll(/bus="0x00" slot="(\w+)"/g)].map(([, slot]) => Number(slot));
+    expect(slots.length).toBeGreaterThan(4);
+    expect(new Set(slots).size).toBe(slots.length);
+    for (const { output } of calls) expect(addressesOf(output)).toEqual(placed);
+    expect(addressesOf((await define({})).calls[0]?.output ?? "").get("ua-n0")).toBeUndefined();
+  });
+
   it("fails in time when network-info is late, and succeeds at the next try", async () => {
     // The sidecar's time passes faster than the caller's, which a stalled machine does not use up.
     let waitedMs = 0;
@@ -189,6 +242,19 @@ describe.each(VERSIONS)("KubeVirt %s", (version) => {
     await publish(vmi());
     expect(pathsIn((await launcher.defineVm(vmi())).xml)).toHaveLength(1);
   });
+});
+
+it.each([
+  ["1.9", "by its structs, without QEMU's namespace", /<qemu:override xmlns:qemu="[^"]*qemu[^"]*">/],
+  ["main", "and keeps QEMU's command line", /<qemu:commandline>[\s\S]*<qemu:override>/],
+] as const)("sets the MTU in a domain that KubeVirt %s reprinted %s", async (version, _how, expected) => {
+  await startFor(version);
+  await publish(vmi(), undefined, 9000);
+  const launcher = launcherOf(version);
+  await launcher.collectHooks(1);
+  const { xml } = await launcher.defineVm(vmi());
+  expect(xml).toMatch(expected);
+  expect(xml.match(/value="9000"/g)).toHaveLength(1);
 });
 
 it("the documented releases are the ones that are played", async () => {
@@ -250,19 +316,18 @@ describe.each(["1.9", "main"] as const)("a structured plugin of KubeVirt %s", (v
     await launcherOf(version, plugins()).prepareMigrationTarget(vmi());
   });
 
-  it("of another project removes a legacy sidecar's socket: then ours must be a plugin too", async () => {
+  it("of another project breaks a legacy sidecar's NIC, whatever its condition: ours must be a plugin then", async () => {
     await startFor(version);
-    await publish(vmi());
-    const ignored = {
-      name: "other",
-      socketPath: "/var/run/kubevirt-plugin/other/../x",
-      failureStrategy: "Ignore",
-    };
-    const alone = launcherOf(version, plugins([ignored]));
+    await publish(vmi(), undefined, 9000);
+    const other = { name: "other", socketPath: "/var/run/kubevirt-plugin/other/x", matches: false };
+    const alone = launcherOf(version, plugins([other]));
     await alone.collectHooks(1);
-    expect(pathsIn((await alone.defineVm(vmi())).xml)).toEqual([]);
+    const broken = (await alone.defineVm(vmi())).xml;
+    // As docs/kubevirt-versions.md shows it.
+    expect(broken).toContain('<source type="unix" mode="server"></source>');
+    expect(broken).not.toMatch(/rx_queue_size|qemu:override/);
     await startFor(version, "plugin");
-    const both = launcherOf(version, plugins([ignored, PLUGIN]));
+    const both = launcherOf(version, plugins([other, PLUGIN]));
     await both.collectHooks(1);
     expect(pathsIn((await both.defineVm(vmi())).xml)).toHaveLength(1);
   });

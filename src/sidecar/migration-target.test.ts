@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
-import { answerDomain } from "./domain-hook.ts";
+import { answerDomain } from "./define-domain.ts";
 
 let root: string;
 beforeEach(async () => {

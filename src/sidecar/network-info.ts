@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { vhostUserDeviceInfoSchema } from "../allocation/device-info.ts";
 import { Failure } from "../failure/failure.ts";
 import { parseUnicastMac } from "../names/mac-address.ts";
@@ -133,7 +133,7 @@ export async function waitForNetworks(
   const deadline = clock.monotonic() + budgetMs;
   for (;;) {
     signal?.throwIfAborted();
-    const text = await readBounded(file, "invalid-network-info");
+    const text = readBounded(file, "invalid-network-info");
     const listed =
       text === undefined || text.trim() === "" ? new Map() : parseNetworkInfo(text, file, networks);
     if (networks.every((network) => listed.has(network))) return listed;

@@ -4,7 +4,7 @@ import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
 import { serveUnix, type UnixServer } from "../grpc/unix-server.ts";
-import { answerDomain, type DomainHookOptions } from "./domain-hook.ts";
+import type { DefineDomainOptions } from "./define-domain.ts";
 import {
   callbacksService,
   domainHookService,
@@ -16,7 +16,7 @@ import {
 } from "./hook-services.ts";
 
 /** Options of {@link startSidecar}; all of them come from the container's environment. */
-export interface SidecarOptions extends DomainHookOptions {
+export interface SidecarOptions extends DefineDomainOptions {
   readonly serves: ServedHook;
   /**
    * Gives unused memory back some time after the last call: virt-launcher calls a sidecar three times in a VM's life,
@@ -46,6 +46,11 @@ export interface Sidecar {
 const STOP_GRACE_MS = 2_000;
 
 const IDLE_MS = 1_000;
+/** Several requests of this size leave more behind than there is memory, until V8 collects by itself. */
+const LARGE_BYTES = 500_000;
+
+/** Loaded by the first call: virt-launcher waits one second for Info, and longer for the domain. */
+const loadDefinition = () => import("./define-domain.ts");
 
 /** Serves the hook until virt-launcher calls Shutdown or the signal fires, whichever comes first. */
 export async function startSidecar(options: SidecarOptions, signal: AbortSignal): Promise<Sidecar> {
@@ -57,6 +62,7 @@ export async function startSidecar(options: SidecarOptions, signal: AbortSignal)
     defineDomain: async (request, call) => {
       clearTimeout(idle);
       try {
+        const { answerDomain } = await loadDefinition();
         return await answerDomain(request, options, {
           ...call,
           signal: AbortSignal.any([call.signal, ending]),
@@ -66,7 +72,8 @@ export async function startSidecar(options: SidecarOptions, signal: AbortSignal)
         throw error;
       } finally {
         clearTimeout(idle);
-        idle = setTimeout(() => options.collectGarbage?.(), IDLE_MS).unref();
+        const isLarge = request.domainXML.length + request.vmi.length > LARGE_BYTES;
+        idle = setTimeout(() => options.collectGarbage?.(), isLarge ? 0 : IDLE_MS).unref();
       }
     },
     shutdown: () => shutdown.abort(new Error("virt-launcher called Shutdown")),

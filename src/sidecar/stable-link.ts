@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { mkdir, rename, rm, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { Failure, systemCode } from "../failure/failure.ts";
 import { hashedPodInterfaceName } from "../names/interface-name.ts";
@@ -18,7 +18,7 @@ type LinkedInterface = Pick<VmiInterface, "name" | "podInterfaceName" | "claim">
 /**
  * The path that goes into the domain XML. libvirt starts the source's XML on the target of a live migration, so the
  * path must mean the right socket in both pods:
- * - a socket whose directory is named after the pod interface has such a path already (constant mount), and so has
+ * - a socket whose directory is named after the pod interface has such a path already (constant path), and so has
  *   one whose directories are named after the pod's claim and its request (OVS-DPDK's DRA driver);
  * - any other one is reached through a link to its directory, named after the network alone. It links the
  *   directory because bind(2) doesn't follow a link in the last component.
@@ -54,32 +54,18 @@ function isConstant({ name, podInterfaceName, claim }: LinkedInterface, socketPa
 /** Makes `link` point to `target` by a rename: at every moment it leads to the old target or to the new one. */
 async function ensureDirectoryLink(link: string, target: string): Promise<void> {
   await mkdir(dirname(link), { recursive: true });
-  if ((await linkTarget(link)) === target) return;
   const fresh = `${link}.${randomBytes(4).toString("hex")}`;
   await symlink(target, fresh);
   try {
     await rename(fresh, link);
-  } catch (error) {
+  } catch (cause) {
     await rm(fresh, { force: true });
-    throw notALink(link, error);
+    throw new Failure({
+      code: "directory-unsafe",
+      what: `the link to the socket's directory cannot be made: ${systemCode(cause) ?? String(cause)}`,
+      where: link,
+      fix: "remove what is there; nothing but this sidecar may write into this directory",
+      cause,
+    });
   }
-}
-
-async function linkTarget(link: string): Promise<string | undefined> {
-  try {
-    return await readlink(link);
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw notALink(link, error);
-  }
-}
-
-function notALink(link: string, cause: unknown): Failure {
-  return new Failure({
-    code: "directory-unsafe",
-    what: `the link to the socket's directory cannot be made: ${systemCode(cause) ?? String(cause)}`,
-    where: link,
-    fix: "remove what is there; nothing but this sidecar may write into this directory",
-    cause,
-  });
 }

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** Far above what PCI can hold; one error is collected for each wrong element. */
 const MOST_INTERFACES = 256;

@@ -110,7 +110,7 @@ describe("parseVmi", () => {
       acpiIndex: 101,
     };
     expect(first(vmi({ interfaces: [ours(extra)] }))).toMatchObject({
-      pciAddress: { domain: "0000", bus: "8A", slot: "1f", function: "7" },
+      pciAddress: { domain: "0x0000", bus: "0x8A", slot: "0x1f", function: "0x7" },
       mac: "02:aa:00:00:00:01",
       bootOrder: 2,
       acpiIndex: 101,
@@ -183,7 +183,7 @@ describe("parseVmi", () => {
       "asks for 5 queues and can have 4",
     ],
     ["no queue", { settings: { blue: { queues: 0 } } }, "blue.queues"],
-    ["a ring that is no power of two", { settings: { blue: { rxQueueSize: 1000 } } }, "power of two"],
+    ["a ring that is no power of two", { settings: { blue: { rxQueueSize: 1000 } } }, "256|512|1024"],
     ["a ring that QEMU has not", { settings: { blue: { txQueueSize: 2048 } } }, "blue.txQueueSize"],
     ["an invalid key", { settings: { blue: { rxqueuesize: 512 } } }, "rxqueuesize"],
     ["an invalid switch", { settings: { blue: { packed: "yes" } } }, "blue.packed"],

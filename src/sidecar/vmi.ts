@@ -11,6 +11,8 @@ import { type InterfaceSettings, parseInterfaceSettings, SETTINGS_ANNOTATION } f
 import { readJson } from "./read-json.ts";
 import { type RawInterface, type RawVmi, vmiSchema } from "./vmi-schema.ts";
 
+const ROOT_COMPLEX_ANNOTATION = "kubevirt.io/placePCIDevicesOnRootComplex";
+
 /** What the sidecar needs of a VirtualMachineInstance. */
 export interface Vmi {
   /** `<namespace>/<name>`, for messages. */
@@ -25,6 +27,8 @@ export interface Vmi {
   readonly iommu: IommuModel | undefined;
   /** Whether the guest's memory is encrypted, so that devices need the IOMMU's addresses. */
   readonly launchSecurity: boolean;
+  /** Whether KubeVirt puts PCI devices on the root bus, without root ports. */
+  readonly onRootComplex: boolean;
   /** Whether a NIC that is not booted from gets no option ROM, which KubeVirt does on amd64 only. */
   readonly romTuning: boolean;
   /** Whether a live migration is under way: this pod is then its target, for hooks are not called on its source. */
@@ -51,7 +55,7 @@ export interface VmiInterface {
   readonly settings: InterfaceSettings;
 }
 
-/** A PCI address as KubeVirt's `pciAddress` names it, each part in hex without `0x`. */
+/** A PCI address, each part in hex with `0x`. */
 export interface PciAddress {
   readonly domain: string;
   readonly bus: string;
@@ -92,6 +96,8 @@ export function parseVmi(json: string, binding: string): Vmi {
     unplugging: wanted.length < ours.length,
     iommu: interfaces.some((one) => one.settings.iommu === true) ? iommuModel(raw, `VMI ${name}`) : undefined,
     launchSecurity: (raw.spec.domain.launchSecurity ?? undefined) !== undefined,
+    onRootComplex:
+      raw.metadata.annotations?.[ROOT_COMPLEX_ANNOTATION] === "true" && raw.spec.architecture !== "s390x",
     romTuning: (raw.spec.architecture ?? "amd64") === "amd64",
     migrating: isMigrating(raw),
   };
@@ -262,15 +268,12 @@ function mac(text: string, where: string): string {
 
 function pciAddress(text: string, where: string): PciAddress {
   const match = /^([0-9a-f]{4}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])$/i.exec(text);
-  const [, domain, bus, slot, pciFunction] = match ?? [];
-  if (domain === undefined || bus === undefined || slot === undefined || pciFunction === undefined) {
-    throw invalid(
-      `pciAddress ${JSON.stringify(text)} is not a PCI address`,
-      where,
-      "write it as 0000:81:01.0",
-    );
+  if (match === null) {
+    const what = `pciAddress ${JSON.stringify(text)} is not a PCI address`;
+    throw invalid(what, where, "write it as 0000:81:01.0");
   }
-  return { domain, bus, slot, function: pciFunction };
+  const [domain, bus, slot, pciFunction] = match.slice(1).map((part) => `0x${part}`);
+  return { domain, bus, slot, function: pciFunction } as PciAddress;
 }
 
 function invalid(what: string, where: string, fix: string): Failure {

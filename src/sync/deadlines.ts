@@ -41,10 +41,25 @@ export function within(signal: AbortSignal, ms: number): AbortSignal {
   };
   const onAbort = () => fire(signal);
   const onLate = () => fire(late);
-  signal.addEventListener("abort", onAbort, { once: true });
   late.addEventListener("abort", onLate, { once: true });
-  if (signal.aborted) onAbort();
+  whenAborted(signal, onAbort);
   return limit.signal;
+}
+
+/** Does work with a signal that fires with another one, and when the work is over. See {@link within}. */
+export async function linked<Value>(
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<Value>,
+): Promise<Value> {
+  const own = new AbortController();
+  const onAbort = () => own.abort(signal.reason);
+  whenAborted(signal, onAbort);
+  try {
+    return await work(own.signal);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    own.abort();
+  }
 }
 
 /**

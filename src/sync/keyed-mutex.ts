@@ -23,14 +23,11 @@ interface Waiter {
 export class KeyedMutex {
   /** By key: who holds the lock, then those who wait. */
   readonly #queues = new Map<string, Waiter[]>();
-  readonly #idle = new Map<string, PromiseWithResolvers<void>>();
 
-  /** Resolves once no task of this key runs or waits; undefined where none does. */
+  /** Resolves once all tasks of this key that run or wait now are done; undefined when the lock is free. */
   whenIdle(key: string): Promise<void> | undefined {
     if (!this.#queues.has(key)) return undefined;
-    const idle = this.#idle.get(key) ?? Promise.withResolvers<void>();
-    this.#idle.set(key, idle);
-    return idle.promise;
+    return this.run({ key, what: "a wait for the tasks before" }, async () => undefined);
   }
 
   /**
@@ -52,28 +49,19 @@ export class KeyedMutex {
     const waiter: Waiter = { what, first: Promise.withResolvers() };
     queue.push(waiter);
     try {
-      if (queue[0] !== waiter) await waitFor(waiter.first.promise, signal);
+      if (queue[0] !== waiter) {
+        const first = waiter.first.promise;
+        await (signal === undefined ? first : orAborted(first, signal).catch(() => undefined));
+      }
       const holder = queue[0];
       if (holder === undefined || holder === waiter) return await task();
       return await onTimeout(busyWith(holder.what, request), holder.what);
     } finally {
       queue.splice(queue.indexOf(waiter), 1);
       queue[0]?.first.resolve();
-      if (queue.length === 0) this.#endQueue(key);
+      if (queue.length === 0) this.#queues.delete(key);
     }
   }
-
-  #endQueue(key: string): void {
-    this.#queues.delete(key);
-    this.#idle.get(key)?.resolve();
-    this.#idle.delete(key);
-  }
-}
-
-/** Resolves with the promise, or when the signal fires. */
-async function waitFor(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) await promise;
-  else await orAborted(promise, signal).catch(() => undefined);
 }
 
 function busyWith(holder: string, { key, where = key, what, signal }: LockRequest): Failure {

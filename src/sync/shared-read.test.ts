@@ -91,22 +91,4 @@ describe("a shared read", () => {
     await settled();
     expect(reads.length).toBe(2);
   });
-
-  it("never returns what was read before it was invalidated, even by a read in progress", async () => {
-    const read = shared(100);
-    const first = read.get();
-    await settled();
-    read.invalidate();
-    const second = read.get();
-    reads[0]?.resolve("old");
-    expect(await first).toBe("old");
-    await settled();
-    reads[1]?.resolve("new");
-    expect(await second).toBe("new");
-    expect(await read.get()).toBe("new");
-    read.invalidate();
-    void read.get();
-    await settled();
-    expect(reads.length).toBe(3);
-  });
 });

@@ -20,7 +20,6 @@ export class SharedRead<Value> {
   /** Asked for and not begun. */
   #next: Promise<Value> | undefined;
   #kept: { readonly answer: Promise<Value>; readonly doneMs: number } | undefined;
-  #isInvalid = false;
 
   constructor(options: SharedReadOptions<Value>) {
     this.#options = options;
@@ -40,16 +39,10 @@ export class SharedRead<Value> {
     return this.#shared() !== undefined;
   }
 
-  /** From here on callers get what is read after this. */
-  invalidate(): void {
-    this.#kept = undefined;
-    this.#isInvalid = true;
-  }
-
   #shared(): Promise<Value> | undefined {
     const { maxAgeMs } = this.#options;
     if (this.#next !== undefined || maxAgeMs === undefined) return this.#next;
-    if (this.#running !== undefined && !this.#isInvalid) return this.#running;
+    if (this.#running !== undefined) return this.#running;
     const isKept = this.#kept !== undefined && this.#nowMs() - this.#kept.doneMs < maxAgeMs;
     return isKept ? this.#kept?.answer : undefined;
   }
@@ -58,14 +51,13 @@ export class SharedRead<Value> {
   #start(): Promise<Value> {
     const begin = () => {
       this.#next = undefined;
-      this.#isInvalid = false;
       this.#running = answer;
       return this.#options.read();
     };
     const answer: Promise<Value> = Promise.resolve(this.#running).then(begin, begin);
     const end = () => {
       this.#running = undefined;
-      if (!this.#isInvalid) this.#kept = { answer, doneMs: this.#nowMs() };
+      if (this.#options.maxAgeMs !== undefined) this.#kept = { answer, doneMs: this.#nowMs() };
     };
     answer.then(end, end);
     this.#next = answer;

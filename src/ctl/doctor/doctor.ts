@@ -1,7 +1,7 @@
 import type { DaemonConfig } from "../../config/schema.ts";
 import { openDataplane } from "../../dataplane/open-dataplane.ts";
 import { isSameSwitch } from "../../dataplane/switch-kind.ts";
-import { describeThrown } from "../../failure/failure.ts";
+import { toFailure } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { printable } from "../../names/printable.ts";
 import { plural } from "../../status/words.ts";
@@ -11,7 +11,7 @@ import {
   EXIT,
   type ExitCode,
   findConfig,
-  printJson,
+  print,
 } from "../command-context.ts";
 import { hang, paint, type Screen, type Tone } from "../terminal.ts";
 import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
@@ -19,6 +19,7 @@ import {
   cniCheck,
   hugepagesCheck,
   kubeletCheck,
+  numaCheck,
   rootCheck,
   userCheck,
   versionsCheck,
@@ -28,6 +29,7 @@ import {
   type CheckedSwitch,
   type Finding,
   fine,
+  type HostCheck,
   type NodeCheck,
   problem,
   skipped,
@@ -37,8 +39,7 @@ import { permissionsCheck, selinuxCheck } from "./permission-checks.ts";
 /** `vhostuserctl doctor`. A warning alone leaves the node healthy. */
 export async function runDoctor(context: CommandContext, host: CheckedHost): Promise<ExitCode> {
   const examined = await examine(host);
-  if (context.json) printJson(context, examined);
-  else context.screen.write(renderExamined(context.screen, examined));
+  print(context, examined, () => renderExamined(context.screen, examined));
   return count(examined, "problem") === 0 ? EXIT.healthy : EXIT.problem;
 }
 
@@ -81,40 +82,46 @@ export interface Examined {
   readonly findings: readonly Finding[];
 }
 
-const HOST_CHECKS = [userCheck, versionsCheck, hugepagesCheck];
-const NODE_CHECKS: readonly NodeCheck[] = [
-  rootCheck,
-  kubeletCheck,
-  daemonCheck,
-  cniCheck,
-  recordsCheck,
-  switchCheck,
-  permissionsCheck,
-  selinuxCheck,
-  leftoversCheck,
-];
+const HOST_CHECKS: Readonly<Record<string, HostCheck>> = {
+  user: userCheck,
+  versions: versionsCheck,
+  hugepages: hugepagesCheck,
+};
+const NODE_CHECKS: Readonly<Record<string, NodeCheck>> = {
+  root: rootCheck,
+  NUMA: numaCheck,
+  kubelet: kubeletCheck,
+  daemon: daemonCheck,
+  "CNI socket": cniCheck,
+  records: recordsCheck,
+  switch: switchCheck,
+  permissions: permissionsCheck,
+  SELinux: selinuxCheck,
+  leftovers: leftoversCheck,
+};
 /** A switch that hangs does not answer any of its checks. */
 const CHECK_MS = 5_000;
 
 /** Checks a node, one after the other; what needs the configuration is left out where it cannot be read. */
 export async function examine(host: CheckedHost): Promise<readonly Examined[]> {
   const examined: Examined[] = [];
-  for (const { name, check } of HOST_CHECKS)
+  for (const [name, check] of Object.entries(HOST_CHECKS))
     examined.push({ name, findings: await tried(() => check(host)) });
-  const found = await findConfig(host.places);
-  const file = host.places.config ?? CONFIG_FILE;
-  if ("problem" in found) {
+  const { config, problem: wrong } = await findConfig(host.places);
+  if (config === undefined) {
     const cure =
       "outside of the daemon's container, copy its ConfigMap to a file and name that with --config";
-    examined.push({ name: "configuration", findings: [problem(found.problem, cure)] });
-    const left = [skipped("it needs the configuration")];
-    return [...examined, ...NODE_CHECKS.map(({ name }) => ({ name, findings: left }))];
+    examined.push({ name: "configuration", findings: [problem(wrong ?? "", cure)] });
+    const left = [skipped("needs a configuration that can be read")];
+    return [...examined, ...Object.keys(NODE_CHECKS).map((name) => ({ name, findings: left }))];
   }
-  const { config } = found;
-  examined.push({ name: "configuration", findings: [fine(`${file}, node ${config.node}`)] });
+  const file = host.places.config ?? CONFIG_FILE;
+  const cure = "correct it: the daemon does not start with it; the checks below use what is valid of it";
+  const finding = wrong === undefined ? fine(`${file}, node ${config.node}`) : problem(wrong, cure);
+  examined.push({ name: "configuration", findings: [finding] });
   const switches = openSwitches(config);
   try {
-    for (const { name, check } of NODE_CHECKS) {
+    for (const [name, check] of Object.entries(NODE_CHECKS)) {
       const limit = AbortSignal.timeout(CHECK_MS);
       examined.push({ name, findings: await tried(() => check({ config, switches, host }, limit)) });
     }
@@ -135,10 +142,12 @@ function openSwitches({ node, pools }: DaemonConfig): readonly CheckedSwitch[] {
   return opened;
 }
 
-async function tried(check: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
+/** What a check finds; what it throws is a problem. */
+export async function tried(check: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
   try {
     return await check();
   } catch (error) {
-    return [problem(`the check failed: ${describeThrown(error)}`, "run it as root on the node")];
+    const { what, where, fix = "run it as root on the node" } = toFailure(error);
+    return [problem(where === undefined ? what : `${what} (${where})`, fix)];
   }
 }

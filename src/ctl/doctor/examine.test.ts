@@ -30,13 +30,13 @@ describe("doctor checks the machine", () => {
   }
 
   it("hugepages: some free, none free, none reserved, unknown", async () => {
-    expect(findingsOf(await hugepagesCheck.check(host))).toEqual([expect.stringContaining("skipped: ")]);
+    expect(findingsOf(await hugepagesCheck(host))).toEqual([expect.stringContaining("skipped: ")]);
     await pages("2048kB", 0, 0);
-    expect(findingsOf(await hugepagesCheck.check(host))).toEqual(["problem: no hugepages are reserved"]);
+    expect(findingsOf(await hugepagesCheck(host))).toEqual(["problem: no hugepages are reserved"]);
     await pages("1048576kB", 8, 0);
-    expect(findingsOf(await hugepagesCheck.check(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
+    expect(findingsOf(await hugepagesCheck(host))).toEqual(["warning: 1048576kB: 0 of 8 free"]);
     await pages("2048kB", 512, 100);
-    expect(findingsOf(await hugepagesCheck.check(host))).toEqual([]);
+    expect(findingsOf(await hugepagesCheck(host))).toEqual([]);
   });
 
   it.each([
@@ -45,12 +45,12 @@ describe("doctor checks the machine", () => {
     ["5.9.16", ["problem: Linux 5.9.16"]],
     ["4.18.0-553.el8.x86_64", ["problem: Linux 4.18.0-553.el8.x86_64"]],
   ])("versions: Linux %s", async (kernel, found) => {
-    expect(findingsOf(await versionsCheck.check({ ...host, kernel }))).toEqual(found);
+    expect(findingsOf(await versionsCheck({ ...host, kernel }))).toEqual(found);
   });
 
   it("user: a warning without root", async () => {
-    expect(findingsOf(await userCheck.check(host))).toEqual([]);
-    expect(findingsOf(await userCheck.check({ ...host, uid: 1000 }))).toHaveLength(1);
+    expect(findingsOf(await userCheck(host))).toEqual([]);
+    expect(findingsOf(await userCheck({ ...host, uid: 1000 }))).toHaveLength(1);
   });
 });
 
@@ -69,6 +69,31 @@ describe("doctor as a whole", () => {
       "root skipped",
     ]);
   });
+
+  it.each([
+    ["a mistyped key", "reclame: {}", "write reclaim"],
+    ["an invalid pool", "pools: { p: {} }", "capacity"],
+    ["no YAML", "pools: [", "Flow sequence"],
+  ])(
+    "says what is wrong with a configuration that is invalid, and checks the node all the same: %s",
+    async (_, text, says) => {
+      const file = join(directory, "config.yaml");
+      await writeFile(file, `root: ${join(directory, "run")}\n${text}\n`);
+      const examined = await examine({ ...host, places: { node: "n", config: file } });
+      const findings = examined.find(({ name }) => name === "configuration")?.findings;
+      expect(findings).toMatchObject([
+        { what: expect.stringContaining(says), cure: expect.stringMatching(/^correct it/) },
+      ]);
+      const root = examined.find(({ name }) => name === "root")?.findings;
+      expect(root).toMatchObject([{ verdict: "problem", what: expect.stringContaining(directory) }]);
+      expect(
+        examined
+          .flatMap((one) => one.findings)
+          .map(({ what }) => what)
+          .join(),
+      ).not.toContain("needs a configuration");
+    },
+  );
 
   it("prints 80 columns, each finding with its cure", () => {
     const text = renderExamined({ columns: 80, colour: false, write: () => undefined }, [

@@ -42,16 +42,10 @@ export interface CheckedHost {
 }
 
 /** A check of a node; it changes nothing. What it throws is a problem too. */
-export interface NodeCheck {
-  readonly name: string;
-  readonly check: (node: CheckedNode, signal: AbortSignal) => Promise<readonly Finding[]>;
-}
+export type NodeCheck = (node: CheckedNode, signal: AbortSignal) => Promise<readonly Finding[]>;
 
 /** A check that needs no configuration. */
-export interface HostCheck {
-  readonly name: string;
-  readonly check: (host: CheckedHost) => Promise<readonly Finding[]>;
-}
+export type HostCheck = (host: CheckedHost) => Promise<readonly Finding[]>;
 
 export function fine(what: string): Finding {
   return { verdict: "ok", what };

@@ -7,7 +7,7 @@ import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import { deviceNamesOf } from "../../records/allocation-record.ts";
 import { readRecords } from "../../records/records.ts";
-import { checkOwnership } from "../../status/diagnosis/chain.ts";
+import { type CheckedDirectory, checkDirectory } from "../../status/diagnosis/check-directory.ts";
 import { inspectPlaces } from "../../status/inspect-places.ts";
 import {
   type CheckedHost,
@@ -20,22 +20,19 @@ import {
 } from "./node-check.ts";
 
 /** Whether the switch's user may connect to pods' sockets, and whether pods' directories have their owner and mode. */
-export const permissionsCheck: NodeCheck = {
-  name: "permissions",
-  check: async ({ config, host }) => {
-    const users = await Promise.all(
-      config.pools.map(async (pool) => {
-        const own = await findSwitches(host.proc, pool.dataplane);
-        return own.length === 0 ? undefined : judge(own.map((process) => mayConnect(process, pool)));
-      }),
-    );
-    const unseen = config.pools.filter((_, at) => users[at] === undefined);
-    const kinds = [...new Set(unseen.map(({ dataplane }) => dataplane.type))];
-    const skips = kinds.map((kind) =>
-      skipped(`no process of ${kind} can be seen from here: run this on the node`),
-    );
-    return [...users.flatMap((found) => found ?? []), ...skips, ...(await checkDirectories(config))];
-  },
+export const permissionsCheck: NodeCheck = async ({ config, host }) => {
+  const users = await Promise.all(
+    config.pools.map(async (pool) => {
+      const own = await findSwitches(host.proc, pool.dataplane);
+      return own.length === 0 ? undefined : judge(own.map((process) => mayConnect(process, pool)));
+    }),
+  );
+  const unseen = config.pools.filter((_, at) => users[at] === undefined);
+  const kinds = [...new Set(unseen.map(({ dataplane }) => dataplane.type))];
+  const skips = kinds.map((kind) =>
+    skipped(`no process of ${kind} can be seen from here: run this on the node`),
+  );
+  return [...users.flatMap((found) => found ?? []), ...skips, ...(await checkDirectories(config))];
 };
 
 /** Which of several switches of a kind is the pool's cannot be determined: one that may connect makes the others a warning. */
@@ -53,21 +50,27 @@ function mayConnect(
   if (groups.includes(directory.group)) return fine(`${who} in group ${directory.group}: pool ${pool}`);
   return problem(
     `${who} and is not in group ${directory.group} of pool ${pool}: it cannot connect to pods' sockets`,
-    "set pools[].directory.group to a group of the switch's user, or add that user to the group; pods get it with their next allocation",
+    "set pools.<name>.directory.group to a group of the switch's user, or add that user to the group; pods get it with their next allocation",
   );
 }
 
 async function checkDirectories(config: DaemonConfig) {
   const { allocations, ports } = await readRecords(config.recordsDirectory);
+  const byAllocation = Map.groupBy(ports, ({ allocationId }) => allocationId);
   const wrong = allocations.flatMap((allocation) => {
-    const { id, ownership } = allocation;
-    const interfaces = ports
-      .filter(({ allocationId }) => allocationId === id)
-      .map((port) => port.interfaceName);
-    return [...deviceNamesOf(allocation), ...interfaces].flatMap((name) => {
-      const { cause, cure, what, verdict } = checkOwnership(inspectPlaces(config.root, id, name), ownership);
-      return verdict === "broken" ? [problem(what, `${cause}; ${cure}`)] : [];
-    });
+    const { id, ownership, socketServer = "guest", createdAt } = allocation;
+    const check = (name: string, pod: string, attached: Pick<CheckedDirectory, "state" | "createdAt">) => {
+      const places = inspectPlaces(config.root, id, name);
+      const { verdict, what, cause, cure } = checkDirectory({ places, ownership, socketServer, ...attached });
+      return verdict === "broken" ? [problem(`${pod}${what}`, `${cause}; ${cure}`)] : [];
+    };
+    const devices = deviceNamesOf(allocation).flatMap((name) =>
+      check(name, "", { state: "allocated", createdAt }),
+    );
+    const interfaces = (byAllocation.get(id) ?? []).flatMap((port) =>
+      check(port.interfaceName, `${port.podNamespace}/${port.podName}: `, port),
+    );
+    return [...devices, ...interfaces];
   });
   return wrong.length === 0 ? [fine(`directories of ${allocations.length} allocations`)] : wrong;
 }
@@ -119,60 +122,55 @@ async function listProcesses(proc: string, wanted: RegExp): Promise<readonly Swi
   return found.flat();
 }
 
-/** Directories that are checked; each needs a process. */
+/** Directories that are checked. */
 const MAX_LABELS = 64;
 
 /** SELinux' mode, and whether pods' directories have their label. */
-export const selinuxCheck: NodeCheck = {
-  name: "SELinux",
-  check: async ({ config, host }) => {
-    if (!(await isSelinuxOn({ fileSystems: join(host.proc, "filesystems") }))) return [fine("off")];
-    const enforce = await readFile(join(host.sys, "fs/selinux/enforce"), "utf8").catch(() => undefined);
-    const isEnforcing = enforce?.trim() === "1";
-    const known = isEnforcing ? "enforcing" : "permissive";
-    const mode = enforce === undefined ? "on; its mode cannot be seen from here" : known;
-    const unlabelled = config.pools.filter(({ directory }) => directory.selinuxLabel === undefined);
-    return [
-      fine(mode),
-      ...(isEnforcing
-        ? unlabelled.map(({ name }) =>
-            warning(
-              `pool ${name} has no selinuxLabel: confined containers may not use its directories`,
-              "set pools[].directory.selinuxLabel, for example to system_u:object_r:container_file_t:s0",
-            ),
-          )
-        : []),
-      ...(await checkLabels(config, host.run)),
-    ];
-  },
+export const selinuxCheck: NodeCheck = async ({ config, host }) => {
+  if (!(await isSelinuxOn({ fileSystems: join(host.proc, "filesystems") }))) return [fine("off")];
+  const enforce = await readFile(join(host.sys, "fs/selinux/enforce"), "utf8").catch(() => undefined);
+  const isEnforcing = enforce?.trim() === "1";
+  const known = isEnforcing ? "enforcing" : "permissive";
+  const mode = enforce === undefined ? "on; its mode cannot be seen from here" : known;
+  const unlabelled = config.pools.filter(({ directory }) => directory.selinuxLabel === undefined);
+  return [
+    fine(mode),
+    ...(isEnforcing
+      ? unlabelled.map(({ name }) =>
+          warning(
+            `pool ${name} has no selinuxLabel: confined containers may not use its directories`,
+            "set pools.<name>.directory.selinuxLabel, for example to system_u:object_r:container_file_t:s0",
+          ),
+        )
+      : []),
+    ...(await checkLabels(config, host.run)),
+  ];
 };
 
 async function checkLabels(config: DaemonConfig, run: CheckedHost["run"]): Promise<readonly Finding[]> {
   const { allocations } = await readRecords(config.recordsDirectory);
-  const labelled = allocations.flatMap((allocation) => {
-    const { selinuxLabel: label } = allocation.ownership;
-    if (label === undefined) return [];
-    return deviceNamesOf(allocation).map((device) => ({
-      path: join(config.root, allocation.id, device),
-      label,
-    }));
-  });
-  const findings = labelled.slice(0, MAX_LABELS).map(async ({ path, label }): Promise<Finding[]> => {
-    try {
-      const is = (await run("stat", ["--format=%C", "--", path])).trim();
-      if (is === label) return [];
-      return [
-        problem(
-          `${path} has the label ${is}, it should be ${label}`,
-          `its label was changed: chcon ${label} ${path}; restorecon needs a rule of its own for the root`,
-        ),
-      ];
-    } catch (error) {
-      return [skipped(`the label of ${path} cannot be read: ${describeThrown(error)}`)];
-    }
-  });
-  const wrong = (await Promise.all(findings)).flat();
-  return wrong.length > 0 || labelled.length === 0
-    ? wrong
-    : [fine(`labels of ${labelled.length} directories`)];
+  const labelled = allocations.flatMap((allocation) =>
+    deviceNamesOf(allocation).flatMap((device) => {
+      const { selinuxLabel: label } = allocation.ownership;
+      return label === undefined ? [] : [{ path: join(config.root, allocation.id, device), label }];
+    }),
+  );
+  const checked = labelled.slice(0, MAX_LABELS);
+  if (checked.length === 0) return [];
+  const printed = await run("stat", ["--format=%C", "--", ...checked.map(({ path }) => path)]).catch(
+    (error: unknown) => new Error(describeThrown(error)),
+  );
+  if (printed instanceof Error) return [skipped(`labels of directories cannot be read: ${printed.message}`)];
+  const labels = printed.trim().split("\n");
+  const wrong = checked.flatMap(({ path, label }, at) =>
+    labels[at] === label
+      ? []
+      : [
+          problem(
+            `${path} has the label ${labels[at]}, it should be ${label}`,
+            `its label was changed: chcon ${label} ${path}; restorecon needs a rule of its own for the root`,
+          ),
+        ],
+  );
+  return wrong.length > 0 ? wrong : [fine(`labels of ${checked.length} directories`)];
 }

@@ -45,11 +45,7 @@ export async function installExecutable(installation: Installation): Promise<str
       const before = await readInPlace(path);
       await removeTemporaries(directory);
       if (typeof before === "object" && isSame(before, content)) return `${path} is there already`;
-      await replaceFile(path, content, {
-        mode: MODE,
-        durable: true,
-        inspect: tryExecutable,
-      });
+      await replaceFile(path, content, MODE, tryExecutable);
       return `${path} is installed (sha256 ${digestOf(content)})${insteadOf(before)}`;
     } catch (error) {
       if (systemCode(error) === "ENOENT" && left > 1) continue;

@@ -1,8 +1,9 @@
-import { mkdir, readdir, readFile, realpath } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
+import { totalmem } from "node:os";
+import { join } from "node:path";
 import {
+  findRoot,
   type Mount,
-  mountOf,
-  parseMountInfo,
   ROOT_FLAGS,
   ROOT_SOURCE,
   refuseLink,
@@ -11,6 +12,10 @@ import {
 import { type ProgramEnd, runProgram } from "../../allocation/selinux-label.ts";
 import type { DaemonConfig } from "../../config/schema.ts";
 import { Failure, systemCode } from "../../failure/failure.ts";
+import { isAllocationId } from "../../names/allocation-id.ts";
+
+/** The largest page of our architectures. */
+const PAGE_KIB = 64;
 
 /** What is mounted where, and how it is looked up. */
 export interface MountRootOptions {
@@ -35,8 +40,7 @@ export type Mounted = "mounted" | "remounted" | "as it was";
 export async function mountRoot(options: MountRootOptions): Promise<Mounted> {
   await refuseLink(options.root);
   await mkdir(options.root, { recursive: true, mode: 0o755 });
-  const path = await realpath(options.root);
-  const before = await findMount(path, options);
+  const { path, mount: before } = await findMount(options);
   if (before !== undefined && isAsWanted(before, options)) return "as it was";
   const wanted = [...ROOT_FLAGS, "mode=0755", ...bounds(options)].join(",");
   const run = options.runMount ?? runMount;
@@ -47,7 +51,7 @@ export async function mountRoot(options: MountRootOptions): Promise<Mounted> {
     refuseOther(before, path);
     await run(["-o", `remount,${wanted}`, path]);
   }
-  const after = await findMount(path, options);
+  const { mount: after } = await findMount(options);
   if (after !== undefined && isAsWanted(after, options))
     return before === undefined ? "mounted" : "remounted";
   throw new Failure({
@@ -58,14 +62,9 @@ export async function mountRoot(options: MountRootOptions): Promise<Mounted> {
   });
 }
 
-/**
- * The file system that is mounted exactly there, whole: in a container whose volume is the root's directory, the node's
- * empty directory appears as a mount of a part.
- */
-async function findMount(path: string, options: MountRootOptions): Promise<Mount | undefined> {
-  const text = await readFile(options.mountInfo ?? "/proc/self/mountinfo", "utf8");
-  const mount = mountOf(path, parseMountInfo(text));
-  return mount?.mountPoint === path && mount.part === "/" ? mount : undefined;
+async function findMount({ root, mountInfo }: MountRootOptions) {
+  const { path, mount, isOwn } = await findRoot({ root, ...(mountInfo === undefined ? {} : { mountInfo }) });
+  return { path, mount: isOwn ? mount : undefined };
 }
 
 function isAsWanted(mount: Mount, options: MountRootOptions): boolean {
@@ -76,9 +75,11 @@ function isAsWanted(mount: Mount, options: MountRootOptions): boolean {
   );
 }
 
-/** As the kernel shows them. */
+/** As the kernel shows them. Its default, half of the memory, it does not show: the root is a little smaller then. */
 function bounds({ sizeMiB }: MountRootOptions): readonly string[] {
-  return [`size=${sizeMiB * 1024}k`, UNCOUNTED_INODES];
+  const sizeKiB = sizeMiB * 1024;
+  const isDefault = Math.abs(sizeKiB - totalmem() / 2048) < PAGE_KIB;
+  return [`size=${isDefault ? sizeKiB - PAGE_KIB : sizeKiB}k`, UNCOUNTED_INODES];
 }
 
 function isOurs(mount: Mount): boolean {
@@ -95,8 +96,15 @@ function refuseOther(mount: Mount, path: string): void {
   });
 }
 
+/**
+ * Empty directories of allocations are no content: a container runtime makes them for the mounts of pods that start
+ * after the root was unmounted under a running daemon.
+ */
 async function refuseContent(path: string): Promise<void> {
-  const names = await readdir(path);
+  const isContent = async (name: string) =>
+    !isAllocationId(name) || (await readdir(join(path, name)).catch(() => [name])).length > 0;
+  const names: string[] = [];
+  for (const name of await readdir(path)) if (await isContent(name)) names.push(name);
   if (names.length === 0) return;
   throw new Failure({
     code: "root-busy",

@@ -38,19 +38,13 @@ export function applyActions(actions: readonly Buffer[]): Buffer {
   return Buffer.concat([pack("H H 4x", APPLY_ACTIONS, 8 + list.length), list]);
 }
 
-/** A frame that the switch is to handle as if it had come from a port. */
-export interface PacketOut {
-  /** Port that it seems to come from; its VLAN settings apply. */
-  readonly inPort: number;
-  /** What happens to it, in order: {@link output}. */
-  readonly actions: readonly Buffer[];
-  /** From its destination address on, without checksum. */
-  readonly frame: Buffer;
-}
-
-/** Hands the switch one frame. */
-export function packetOut({ inPort, actions, frame }: PacketOut): Request {
-  const list = Buffer.concat(actions);
-  const head = pack("I I H 6x", NO_BUFFER, inPort, list.length);
-  return request(MESSAGE.packetOut, Buffer.concat([head, list, frame]));
+/**
+ * Has the switch handle a frame as if it had come from a port, whose VLAN settings apply.
+ * @param actions what happens to it, in order: {@link output}
+ * @param frame from its destination address on, without checksum
+ */
+export function packetOut(of: { inPort: number; actions: readonly Buffer[]; frame: Buffer }): Request {
+  const list = Buffer.concat(of.actions);
+  const head = pack("I I H 6x", NO_BUFFER, of.inPort, list.length);
+  return request(MESSAGE.packetOut, Buffer.concat([head, list, of.frame]));
 }

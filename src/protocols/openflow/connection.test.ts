@@ -9,7 +9,7 @@ import { failureOf } from "../../../test/stand-in/failure-of.ts";
 import { Failure } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { commitBundle } from "./bundle.ts";
-import { bridgeSocket, connectOpenflow, createOpenflowClient, defaultRunDirectory } from "./connection.ts";
+import { bridgeSocket, connectOpenflow, createOpenflowClient } from "./connection.ts";
 import {
   encodeMessage,
   MESSAGE,
@@ -243,11 +243,10 @@ function disposable<Closable extends { close(): void }>(closable: Closable): Clo
 }
 
 describe("the socket of a bridge", () => {
-  it("lies beside the database's, and stays there whatever the bridge is called", () => {
-    const directory = defaultRunDirectory("/run/openvswitch/db.sock");
-    expect(bridgeSocket(directory, "br-a")).toBe("/run/openvswitch/br-a.mgmt");
-    expect(() => bridgeSocket(directory, "../tmp/x")).toThrow("is not the name of a bridge");
-    expect(() => bridgeSocket(directory, "")).toThrow("is not the name of a bridge");
+  it("lies in the run directory, and stays there whatever the bridge is called", () => {
+    expect(bridgeSocket("/run/openvswitch", "br-a")).toBe("/run/openvswitch/br-a.mgmt");
+    expect(() => bridgeSocket("/run/openvswitch", "../tmp/x")).toThrow("is not the name of a bridge");
+    expect(() => bridgeSocket("/run/openvswitch", "")).toThrow("is not the name of a bridge");
     expect(() => bridgeSocket(`/${"r".repeat(100)}`, "br-a")).toThrow("107 are allowed");
   });
 });

@@ -1,9 +1,13 @@
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { Failure } from "../../failure/failure.ts";
-import type { Logger } from "../../logging/logger.ts";
 import { checkUnixPath } from "../../names/unix-path.ts";
 import { type Peer, Session } from "../session.ts";
-import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
+import {
+  type Connection,
+  type SharedConnection,
+  type SharedConnectionOptions,
+  shareConnection,
+} from "../shared-connection.ts";
 import {
   encodeHello,
   encodeMessage,
@@ -21,14 +25,6 @@ import { type BridgePort, readPortStatus, subscribeToPorts } from "./port.ts";
 
 /** Most that the replies to requests may have; ten thousand flows of ours have about 2 MiB. */
 const MAX_REPLY_BYTES = 6 * 1024 * 1024;
-
-/**
- * Open vSwitch's run directory by its database's socket: the same directory, unless the switch was started with
- * other options.
- */
-export function defaultRunDirectory(databaseSocket: string): string {
-  return dirname(databaseSocket);
-}
 
 /**
  * The management socket of a bridge, which ovs-vswitchd makes for every bridge (ovs-vswitchd.conf.db(5), Controller).
@@ -67,10 +63,10 @@ export type OpenflowClient = SharedConnection<OpenflowConnection>;
 
 /** Opens nothing yet: the first caller connects. */
 export function createOpenflowClient(
-  options: OpenflowConnectionOptions & { readonly logger: Logger },
+  options: OpenflowConnectionOptions & Omit<SharedConnectionOptions<OpenflowConnection>, "peer" | "connect">,
 ): OpenflowClient {
   const connect = (signal: AbortSignal) => connectOpenflow(options, signal);
-  return shareConnection({ peer: peerOf(options.path), connect, logger: options.logger });
+  return shareConnection({ ...options, peer: peerOf(options.path), connect });
 }
 
 /**
@@ -107,18 +103,15 @@ export async function connectOpenflow(
   });
   session.send(encodeHello());
   const agreed = await session.start(greeted.promise, "hello", signal);
-  const connection: OpenflowConnection = {
+  if (onPort !== undefined) {
+    const subscribed = exchange(session, agreed, subscribeToPorts, signal);
+    await session.start(subscribed, "a subscription to ports", signal);
+  }
+  return {
     lost: session.lost,
     close: () => session.close(),
     exchange: (requests, exchangeSignal) => exchange(session, agreed, requests, exchangeSignal),
   };
-  try {
-    if (onPort !== undefined) await connection.exchange(subscribeToPorts, signal);
-    return connection;
-  } catch (failure) {
-    session.close();
-    throw failure;
-  }
 }
 
 /** The answer to a barrier behind the requests is the last: the switch has done them all then. */

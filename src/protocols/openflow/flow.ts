@@ -78,11 +78,11 @@ export function readFlows(replies: readonly Message[]): Flow[] {
     const length = reader.u16();
     const entry = readerOf(reader.take(length - 2), "flow");
     const table = entry.u8();
-    entry.skip(9); // padding and age
+    entry.take(9); // padding and age
     const priority = entry.u16();
-    entry.skip(10); // time-outs, flags, importance
+    entry.take(10); // time-outs, flags, importance
     const cookie = entry.u64();
-    entry.skip(16); // counters
+    entry.take(16); // counters
     const match = readMatch(entry);
     flows.push({ table, priority, cookie, match, instructions: entry.take(entry.left) });
   }

@@ -81,7 +81,7 @@ export function readMatch(reader: ByteReader): MatchField[] {
   const length = reader.u16();
   if (type !== OXM || length < 4) throw reader.malformed(`a match of type ${type} with ${length} bytes`);
   const fields = readerOf(reader.take(length - 4), "match");
-  reader.skip(padding(length));
+  reader.take(padding(length));
   const match: MatchField[] = [];
   while (fields.left > 0) {
     const header = fields.u32();

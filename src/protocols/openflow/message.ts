@@ -131,7 +131,7 @@ function offeredVersions({ version, body }: Message): number[] {
     if (length < 4) throw reader.malformed(`an element says that it has ${length} bytes`);
     const element = reader.take(length - 4);
     if (type === VERSION_BITMAP && element.length >= 4) return setBits(element.readUInt32BE());
-    reader.skip(Math.min((8 - (length % 8)) % 8, reader.left));
+    reader.take(Math.min((8 - (length % 8)) % 8, reader.left));
   }
   return Array.from({ length: version }, (_, index) => index + 1);
 }
@@ -161,7 +161,7 @@ export function multipartBody(kind: number, replies: readonly Message[]): Buffer
       throw protocolFailure("it answered a multipart request with something else");
     }
     complete = (reader.u16() & MORE) === 0;
-    reader.skip(4);
+    reader.take(4);
     return reader.take(reader.left);
   });
   if (!complete) throw protocolFailure("it did not finish a multipart reply");

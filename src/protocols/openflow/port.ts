@@ -1,4 +1,3 @@
-import { Failure } from "../../failure/failure.ts";
 import type { ByteReader } from "../byte-reader.ts";
 import {
   MESSAGE,
@@ -34,24 +33,10 @@ export function readPorts(replies: readonly Message[]): BridgePort[] {
   return ports;
 }
 
-/**
- * The OpenFlow number of a port by its name.
- * @throws Failure port-failed where the bridge has no such port
- */
-export function portNumber(ports: readonly BridgePort[], name: string): number {
-  const number = ports.find((port) => port.name === name)?.number;
-  if (number !== undefined) return number;
-  throw new Failure({
-    code: "port-failed",
-    what: `the bridge has no OpenFlow port ${JSON.stringify(name)}`,
-    fix: "read Interface.error of the port and the log of ovs-vswitchd",
-  });
-}
-
 /** The port that a port-status message is about. */
 export function readPortStatus({ body, version }: Message): BridgePort {
   const reader = readerOf(body, "port status");
-  reader.skip(8);
+  reader.take(8);
   return readPort(reader, version);
 }
 
@@ -60,7 +45,7 @@ function readPort(reader: ByteReader, version: number | undefined): BridgePort {
   const number = reader.u32();
   const length = reader.u16();
   const rest = readerOf(reader.take((version === VERSION_1_3 ? 64 : length) - 6), "port");
-  rest.skip(10); // padding, MAC address, padding
+  rest.take(10); // padding, MAC address, padding
   const name = rest.take(16).toString("latin1").replace(/\0.*$/s, "");
   return { number, name };
 }

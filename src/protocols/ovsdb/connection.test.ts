@@ -41,7 +41,7 @@ describe("a connection to an OVSDB server", () => {
     const onNotification = (method: string, params: readonly unknown[]) => {
       heard.push([method, params]);
     };
-    connection = await connectOvsdb({ path, onNotification }, soon());
+    connection = await connectOvsdb(path, soon(), onNotification);
     [peer] = await accepted;
     peer.on("error", () => undefined);
   }
@@ -125,11 +125,11 @@ describe("a connection to an OVSDB server", () => {
   it("passes on the Failure that a signal carries", async () => {
     const reason = new Failure({ code: "internal", what: "the daemon is stopping" });
     expect(await failureOf(connection.request("echo", [], AbortSignal.abort(reason)))).toBe(reason);
-    expect(await failureOf(connectOvsdb({ path }, AbortSignal.abort(reason)))).toBe(reason);
+    expect(await failureOf(connectOvsdb(path, AbortSignal.abort(reason)))).toBe(reason);
   });
 
   it("says where there is no listener", async () => {
-    const missing = await failureOf(connectOvsdb({ path: join(directory, "none") }, soon()));
+    const missing = await failureOf(connectOvsdb(join(directory, "none"), soon()));
     expect(missing).toMatchObject({
       code: "dataplane-unavailable",
       message: expect.stringContaining("ENOENT"),

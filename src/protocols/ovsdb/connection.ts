@@ -6,14 +6,6 @@ import { JsonStream } from "./json-stream.ts";
 import { type RpcMessage, readMessage } from "./message.ts";
 import { type Operation, readOutcome, type TransactionOutcome } from "./transaction.ts";
 
-/** Where the server listens. */
-export interface OvsdbConnectionOptions {
-  /** Path of ovsdb-server's unix socket. */
-  readonly path: string;
-  /** Called with calls of the server other than `echo`, such as the `update` of a monitor. */
-  readonly onNotification?: (method: string, params: readonly unknown[]) => void;
-}
-
 /** One connection to an OVSDB server. Once it is lost it stays lost: {@link OvsdbClient} makes the next. */
 export interface OvsdbConnection extends Connection {
   /**
@@ -22,6 +14,8 @@ export interface OvsdbConnection extends Connection {
    */
   request(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
+
+type Reply = Extract<RpcMessage, { kind: "reply" }>;
 
 const peerOf = (path: string): Peer => ({
   path,
@@ -32,13 +26,16 @@ const peerOf = (path: string): Peer => ({
 
 /**
  * Connects to ovsdb-server.
+ * @param path of its unix socket
+ * @param onNotification called with notifications of the server, such as the `update` of a monitor
  * @throws Failure dataplane-unavailable where nothing answers, dataplane-timeout when the signal fires
  */
 export async function connectOvsdb(
-  { path, onNotification }: OvsdbConnectionOptions,
+  path: string,
   signal: AbortSignal,
+  onNotification?: (method: string, params: readonly unknown[]) => void,
 ): Promise<OvsdbConnection> {
-  const session = new Session<unknown, Extract<RpcMessage, { kind: "reply" }>>({
+  const session = new Session<unknown, Reply>({
     peer: peerOf(path),
     stream: new JsonStream(),
     maxHeldBytes: 0, // every call has one reply, so none is held
@@ -62,12 +59,14 @@ export async function connectOvsdb(
     close: () => session.close(),
     request: async (method, params, requestSignal) => {
       let id = 0;
-      const ask = (next: number) => {
-        id = next;
+      const encodeCall = (nextId: () => number) => {
+        id = nextId();
         return encode({ method, params, id });
       };
+      const onReply = (_: number, reply: Reply, done: (reply: Reply) => void) => done(reply);
       try {
-        const { error, result } = await session.call(method, ask, requestSignal);
+        const exchange = { what: method, encode: encodeCall, onReply };
+        const { error, result } = await session.request(exchange, requestSignal);
         if (error === null) return result;
         throw new Failure({
           code: "dataplane-protocol",
@@ -105,7 +104,7 @@ export function createOvsdbClient(options: {
   readonly onConnected?: (() => void) | undefined;
 }): OvsdbClient {
   const { path, database, logger, onConnected } = options;
-  const connect = (signal: AbortSignal) => connectOvsdb({ path }, signal);
+  const connect = (signal: AbortSignal) => connectOvsdb(path, signal);
   const shared = shareConnection({ peer: peerOf(path), connect, logger, onConnected: () => onConnected?.() });
   return {
     transact: async (operations, signal) => {

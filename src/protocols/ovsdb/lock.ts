@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure } from "../../failure/failure.ts";
 import { connectOvsdb } from "./connection.ts";
 import { excerpt } from "./message.ts";
@@ -15,7 +15,7 @@ export async function isLockHeld(path: string, name: string, signal: AbortSignal
   const onNotification = (method: string) => {
     granted ||= method === "locked"; // the holder was another one who only asked, and it is free now
   };
-  const connection = await connectOvsdb({ path, onNotification }, signal);
+  const connection = await connectOvsdb(path, signal, onNotification);
   try {
     const [answer] = await Promise.all([
       connection.request("lock", [name], signal),

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { Failure } from "../../failure/failure.ts";
 
 /** A message of JSON-RPC 1.0, by what it is to us. */
@@ -17,21 +16,17 @@ export function excerpt(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, 200);
 }
 
-const callShape = z.object({ method: z.string(), params: z.array(z.unknown()), id: z.unknown() });
-const replyShape = z.object({ result: z.unknown(), error: z.unknown(), id: z.unknown() });
-
 /**
  * Reads one message.
  * @throws Failure dataplane-protocol where it is neither a call nor a reply
  */
 export function readMessage(value: unknown): RpcMessage {
-  const call = callShape.safeParse(value);
-  if (call.success) {
-    return { kind: "call", method: call.data.method, params: call.data.params, id: call.data.id ?? null };
+  const { method, params, id, result, error } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof method === "string" && Array.isArray(params)) {
+    return { kind: "call", method, params, id: id ?? null };
   }
-  const reply = replyShape.safeParse(value);
-  if (reply.success && typeof value === "object" && value !== null && "id" in value) {
-    return { kind: "reply", id: reply.data.id, result: reply.data.result, error: reply.data.error ?? null };
+  if (id !== undefined && result !== undefined && error !== undefined) {
+    return { kind: "reply", id, result, error };
   }
   throw new Failure({
     code: "dataplane-protocol",

@@ -1,6 +1,6 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure } from "../../failure/failure.ts";
-import { whenAborted } from "../../sync/deadlines.ts";
+import { orAborted, whenAborted } from "../../sync/deadlines.ts";
 import { connectOvsdb } from "./connection.ts";
 import { excerpt } from "./message.ts";
 
@@ -36,7 +36,7 @@ const updatesShape = z.record(
  *   next call is in the rows that it gives first
  */
 export async function monitorTables(options: MonitorOptions, signal: AbortSignal): Promise<void> {
-  const lost = Promise.withResolvers<void>();
+  const lost = Promise.withResolvers<never>();
   let isOver = false;
   const report = (updates: unknown) => {
     if (isOver) return;
@@ -50,18 +50,17 @@ export async function monitorTables(options: MonitorOptions, signal: AbortSignal
     // The reply with the first rows may come in one chunk with it, and is reported before.
     if (method === "update") setImmediate(report, params[1]);
   };
-  const connection = await connectOvsdb({ path: options.path, onNotification }, signal);
+  const connection = await connectOvsdb(options.path, signal, onNotification);
   whenAborted(connection.lost, () => lost.reject(connection.lost.reason));
-  const onAbort = () => lost.resolve();
-  signal.addEventListener("abort", onAbort, { once: true });
   try {
     const tables = Object.entries(options.columns).map(([table, columns]) => [table, { columns }]);
     const params = [options.database, "changes", Object.fromEntries(tables)];
     report(await connection.request("monitor", params, signal));
-    await lost.promise;
+    await orAborted(lost.promise, signal);
+  } catch (failure) {
+    if (!signal.aborted) throw failure;
   } finally {
     isOver = true;
-    signal.removeEventListener("abort", onAbort);
     lost.promise.catch(() => undefined);
     connection.close();
   }

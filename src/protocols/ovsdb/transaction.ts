@@ -1,45 +1,36 @@
-import { z } from "zod";
+import * as z from "zod";
 import { Failure } from "../../failure/failure.ts";
 import { excerpt } from "./message.ts";
 import type { OvsdbValue } from "./values.ts";
 
 /** A clause of `where`: column, function, value. */
-export type Condition = readonly [
-  column: string,
-  compare: "==" | "!=" | "<" | "<=" | ">" | ">=" | "includes" | "excludes",
-  value: OvsdbValue,
-];
+export type Condition = readonly [column: string, compare: "==" | "!=" | "<" | "includes", value: OvsdbValue];
 
 /** A clause of `mutate`: column, mutator, value. */
-export type Mutation = readonly [
-  column: string,
-  mutator: "+=" | "-=" | "insert" | "delete",
-  value: OvsdbValue,
-];
+type Mutation = readonly [column: string, mutator: "+=" | "insert" | "delete", value: OvsdbValue];
 
 /** Columns to write. */
 export type Row = Readonly<Record<string, OvsdbValue>>;
 
-/** Rows of a table. */
-interface Selection {
-  readonly table: string;
-  readonly where: readonly Condition[];
+interface Wait {
+  readonly op: "wait";
+  readonly timeout?: number;
+  readonly columns: readonly string[];
+  readonly until: "==";
+  readonly rows: readonly Row[];
 }
 
 /** An operation of `transact` (RFC 7047 section 5.2), of those that we need. */
-export type Operation =
-  | { readonly op: "insert"; readonly table: string; readonly row: Row; readonly "uuid-name": string }
-  | (Selection & { readonly op: "select"; readonly columns: readonly string[] })
-  | (Selection & { readonly op: "update"; readonly row: Row })
-  | (Selection & { readonly op: "mutate"; readonly mutations: readonly Mutation[] })
-  | (Selection & { readonly op: "delete" })
-  | (Selection & {
-      readonly op: "wait";
-      readonly timeout?: number;
-      readonly columns: readonly string[];
-      readonly until: "==";
-      readonly rows: readonly Row[];
-    });
+export type Operation = { readonly table: string } & (
+  | { readonly op: "insert"; readonly row: Row; readonly "uuid-name": string }
+  | ({ readonly where: readonly Condition[] } & (
+      | { readonly op: "select"; readonly columns: readonly string[] }
+      | { readonly op: "update"; readonly row: Row }
+      | { readonly op: "mutate"; readonly mutations: readonly Mutation[] }
+      | { readonly op: "delete" }
+      | Wait
+    ))
+);
 
 /** Aborts the transaction at once unless the selected rows are exactly these. */
 export function guard(

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** A value as it goes over the wire (RFC 7047 section 5.1). */
 export type OvsdbValue =

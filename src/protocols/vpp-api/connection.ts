@@ -1,7 +1,8 @@
+import { Failure } from "../../failure/failure.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type Peer, Session } from "../session.ts";
-import { type Connection, type SharedConnection, shareConnection } from "../shared-connection.ts";
+import { type Connection, RETRY_MS, type SharedConnection, shareConnection } from "../shared-connection.ts";
 import type { Call, Dump, Shape } from "./call.ts";
 import type { Layout, ValuesOf } from "./fields.ts";
 import {
@@ -14,12 +15,12 @@ import {
   vppFrames,
 } from "./frame.ts";
 import { MessageTable } from "./message-table.ts";
-import { controlPing } from "./messages.ts";
+import { controlPing, showVersion } from "./messages.ts";
 
 /** Longest message that is accepted; the table of all plugins' messages is about 400 KiB. */
 const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
-/** Most memory for the details of unfinished dumps: some 12,500 interfaces. */
-const MAX_DETAIL_BYTES = 32 * 1024 * 1024;
+/** Most memory for the details of unfinished dumps: some 9,000 interfaces. */
+const MAX_DETAIL_BYTES = 26 * 1024 * 1024;
 /** A detail needs so many times its bytes once it is decoded (measured; lists of small groups need most). */
 const DECODED_FACTOR = 8;
 const CLIENT_NAME = "kube-vhostuser";
@@ -42,7 +43,14 @@ export function createVppClient(options: {
 }): VppClient {
   const { path, logger, onConnected, clock } = options;
   const connect = (signal: AbortSignal) => connectVpp({ path }, signal);
-  return shareConnection({ peer: peerOf(path), connect, logger, onConnected, clock, isKept: true });
+  return shareConnection({
+    peer: peerOf(path),
+    connect,
+    logger,
+    onConnected,
+    clock,
+    retryMs: () => RETRY_MS,
+  });
 }
 
 /**
@@ -147,9 +155,20 @@ export class VppConnection implements Connection {
     return this.#session.request(exchange, signal);
   }
 
-  /** Whether this VPP has a call, in the form that we know. */
-  knows(call: Call<Layout, Layout>): boolean {
-    return this.#table.find(call) !== undefined;
+  /** The first message of these calls that this VPP lacks or has in another form, as a Failure; undefined for none. */
+  whyLacking(calls: readonly Call<Layout, Layout>[]): Failure | undefined {
+    try {
+      for (const call of calls) this.#table.resolve(call);
+      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof Failure) return thrown;
+      throw thrown;
+    }
+  }
+
+  /** VPP's own release, such as `26.06-release`. @throws Failure like {@link VppConnection.request} */
+  async version(signal: AbortSignal): Promise<string> {
+    return (await this.request(showVersion, {}, signal)).version;
   }
 
   /** Calls `listener` for every event from now on; VPP must have been asked to send it. A VPP that lacks it never sends it. */

@@ -36,14 +36,14 @@ export const u64: Field<bigint> = {
     bytes.writeBigUInt64BE(value);
     return bytes;
   },
-  read: (from) => from.take(8).readBigUInt64BE(),
+  read: (from) => from.u64(),
 };
 
 export const bool: Field<boolean> = {
   wire: ["bool"],
   size: 1,
   write: (value) => Buffer.of(value ? 1 : 0),
-  read: (from) => from.take(1)[0] !== 0,
+  read: (from) => from.u8() !== 0,
 };
 
 /** Text in a field of `size` bytes, filled up with NULs, of which VPP needs at least one. */
@@ -144,7 +144,7 @@ export function readFields<Of extends Layout>(layout: Of, from: ByteReader): Val
 }
 
 function number(
-  wire: string,
+  wire: "u8" | "u16" | "u32" | "i32" | "f64",
   size: number,
   kind: "UInt8" | "UInt16BE" | "UInt32BE" | "Int32BE" | "DoubleBE",
 ): Field<number> {
@@ -162,7 +162,7 @@ function number(
       if (bytes[`read${kind}`]() !== value) throw outOfRange(wire, value);
       return bytes;
     },
-    read: (from) => from.take(size)[`read${kind}`](),
+    read: (from) => from[wire](),
   };
 }
 

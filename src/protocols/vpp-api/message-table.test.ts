@@ -14,7 +14,6 @@ describe("the messages that a VPP says it has", () => {
   });
 
   it("name a message that is missing, and its checksum", () => {
-    expect(table("make_cccccccc").find(make)).toBeUndefined();
     expect(() => table("make_cccccccc").resolve(make)).toThrow(
       expect.objectContaining({
         code: "dataplane-misconfigured",

@@ -11,28 +11,31 @@ type CallIds = Readonly<Record<"ask" | "answer", number>>;
  */
 export class MessageTable {
   readonly #ids: ReadonlyMap<string, number>;
+  /** Asked for with each message of a listing. */
+  readonly #resolved = new Map<Call<Layout, Layout>, CallIds>();
 
   constructor(entries: readonly { readonly index: number; readonly name: string }[]) {
     this.#ids = new Map(entries.map(({ index, name }) => [name, index]));
   }
 
-  /** Undefined where this VPP lacks one of the call's messages. */
-  find(call: Call<Layout, Layout>): CallIds | undefined {
-    const [ask, answer] = [this.idOf(call.ask), this.idOf(call.answer)];
-    return ask === undefined || answer === undefined ? undefined : { ask, answer };
-  }
-
   /**
-   * The same, where the call is needed.
+   * The numbers of a call's messages.
    * @throws Failure dataplane-misconfigured that names the message, and both checksums where they differ
    */
   resolve(call: Call<Layout, Layout>): CallIds {
-    const found = this.find(call);
-    if (found !== undefined) return found;
-    const { name, crc } = this.idOf(call.ask) === undefined ? call.ask : call.answer;
+    const known = this.#resolved.get(call);
+    if (known !== undefined) return known;
+    const [ask, answer] = [this.idOf(call.ask), this.idOf(call.answer)];
+    if (ask === undefined) throw this.#lacking(call.ask);
+    if (answer === undefined) throw this.#lacking(call.answer);
+    this.#resolved.set(call, { ask, answer });
+    return { ask, answer };
+  }
+
+  #lacking({ name, crc }: Shape<Layout>): Failure {
     const pattern = new RegExp(`^${name}_([0-9a-f]{8})$`);
     const other = [...this.#ids.keys()].map((known) => pattern.exec(known)?.[1]).find(Boolean);
-    throw new Failure({
+    return new Failure({
       code: "dataplane-misconfigured",
       ...(other === undefined
         ? {

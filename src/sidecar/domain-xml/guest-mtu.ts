@@ -1,10 +1,10 @@
 import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
 import { appendChild, childIndent, deeper, type Edit, escapeAttribute } from "./edits.ts";
 
-/** A NIC by its name in the VMI, and the MTU for the guest. */
-export interface GuestMtu {
+/** A NIC by its name in the VMI, and the MTU for the guest; undefined where nothing says one. */
+interface GuestMtu {
   readonly name: string;
-  readonly mtu: number;
+  readonly mtu: number | undefined;
 }
 
 /** The MTU of a guest to which QEMU offers none. */
@@ -22,18 +22,19 @@ export function editGuestMtu(document: DomainDocument, nics: readonly GuestMtu[]
   const override = findOverride(root);
   // KubeVirt's plugins print QEMU's elements with the namespace instead of the prefix.
   const prefix = override?.name.replace(/override$/, "") ?? "qemu:";
-  const missing: GuestMtu[] = [];
+  const missing: string[] = [];
   const edits: Edit[] = [];
-  for (const nic of nics) {
+  const indent = override === undefined ? deeper(childIndent(text, root)) : childIndent(text, override);
+  for (const { name, mtu } of nics) {
+    if (mtu === undefined) continue;
     const device = childrenNamed(override, `${prefix}device`).find(
-      (one) => one.attributes.get("alias") === `ua-${nic.name}`,
+      (one) => one.attributes.get("alias") === `ua-${name}`,
     );
-    if (device !== undefined) edits.push(...editDevice(text, device, nic.mtu, prefix));
-    else if (nic.mtu !== DEFAULT_MTU) missing.push(nic);
+    if (device !== undefined) edits.push(...editDevice(text, device, mtu, prefix));
+    else if (mtu !== DEFAULT_MTU) missing.push(deviceXml(name, mtu, indent, prefix));
   }
   if (missing.length === 0) return edits;
-  const indent = override === undefined ? deeper(childIndent(text, root)) : childIndent(text, override);
-  const devices = missing.map((nic) => deviceXml(nic, indent, prefix)).join(indent);
+  const devices = missing.join(indent);
   if (override !== undefined) return [...edits, appendChild(text, override, devices)];
   const declared =
     root.attributes.get("xmlns:qemu") === QEMU_NAMESPACE ? "" : ` xmlns:qemu="${QEMU_NAMESPACE}"`;
@@ -59,10 +60,10 @@ function editDevice(text: string, device: XmlElement, mtu: number, prefix: strin
   return [appendChild(text, device, frontendXml(mtu, childIndent(text, device), prefix))];
 }
 
-function deviceXml(nic: GuestMtu, indent: string, prefix: string): string {
+function deviceXml(name: string, mtu: number, indent: string, prefix: string): string {
   const inner = deeper(indent);
-  const alias = escapeAttribute(`ua-${nic.name}`);
-  const frontend = frontendXml(nic.mtu, inner, prefix);
+  const alias = escapeAttribute(`ua-${name}`);
+  const frontend = frontendXml(mtu, inner, prefix);
   return `<${prefix}device alias="${alias}">${inner}${frontend}${indent}</${prefix}device>`;
 }
 

@@ -1,5 +1,5 @@
 import { Failure } from "../../failure/failure.ts";
-import type { PciAddress, VmiInterface } from "../vmi.ts";
+import type { VmiInterface } from "../vmi.ts";
 import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
 import {
   appendChild,
@@ -25,6 +25,36 @@ export interface VhostUserNic extends VmiInterface {
 
 /** Ring size of both directions. With OVS-DPDK the vhost-user default of 256 drops bursts of small packets. */
 const RING_SIZE = 1024;
+
+/** Slots of the root bus that KubeVirt keeps for VGA, a sound card and SATA; the bridge has the first. */
+const RESERVED_SLOTS: readonly number[] = [0x00, 0x01, 0x1b, 0x1f];
+
+/**
+ * The NICs, those without an address with one on the root bus: where no other device of the domain is. With all slots
+ * taken libvirt puts the last ones behind a root port.
+ */
+export function placeOnRootComplex(
+  { text, root }: DomainDocument,
+  nics: readonly VhostUserNic[],
+): readonly VhostUserNic[] {
+  const present = interfacesByName(firstChild(root, "devices"));
+  const used = new Set(RESERVED_SLOTS);
+  // Also those in a comment, which does no harm.
+  for (const [tag] of text.matchAll(/<address\s[^>]*>/g)) {
+    if (/\sbus=["']0x0+["']/.test(tag)) used.add(Number(/\sslot=["'](\w+)["']/.exec(tag)?.[1]));
+  }
+  for (const { pciAddress } of nics) {
+    if (pciAddress !== undefined && Number(pciAddress.bus) === 0) used.add(Number(pciAddress.slot));
+  }
+  const free = [...Array(32).keys()].filter((slot) => !used.has(slot)).values();
+  return nics.map((nic) => {
+    const isPlaced = nic.pciAddress ?? firstChild(present.get(nic.name), "address");
+    const slot = isPlaced === undefined ? free.next().value : undefined;
+    if (slot === undefined) return nic;
+    const inHex = `0x${slot.toString(16).padStart(2, "0")}`;
+    return { ...nic, pciAddress: { domain: "0x0000", bus: "0x00", slot: inHex, function: "0x0" } };
+  });
+}
 
 /**
  * The edits that give the domain exactly these NICs. A NIC whose alias exists is rebuilt in place, keeping
@@ -61,7 +91,7 @@ export function editInterfaces(
   return edits;
 }
 
-function interfacesByName(devices: XmlElement): ReadonlyMap<string, XmlElement> {
+function interfacesByName(devices: XmlElement | undefined): ReadonlyMap<string, XmlElement> {
   const found = new Map<string, XmlElement>();
   for (const element of childrenNamed(devices, "interface")) {
     const alias = firstChild(element, "alias")?.attributes.get("name");
@@ -131,20 +161,10 @@ function nicXml(nic: VhostUserNic, indent: string, keptAddress?: string): string
     nic.acpiIndex === undefined ? "" : element("acpi", { index: nic.acpiIndex }),
     // KubeVirt looks the interface up by this.
     element("alias", { name: `ua-${nic.name}` }),
-    keptAddress ?? (nic.pciAddress === undefined ? "" : pciAddress(nic.pciAddress)),
+    keptAddress ?? (nic.pciAddress && element("address", { type: "pci", ...nic.pciAddress })) ?? "",
   ].filter((line) => line !== "");
   const inner = deeper(indent);
   return `<interface type="vhostuser">${lines.map((line) => inner + line).join("")}${indent}</interface>`;
-}
-
-function pciAddress({ domain, bus, slot, function: pciFunction }: PciAddress): string {
-  return element("address", {
-    type: "pci",
-    domain: `0x${domain}`,
-    bus: `0x${bus}`,
-    slot: `0x${slot}`,
-    function: `0x${pciFunction}`,
-  });
 }
 
 /** In KubeVirt's own form, `<x></x>`; attributes without a value are left out. */

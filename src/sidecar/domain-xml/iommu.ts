@@ -1,5 +1,5 @@
 import { type DomainDocument, firstChild } from "./document.ts";
-import { appendChild, childIndent, deeper, type Edit, indentOf, insertBefore } from "./edits.ts";
+import { appendChild, childIndent, deeper, type Edit } from "./edits.ts";
 import { invalidDomain } from "./scan.ts";
 
 /** Models of libvirt that translate for virtio devices: Intel's on q35, Arm's on virt. */
@@ -29,10 +29,8 @@ export function editIommu(document: DomainDocument, model: IommuModel): Edit[] {
 function editIoapic({ text, root }: DomainDocument): Edit[] {
   const features = firstChild(root, "features");
   if (features === undefined) {
-    const [first] = root.children;
-    if (first === undefined) return [];
-    const indent = indentOf(text, first.start);
-    return [insertBefore(text, first, `<features>${deeper(indent)}${IOAPIC}${indent}</features>`)];
+    const indent = childIndent(text, root);
+    return [appendChild(text, root, `<features>${deeper(indent)}${IOAPIC}${indent}</features>`)];
   }
   const ioapic = firstChild(features, "ioapic");
   if (ioapic === undefined) return [appendChild(text, features, IOAPIC)];

@@ -1,15 +1,6 @@
 import type { Failure } from "../../failure/failure.ts";
-import { childrenNamed, type DomainDocument, firstChild, type XmlElement } from "./document.ts";
-import {
-  addAttribute,
-  appendChild,
-  childIndent,
-  deeper,
-  type Edit,
-  indentOf,
-  insertAfter,
-  insertBefore,
-} from "./edits.ts";
+import { childrenNamed, type DomainDocument, firstChild } from "./document.ts";
+import { addAttribute, appendChild, childIndent, deeper, type Edit } from "./edits.ts";
 import { invalidDomain } from "./scan.ts";
 
 const SOURCE = '<source type="memfd"></source>';
@@ -27,7 +18,12 @@ export function editMemory(document: DomainDocument): Edit[] {
 
 function editBacking({ text, root }: DomainDocument): Edit[] {
   const backing = firstChild(root, "memoryBacking");
-  if (backing === undefined) return [insertBacking(text, root)];
+  if (backing === undefined) {
+    const indent = childIndent(text, root);
+    const inner = deeper(indent);
+    const xml = `<memoryBacking>${inner}${SOURCE}${inner}${ACCESS}${indent}</memoryBacking>`;
+    return [appendChild(text, root, xml)];
+  }
   const access = firstChild(backing, "access");
   const mode = access?.attributes.get("mode");
   if (access !== undefined && mode !== "shared") {
@@ -41,19 +37,6 @@ function editBacking({ text, root }: DomainDocument): Edit[] {
   const added = [...(needsSource ? [SOURCE] : []), ...(access === undefined ? [ACCESS] : [])];
   if (added.length === 0) return [];
   return [appendChild(text, backing, added.join(childIndent(text, backing)))];
-}
-
-function insertBacking(text: string, root: XmlElement): Edit {
-  const memory = firstChild(root, "memory");
-  if (memory !== undefined) return insertAfter(text, memory, backingXml(indentOf(text, memory.start)));
-  const [first] = root.children;
-  if (first === undefined) return appendChild(text, root, backingXml(childIndent(text, root)));
-  return insertBefore(text, first, backingXml(indentOf(text, first.start)));
-}
-
-function backingXml(indent: string): string {
-  const inner = deeper(indent);
-  return `<memoryBacking>${inner}${SOURCE}${inner}${ACCESS}${indent}</memoryBacking>`;
 }
 
 function editCells({ text, root }: DomainDocument): Edit[] {
