@@ -1,22 +1,26 @@
-// Writes what is generated from the schema of the configuration: docs/configuration.md, and with the chart's values the
-// chart's schema and README. With --check it only says whether they are up to date.
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+// npm run docs: writes what is generated from the schema of the configuration: docs/configuration.md, and with the chart's
+// values the chart's schema and README.
+import { programOf, runProgram } from "../src/command-line/program.ts";
 import { chartReadme } from "./build/chart-readme.ts";
 import { chartValuesJsonSchema } from "./build/chart-values-schema.ts";
+import { portParametersSchema } from "./build/claim-parameters-schema.ts";
 import { configurationReference } from "./build/configuration-reference.ts";
+import { writeGenerated } from "./build/write-generated.ts";
 
-const PAGES = {
-  "docs/configuration.md": configurationReference(),
-  "deploy/chart/kube-vhostuser/values.schema.json": chartValuesJsonSchema(),
-  "deploy/chart/kube-vhostuser/README.md": chartReadme(),
-};
-for (const [file, text] of Object.entries(PAGES)) {
-  if (!process.argv.includes("--check")) {
-    await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, text);
-  } else if ((await readFile(file, "utf8").catch(() => "")) !== text) {
-    console.error(`${file} is not what its source says; run npm run docs`);
-    process.exitCode = 1;
-  }
-}
+const program = programOf(
+  "npm run docs --",
+  "Writes the references that are generated from the configuration's schema.",
+)
+  .option("--check", "only say whether they are up to date")
+  .action(({ check }: { readonly check?: true }) =>
+    writeGenerated(
+      {
+        "docs/configuration.md": configurationReference(),
+        "docs/vhost-user-port.schema.json": portParametersSchema(),
+        "deploy/chart/kube-vhostuser/values.schema.json": chartValuesJsonSchema(),
+        "deploy/chart/kube-vhostuser/README.md": chartReadme(),
+      },
+      { isCheck: check === true, cure: "npm run docs" },
+    ),
+  );
+await runProgram(program);

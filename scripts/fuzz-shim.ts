@@ -2,27 +2,34 @@
 // fails is run again with --seed <its seed> --runs 1.
 import { randomInt } from "node:crypto";
 import { availableParallelism } from "node:os";
-import { parseArgs } from "node:util";
+import { programOf, runProgram, wholeNumber } from "../src/command-line/program.ts";
+import { plural } from "../src/status/words.ts";
 import { fuzzShim } from "../test/shim/fuzz/fuzz-shim.ts";
+import { Narrator } from "./narrator.mjs";
 
-const { values } = parseArgs({
-  options: {
-    seed: { type: "string", default: String(randomInt(2 ** 32)) },
-    runs: { type: "string", default: "2000" },
-  },
-});
-const [seed, runs] = [Number(values.seed), Number(values.runs)];
-if (!Number.isInteger(seed) || !Number.isInteger(runs))
-  throw new Error("--seed and --runs are whole numbers");
-console.log(`fuzz-shim: ${runs} runs from seed ${seed}`);
-const findings = await fuzzShim({
-  seed,
-  runs,
-  atOnce: 2 * availableParallelism(),
-  progress: (done) => {
-    if (done % 500 === 0) console.log(`fuzz-shim: ${done} runs`);
-  },
-});
-for (const finding of findings) console.log(`fuzz-shim: seed ${finding.seed}: ${finding.what}`);
-console.log(`fuzz-shim: ${findings.length} findings in ${runs} runs`);
-process.exitCode = findings.length === 0 ? 0 : 1;
+interface Options {
+  readonly seed?: number;
+  readonly runs: number;
+}
+
+async function main({ seed = randomInt(2 ** 32), runs }: Options): Promise<void> {
+  const narrator = new Narrator(process.stderr);
+  const findings = await narrator.step("fuzz", `runs from seed ${seed}`, async () => ({
+    result: await fuzzShim({
+      ...{ seed, runs, atOnce: 2 * availableParallelism() },
+      progress: (done) => narrator.show(`${done} of ${runs}`),
+    }),
+  }));
+  for (const finding of findings) console.log(`fuzz-shim: seed ${finding.seed}: ${finding.what}`);
+  console.log(`fuzz-shim: ${plural(findings.length, "finding")} in ${plural(runs, "run")}`);
+  process.exitCode = findings.length === 0 ? 0 : 1;
+}
+
+const program = programOf(
+  "npm run fuzz:shim --",
+  "Random input and daemons for the sanitised CNI executable.",
+)
+  .option("--seed <number>", "of the first run (default: at random)", wholeNumber)
+  .option("--runs <number>", "how many", wholeNumber, 2_000)
+  .action(main);
+await runProgram(program);

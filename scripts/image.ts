@@ -1,53 +1,54 @@
 // npm run image: the image for both processors, as OCI archives with their bills of materials, by buildah.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { Failure, toFailure } from "../src/failure/failure.ts";
-import { buildAll } from "./build/build-all.ts";
+import { programOf, runProgram } from "../src/command-line/program.ts";
+import { Failure } from "../src/failure/failure.ts";
+import { buildStep } from "./build/build-all.ts";
 import { buildImage, REPOSITORY } from "./image/build-image.ts";
+import { buildExample } from "./image/buildah.ts";
 import { type DebianLock, type LockedPackage, readDebianLock, writeDebianLock } from "./image/debian-lock.ts";
 import { fetchPackages } from "./image/fetch-packages.ts";
 import { PROCESSORS } from "./image/processor.ts";
 import { sizeTable } from "./image/sizes.ts";
 import { sourceState } from "./image/source-state.ts";
+import { Narrator } from "./narrator.mjs";
 
-const USAGE = `npm run image [-- OPTIONS]
+interface Options {
+  readonly processors: string;
+  readonly name: string;
+  readonly currentPackages?: true;
+  readonly renewPackages?: true;
+  readonly storage?: string;
+  readonly examples?: true;
+  readonly base: string;
+}
 
-Builds the image for amd64 and arm64 below dist/image: an OCI image layout, an archive of it and one for each processor,
-and a bill of materials (SPDX) for each. Needs buildah, and what npm run build needs; nothing is run in the image.
-
-  --processors LIST    amd64, arm64 or both with a comma between (default: both)
-  --name NAME          name of the image (default ${REPOSITORY})
-  --current-packages   take the Debian packages that the archive has now instead of the pinned ones
-  --renew-packages     pin those, in deploy/image/debian-packages.json, and build nothing
-  --storage DIR        keep buildah's storage there (default: a temporary one)
-`;
+/** Folders of deploy/examples/images, each with the tag of what the manifests name: the version of what is in it. */
+const EXAMPLES = { testpmd: "24.11", "ovs-dpdk": "3.5" } as const;
 
 const OUTPUT = "dist/image";
 const DOWNLOADS = "dist/image/downloads";
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      processors: { type: "string", default: PROCESSORS.map(({ oci }) => oci).join(",") },
-      name: { type: "string", default: REPOSITORY },
-      "current-packages": { type: "boolean", default: false },
-      "renew-packages": { type: "boolean", default: false },
-      storage: { type: "string" },
-      help: { type: "boolean", default: false },
-    },
-  });
-  if (values.help) return void process.stdout.write(USAGE);
-  if (values["renew-packages"]) return renewPackages();
+async function main(values: Options): Promise<void> {
+  if (values.renewPackages) return renewPackages();
+  if (values.examples) return buildExamples(values);
   const state = await sourceState(process.env["SOURCE_DATE_EPOCH"]);
-  await buildAll();
-  const built = await buildImage({
-    ...{ state, output: OUTPUT, downloads: DOWNLOADS, storage: values.storage },
-    processors: chooseProcessors(values.processors),
-    lock: values["current-packages"] ? undefined : await readDebianLock(),
-    name: `${values.name}:${state.version}`,
-  });
+  const processors = chooseProcessors(values.processors);
+  const narrator = new Narrator(process.stderr, `dist/durations/image-${processors.length}.json`);
+  await buildStep(
+    narrator,
+    processors.map(({ node }) => node),
+  );
+  const lock = values.currentPackages ? undefined : await readDebianLock();
+  const built = await narrator.step("image", `image of ${values.processors}`, async () => ({
+    result: await buildImage({
+      ...{ state, output: OUTPUT, downloads: DOWNLOADS, storage: values.storage, processors, lock },
+      name: `${values.name}:${state.version}`,
+      show: (text) => narrator.show(text),
+    }),
+  }));
+  narrator.remember();
   // For the release workflow: what to sign, and what to compare.
   const images = Object.fromEntries(
     built.images.map(({ architecture, manifest }) => [architecture, manifest.digest]),
@@ -61,6 +62,29 @@ async function main(): Promise<void> {
     `\n${"".padEnd(16)}${"packed".padStart(10)}${"unpacked".padStart(10)}\n${sizeTable(built.sizes)}\n`,
   );
   for (const file of built.files) console.log(file);
+}
+
+async function buildExamples({ storage, base }: Options): Promise<void> {
+  const scratch = await mkdtemp(join(tmpdir(), "kvu-examples-"));
+  try {
+    const narrator = new Narrator(process.stderr, "dist/durations/image-examples.json");
+    await mkdir(OUTPUT, { recursive: true });
+    for (const [name, tag] of Object.entries(EXAMPLES)) {
+      const file = `${OUTPUT}/example-${name}.oci.tar`;
+      await rm(file, { force: true });
+      await narrator.step(name, `image ${name}, with packages of Debian 13`, () =>
+        buildExample({
+          ...{ base, file, storage: storage ?? scratch, folder: `deploy/examples/images/${name}` },
+          name: `localhost/example-${name}:${tag}`,
+          show: (text) => narrator.show(text),
+        }),
+      );
+      console.log(file);
+    }
+    narrator.remember();
+  } finally {
+    await rm(scratch, { recursive: true });
+  }
 }
 
 function chooseProcessors(list: string) {
@@ -93,9 +117,23 @@ async function renewPackages(): Promise<void> {
   }
 }
 
-main().catch((error: unknown) => {
-  const failure = toFailure(error);
-  console.error(`image: ${failure.code}: ${failure.message}`);
-  if (failure.code === "internal" && failure.cause instanceof Error) console.error(failure.cause.stack);
-  process.exitCode = 1;
-});
+const program = programOf(
+  "npm run image --",
+  "Builds the image for amd64 and arm64 below dist/image: an OCI image layout, an archive of it and one for each processor, and a bill of materials (SPDX) for each. Needs buildah, and what npm run build needs; no command runs in the image.",
+)
+  .option(
+    "--processors <list>",
+    "amd64, arm64 or both with a comma between",
+    PROCESSORS.map(({ oci }) => oci).join(","),
+  )
+  .option("--name <name>", "name of the image", REPOSITORY)
+  .option("--current-packages", "use the Debian packages that the archive has now instead of the pinned ones")
+  .option("--renew-packages", "pin those, in deploy/image/debian-packages.json, and build nothing")
+  .option("--storage <directory>", "keep buildah's storage there (default: a temporary one)")
+  .option(
+    "--examples",
+    "build the images of deploy/examples for this machine instead, with Debian's packages of today",
+  )
+  .option("--base <image>", "Debian 13 to build them on", "docker.io/library/debian:13-slim")
+  .action(main);
+await runProgram(program);

@@ -3,6 +3,12 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { programOf } from "../src/command-line/program.ts";
+
+programOf(
+  "node scripts/kubernetes-schemas.ts",
+  "Writes test/fixtures/kubernetes/schemas.json from the cluster that kubectl reaches.",
+).parse();
 
 const FILE = resolve(import.meta.dirname, "../test/fixtures/kubernetes/schemas.json");
 const PREFIX = "#/components/schemas/";
@@ -10,10 +16,16 @@ const PREFIX = "#/components/schemas/";
 /** Paths of the API server's documents, and the kinds that are taken from each. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   "api/v1": ["Namespace", "ServiceAccount", "ConfigMap", "Service", "Pod"],
-  "apis/apps/v1": ["DaemonSet"],
-  "apis/rbac.authorization.k8s.io/v1": ["ClusterRole", "ClusterRoleBinding"],
+  "apis/apps/v1": ["DaemonSet", "StatefulSet"],
+  "apis/rbac.authorization.k8s.io/v1": ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
   "apis/networking.k8s.io/v1": ["NetworkPolicy"],
-  "apis/admissionregistration.k8s.io/v1": ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"],
+  "apis/admissionregistration.k8s.io/v1": [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+  ],
+  "apis/resource.k8s.io/v1": ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate"],
 };
 
 interface Schema {

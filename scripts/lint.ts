@@ -1,16 +1,19 @@
-// npm run lint: format, lint and types; nothing is changed (npm run format does).
-import { spawnSync } from "node:child_process";
+// npm run lint: format, lint and types; npm run format changes files so that they pass.
+import { programOf, runProgram } from "../src/command-line/program.ts";
+import { lintSteps } from "./lint-steps.ts";
+import { Narrator } from "./narrator.mjs";
+import { runTool } from "./run-tool.ts";
 
-const STEPS = [
-  ["biome", "check", "--error-on-warnings", "."],
-  ["tsc"],
-  // For browsers: other globals.
-  ["tsc", "--project", "src/status/page/browser"],
-  // Links and anchors of all documents.
-  ["remark", "--frail", "--quiet", "--no-stdout", "."],
-] as const;
-
-for (const [program, ...args] of STEPS) {
-  const { status } = spawnSync(`node_modules/.bin/${program}`, args, { stdio: "inherit" });
-  if (status !== 0) process.exit(status ?? 1);
+async function main({ write = false }: { readonly write?: boolean }): Promise<void> {
+  const narrator = new Narrator(process.stderr, `dist/durations/lint${write ? "-write" : ""}.json`);
+  for (const step of lintSteps(write)) {
+    const { code } = await runTool(narrator, step);
+    if (code !== 0) process.exit(code);
+  }
+  narrator.remember();
 }
+
+const program = programOf("npm run lint --", "Checks format, lint, types and the links of documents.")
+  .option("--write", "format instead, and repair what can be repaired (npm run format)")
+  .action(main);
+await runProgram(program);

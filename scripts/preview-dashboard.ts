@@ -5,8 +5,10 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs, promisify } from "node:util";
-import { z } from "zod";
+import { promisify } from "node:util";
+import * as z from "zod";
+import { programOf, wholeNumber } from "../src/command-line/program.ts";
+import { smallerPng } from "../test/browser/smaller-png.ts";
 import { drawLines, escapeHtml, type Line, withUnit } from "./preview/draw-panel.ts";
 
 const DASHBOARD = resolve(import.meta.dirname, "../deploy/chart/kube-vhostuser/files/dashboard.json");
@@ -61,20 +63,28 @@ const answerSchema = z.object({
 });
 type Answer = z.infer<typeof answerSchema>["data"]["result"];
 
-const { values: options } = parseArgs({
-  options: {
-    prometheus: { type: "string", default: "http://127.0.0.1:9090" },
-    minutes: { type: "string", default: "10" },
-    out: { type: "string", default: "dashboard-preview.png" },
-  },
-});
+interface Options {
+  readonly prometheus: string;
+  readonly minutes: number;
+  readonly out: string;
+}
+
+const options = programOf(
+  "node scripts/preview-dashboard.ts",
+  "Draws the Grafana dashboard without Grafana, with what a Prometheus answers to its queries.",
+)
+  .option("--prometheus <url>", "where Prometheus is", "http://127.0.0.1:9090")
+  .option("--minutes <number>", "how long the time axis is", wholeNumber, 10)
+  .option("--out <file>", "the picture", "dashboard-preview.png")
+  .parse()
+  .opts<Options>();
 const end = Math.floor(Date.now() / 1000);
-const start = end - Number(options.minutes) * 60;
+const start = end - options.minutes * 60;
 
 /** With all that the variables offer. */
 async function ask(expr: string, isRange: boolean): Promise<Answer> {
   const query = expr.replaceAll("$__rate_interval", "30s").replace(/\$\w+/g, ".*");
-  const range = isRange ? { start: `${start}`, end: `${end}`, step: `${STEP_SECONDS}` } : {};
+  const range = isRange ? { start: `${start}`, end: `${end}`, step: `${STEP_SECONDS}` } : { time: `${end}` };
   const path = `/api/v1/query${isRange ? "_range" : ""}?${new URLSearchParams({ query, ...range })}`;
   const response = await fetch(new URL(path, options.prometheus));
   if (!response.ok) throw new Error(`${query}: ${await response.text()}`);
@@ -143,6 +153,7 @@ try {
     ...[`--user-data-dir=${join(scratch, "profile")}`, `--window-size=${WIDTH},${height}`],
     ...[`--screenshot=${resolve(options.out)}`, `file://${file}`],
   ]);
+  await writeFile(options.out, smallerPng(await readFile(options.out)));
 } finally {
   await rm(scratch, { recursive: true, force: true });
 }

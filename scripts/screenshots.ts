@@ -1,18 +1,24 @@
 // npm run screenshots: the pictures of docs/status-page.md, drawn from an example in Debian's Chromium.
 import { stat } from "node:fs/promises";
-import { toFailure } from "../src/failure/failure.ts";
+import { programOf, runProgram } from "../src/command-line/program.ts";
 import { takeScreenshots } from "../test/browser/screenshots.ts";
 import { buildPage } from "./build/build-page.ts";
+import { Narrator } from "./narrator.mjs";
 
 async function main(): Promise<void> {
-  await buildPage();
-  for (const file of await takeScreenshots("docs/images")) {
+  const narrator = new Narrator(process.stderr);
+  const files = await narrator.step("draw", "pictures of the status page", async () => {
+    await buildPage();
+    return { result: await takeScreenshots("docs/images") };
+  });
+  for (const file of files) {
     console.log(`${file}  ${((await stat(file)).size / 1024).toFixed(0)} KiB`);
   }
 }
 
-main().catch((error: unknown) => {
-  const failure = toFailure(error);
-  console.error(`screenshots: ${failure.code}: ${failure.message}`);
-  process.exitCode = 1;
-});
+await runProgram(
+  programOf(
+    "npm run screenshots --",
+    "Draws the pictures of docs/status-page.md in Debian's Chromium.",
+  ).action(main),
+);

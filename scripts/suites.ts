@@ -10,19 +10,16 @@ export interface Suite {
 const integration = (...names: readonly string[]) =>
   names.map((name) => join("test/integration", `${name}.test.ts`));
 
-/** Files with guests, traffic, or bounds on processor or memory: each has the machine for itself. */
-const ALONE: readonly string[] = integration(
-  ...["cni-churn", "hugepages", "ovs-announcement", "ovs-traffic", "shim-limits", "sidecar-limits"],
-);
-
 /** Runs every benchmark once, in two minutes: weekly, for a release and with `--all`. */
 const BENCHMARKS = integration("bench-suites");
 
 /**
- * The others at a time. Most of them wait for a peer to give up or for a grace time to end; each has its own
- * directories, namespaces, switch and half a gibibyte of hugepages.
+ * Integration files at a time, more than there are processors: most of them wait, for a peer to give up or for a grace
+ * time to end. Each has its own directories, namespaces, switch and half a gibibyte of hugepages.
  */
-const AT_ONCE = 4;
+const AT_ONCE = 6;
+/** Of the lab's, whose guests are emulated. */
+const LAB_AT_ONCE = 2;
 
 /** A part that depends on few files and is long, or needs packages that nothing else needs. */
 interface ConditionalPart {
@@ -67,7 +64,7 @@ export interface TestPlan {
 }
 
 /** Left out of every run: what it finds depends on chance and time. */
-const SOAK = "soak, and more than 60 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
+const SOAK = "soak, and more than 24 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
 const NO_BENCHMARKS = "each benchmark once: npm test -- --all; weekly, and for a release";
 
 /**
@@ -80,20 +77,16 @@ export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRe
     (part) => !all && since.files !== undefined && !isTouched(part, since.files),
   );
   const skipped = unchanged.flatMap(({ files }) => files);
-  const exclude = [...ALONE, ...BENCHMARKS, ...skipped].map((file) => `--exclude=${file}`);
   const withBenchmarks = all || since.isRelease;
+  const exclude = [...BENCHMARKS, ...skipped].map((file) => `--exclude=${file}`);
+  const atOnce = (files: number) => ["--fileParallelism", `--maxWorkers=${files}`];
   return {
     suites: [
       { what: "unit", args: ["--project", "unit", "--maxWorkers=100%"] },
-      {
-        what: `integration, ${AT_ONCE} files at a time`,
-        args: ["--project", "integration", "--fileParallelism", `--maxWorkers=${AT_ONCE}`, ...exclude],
-      },
-      {
-        what: "integration, file by file",
-        args: ["--project", "integration", ...ALONE, ...(withBenchmarks ? BENCHMARKS : [])],
-      },
-      { what: "lab", args: ["--project", "lab"] },
+      { what: "integration", args: ["--project", "integration", ...atOnce(AT_ONCE), ...exclude] },
+      // For themselves: they measure.
+      ...(withBenchmarks ? [{ what: "benchmarks", args: ["--project", "integration", ...BENCHMARKS] }] : []),
+      { what: "lab", args: ["--project", "lab", ...atOnce(LAB_AT_ONCE)] },
     ],
     leftOut: [
       SOAK,

@@ -1,40 +1,32 @@
-// VPP_BIN=/usr/bin/vpp npm run test:vpp: the VPP suites on VPP itself; npm test runs them on a stand-in. What comes
-// after `--` goes to vitest.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+// npm run test:vpp: the VPP suites on a real VPP, whose program VPP_BIN names; npm test runs them on a stand-in.
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
-import { delimiter, resolve } from "node:path";
-import { Failure, toFailure } from "../src/failure/failure.ts";
-import { openLabRun } from "../test/machine/lab-run.ts";
-import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
-import { endOnSignals } from "../test/machine/signals.ts";
-import { buildAll } from "./build/build-all.ts";
+import { resolve } from "node:path";
+import { programOf, runProgram } from "../src/command-line/program.ts";
+import { Failure } from "../src/failure/failure.ts";
+import { buildStep } from "./build/build-all.ts";
+import { inLabRun, installPackages } from "./in-lab-run.ts";
+import { Narrator } from "./narrator.mjs";
+import { runVitest } from "./run-tool.ts";
 
-const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
-
-async function main(): Promise<void> {
+async function main(vitestArgs: readonly string[]): Promise<void> {
   const binary = await vppBinary(process.env["VPP_BIN"]);
-  await requireMachine();
-  const progress = (line: string) => console.log(`· ${line}`);
-  const run = await openLabRun({ progress });
-  const forget = endOnSignals(run);
-  try {
-    await ensurePackages(run);
-    progress("build");
-    await buildAll();
+  const narrator = new Narrator(process.stdout);
+  await inLabRun(narrator, async (run) => {
+    await installPackages(run, narrator);
+    await buildStep(narrator);
     for (const suite of [
       ["--project", "integration", "test/integration/vpp-"],
       ["--project", "vpp"],
     ]) {
-      progress(`tests on ${binary}: ${suite.join(" ")}`);
-      const code = await vitest([...suite, ...process.argv.slice(2)], binary);
+      const { code } = await runVitest(narrator, {
+        ...{ name: "tests", doing: `tests on ${binary}: ${suite.join(" ")}`, run },
+        args: [...suite, ...vitestArgs],
+        env: { VPP_BIN: binary },
+      });
       if (code !== 0) process.exitCode = code;
     }
-  } finally {
-    forget();
-    await run.close();
-  }
+  });
 }
 
 /** @throws Failure invalid-request where there is no program that can be run */
@@ -58,22 +50,10 @@ async function vppBinary(path: string | undefined): Promise<string> {
   return resolve(path);
 }
 
-async function vitest(args: readonly string[], binary: string): Promise<number> {
-  const child = spawn(resolve(BIN, "vitest"), ["run", ...args], {
-    stdio: "inherit",
-    // vitest's first line takes `node` from PATH; it must be the pinned one.
-    env: {
-      ...process.env,
-      VPP_BIN: binary,
-      PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`,
-    },
-  });
-  const [code] = (await once(child, "exit")) as [number | null];
-  return code ?? 1;
-}
-
-main().catch((error: unknown) => {
-  const failure = toFailure(error);
-  console.error(`test:vpp: ${failure.code}: ${failure.message}`);
-  process.exitCode = 1;
-});
+const program = programOf(
+  "npm run test:vpp --",
+  "Runs the VPP suites on a real VPP, whose program VPP_BIN names; npm test runs them on a stand-in. docs/vpp.md says what VPP needs.",
+)
+  .argument("[vitest...]", "files, and after a further -- options of vitest")
+  .action(main);
+await runProgram(program);

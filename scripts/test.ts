@@ -1,98 +1,70 @@
-// npm test: lint, types and all tests, after installing what they need. `-- --unit` runs the tests that need nothing
-// installed but musl-gcc; `-- --all` runs also the parts of which nothing changed since the last release; all other
-// arguments go to vitest.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { delimiter, resolve } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { toFailure } from "../src/failure/failure.ts";
-import { type LabRun, openLabRun } from "../test/machine/lab-run.ts";
-import { ensurePackages, requireMachine } from "../test/machine/packages.ts";
-import { endOnSignals } from "../test/machine/signals.ts";
-import { buildAll } from "./build/build-all.ts";
+// npm test: lint, types and all tests, after installing what they need.
+import { programOf, runProgram } from "../src/command-line/program.ts";
+import { inLabRun, installPackages } from "./in-lab-run.ts";
+import { lintSteps } from "./lint-steps.ts";
+import { Narrator } from "./narrator.mjs";
 import { recap } from "./recap.ts";
-import { planTests } from "./suites.ts";
+import { runTool, runVitest, type ToolEnd } from "./run-tool.ts";
+import { planTests, type Suite } from "./suites.ts";
 
-const BIN = resolve(import.meta.dirname, "../node_modules/.bin");
-const VITEST = resolve(BIN, "vitest");
 /** What failed, for the end of the run. */
 const failed: { readonly what: string; readonly output: string }[] = [];
 
-async function main(): Promise<void> {
-  const given = process.argv.slice(2);
-  const args = given.filter((arg) => arg !== "--all");
-  if (args.includes("--unit")) {
-    await program("unit", VITEST, ["run", "--project", "unit", ...args.filter((arg) => arg !== "--unit")]);
-    return;
-  }
-  await requireMachine();
-  const progress = (line: string) => console.log(`· ${line}`);
-  const run = await openLabRun({ progress });
-  const part: typeof program = async (what, path, programArgs) => {
-    progress(what);
-    await program(what, path, programArgs, run);
-  };
-  const forget = endOnSignals(run);
-  try {
-    await ensurePackages(run);
-    await part("lint and types", process.execPath, [resolve(import.meta.dirname, "lint.ts")]);
-    progress("build");
-    await buildAll();
-    const { suites, leftOut } = planTests(given.includes("--all"));
-    if (args.includes("--project")) {
-      await part(`tests: ${args.join(" ")}`, VITEST, ["run", ...args]);
-      return;
-    }
-    for (const suite of suites) {
-      await part(`tests: ${suite.what}`, VITEST, ["run", ...suite.args, ...args]);
-    }
-    for (const reason of leftOut) progress(`not run: ${reason}`);
-  } finally {
-    forget();
-    await run.close();
-  }
+interface Options {
+  readonly unit?: true;
+  readonly all?: true;
+  readonly project?: string;
+  readonly testNamePattern?: string;
 }
 
-/** Its failure is the run's, its output is passed on, and it ends with us. */
-async function program(what: string, path: string, args: readonly string[], run?: LabRun): Promise<void> {
-  const child = spawn(path, args, {
-    stdio: ["inherit", "pipe", "pipe"],
-    env: {
-      ...process.env,
-      // vitest's first line takes `node` from PATH; it must be the pinned one.
-      PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`,
-      ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
-    },
+async function main(
+  files: readonly string[],
+  { unit, all, project, testNamePattern }: Options,
+): Promise<void> {
+  const narrator = new Narrator(process.stdout, "dist/durations/test.json");
+  const given = [...(testNamePattern === undefined ? [] : ["-t", testNamePattern]), ...files];
+  const only = unit ? "unit" : project;
+  const { suites, leftOut } =
+    only === undefined
+      ? planTests(all === true)
+      : { suites: [{ what: only, args: ["--project", only] }], leftOut: [] };
+  const step = ({ what, args }: Suite) => ({
+    name: what,
+    doing: `tests: ${what}`,
+    args: [...args, ...given],
   });
-  let output = "";
-  for (const stream of ["stdout", "stderr"] as const) {
-    child[stream].setEncoding("utf8").on("data", (text: string) => {
-      output += text;
-      process[stream].write(text);
-    });
+  if (unit) {
+    for (const suite of suites) note(suite.what, await runVitest(narrator, step(suite)));
+    return;
   }
-  const closed = once(child, "close").catch(() => undefined);
-  const exited = once(child, "exit");
-  const end = run?.cleanup.defer(`end ${what}`, async () => {
-    child.kill();
-    await exited;
+  await inLabRun(narrator, async (run) => {
+    await installPackages(run, narrator);
+    for (const one of lintSteps()) note(one.doing, await runTool(narrator, { ...one, run }));
+    for (const suite of suites) note(suite.what, await runVitest(narrator, { ...step(suite), run }));
   });
-  const [code] = (await exited) as [number | null];
-  await end?.();
-  // What it printed last; but a process that it left behind may hold on to the pipes.
-  await Promise.race([closed, setTimeout(2_000)]);
-  for (const stream of [child.stdout, child.stderr]) stream.destroy();
+  for (const reason of leftOut) narrator.say(`not run: ${reason}`);
+  const times = narrator.steps.map(({ name, ms }) => `${name} ${Math.round(ms / 1000)} s`);
+  narrator.say(`took: ${times.join(", ")}`);
+  if (only === undefined && given.length === 0) narrator.remember();
+}
+
+/** Its failure is the run's. */
+function note(what: string, { code, output }: ToolEnd): void {
   if (code === 0) return;
-  process.exitCode = code ?? 1;
+  process.exitCode = code;
   failed.push({ what, output });
 }
 
-main()
-  .catch((error: unknown) => {
-    const failure = toFailure(error);
-    console.error(`test: ${failure.code}: ${failure.message}`);
-    process.exitCode = 1;
-  })
-  .finally(() => {
-    for (const { what, output } of failed) console.error(`\ntest: failed: ${what}\n${recap(output)}`);
-  });
+await runProgram(
+  programOf("npm test --", "Lint, types and all tests, after installing what they need.")
+    .argument("[files...]", "test files alone; after a further --, options of vitest")
+    .option("--unit", "only the tests that need nothing installed but musl-gcc")
+    .option(
+      "--all",
+      "also the parts of which nothing changed since the last release, and each benchmark once",
+    )
+    .option("--project <name>", "only the tests of a project of vitest.config.ts")
+    .option("-t, --testNamePattern <pattern>", "only the tests whose name matches")
+    .action(main),
+);
+for (const { what, output } of failed) console.error(`\ntest: failed: ${what}\n${recap(output)}`);

@@ -1,5 +1,6 @@
 import { build, type Plugin } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
+import { generatedProtos } from "./generated-protos.ts";
 import { placeFile } from "./place-file.ts";
 
 /**
@@ -23,38 +24,35 @@ const ALLOCATOR = {
 
 /**
  * Node's flags for each program, in the bundle's first line so that it cannot be started without them. KubeVirt gives
- * a hook sidecar 64 MB when its VM has dedicated CPUs; docs/sidecar.md has what was measured with which flags. A burst
+ * a hook sidecar 64 MB when its VM has dedicated CPUs; docs/sidecar-internals.md has what was measured with which flags. A burst
  * of Allocate calls leaves the daemon 40 MB bigger without its own, and no faster: docs/performance.md.
  */
-const NODE_FLAGS = {
-  daemon: ["--max-semi-space-size=2", "--optimize-for-size", "--no-maglev"],
+export const NODE_FLAGS = {
+  daemon: ["--max-semi-space-size=2"],
   "mount-root": [],
   "cni-installer": [],
   ctl: [],
-  sidecar: [
-    "--max-old-space-size=32",
-    "--max-semi-space-size=1",
-    "--lite-mode",
-    "--v8-pool-size=1",
-    "--expose-gc",
-  ],
+  sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--v8-pool-size=1"],
 } as const;
 
 /**
- * Has `node:http` loaded by require instead of import. An import reads every export of a built-in module, and one of
- * http's is WebSocket, which loads undici: 14 MB of resident memory, 3.5 MB of it left with the daemon's flags.
+ * Has Node's modules loaded by require instead of import. An import reads every export, also what a getter loads first:
+ * with node:http's WebSocket undici (14 MB of resident memory), with those of node:util a tenth of a start's CPU time.
  */
-const HTTP_BY_REQUIRE: Plugin = {
-  name: "http-by-require",
+const nodeByRequire: Plugin = {
+  name: "node-by-require",
   setup: ({ onResolve, onLoad }) => {
     const namespace = "by-require";
-    onResolve({ filter: /^node:http$/ }, ({ kind, path }) =>
+    onResolve({ filter: /^node:/ }, ({ kind, path }) =>
       kind === "import-statement" ? { path, namespace } : undefined,
     );
-    onLoad({ filter: /.*/, namespace }, ({ path }) => ({
-      contents: `module.exports = require(${JSON.stringify(path)});`,
-      loader: "js",
-    }));
+    onLoad({ filter: /.*/, namespace }, async ({ path }) => {
+      const names = Object.keys(await import(path)).filter((name) => /^(?!default$)[\w$]+$/.test(name));
+      const exports = names.map((name) => `export const ${name} = /* @__PURE__ */ (() => all.${name})();`);
+      return {
+        contents: `const all = require(${JSON.stringify(path)}); ${exports.join(" ")} export default all;`,
+      };
+    });
   },
 };
 
@@ -85,8 +83,7 @@ const SOURCES: Readonly<Record<BundledProgram, string>> = {
 export const packagesFile = (program: BundledProgram): string => `dist/${program}/packages.json`;
 
 /**
- * One executable file for one program: dist/<program>/main.mjs. It finds proto/ two folders up, as the sources do, so an
- * image keeps dist/ and proto/ side by side. Beside it is the list of npm packages whose code went in.
+ * One executable file for one program: dist/<program>/main.mjs. Beside it is the list of npm packages whose code went in.
  */
 export async function bundleProgram(program: BundledProgram): Promise<string> {
   const outfile = `dist/${program}/main.mjs`;
@@ -102,7 +99,9 @@ export async function bundleProgram(program: BundledProgram): Promise<string> {
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: "linked",
-    plugins: [withoutLocales, HTTP_BY_REQUIRE],
+    plugins: [withoutLocales, nodeByRequire, generatedProtos(program === "sidecar" ? "kubevirt" : "kubelet")],
+    // grpc-js loads it for its channelz and ORCA services, which no program serves.
+    external: ["@grpc/proto-loader"],
     // grpc-js and pino are CommonJS and call require for Node's own modules.
     banner: {
       js: `#!${["/usr/bin/env -S", ...ALLOCATOR[program], "node", ...NODE_FLAGS[program]].join(" ")}\n// kube-vhostuser ${manifest.version}\nimport { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);`,

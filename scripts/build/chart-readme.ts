@@ -11,8 +11,11 @@ monitoring. [docs/install.md](../../../docs/install.md) describes requirements, 
 
     kubectl create namespace kube-vhostuser
     kubectl label namespace kube-vhostuser pod-security.kubernetes.io/enforce=privileged
-    helm install kube-vhostuser oci://ghcr.io/kube-vhostuser/charts/kube-vhostuser \\
-      --namespace kube-vhostuser --values values.yaml
+    kubectl label node NODE kube-vhostuser/switch=ovs-dpdk    # each node with the switch
+    helm install kube-vhostuser deploy/chart/kube-vhostuser --namespace kube-vhostuser
+    helm test kube-vhostuser --namespace kube-vhostuser --logs
+
+This is in a checkout. Releases are at \`oci://ghcr.io/kube-vhostuser/charts/kube-vhostuser\`; there is none yet.
 
 Unknown values are refused (\`values.schema.json\`), and so are unknown keys of \`config\`. This page is generated from the
 comments in \`values.yaml\` by \`npm run docs\`.
@@ -22,7 +25,7 @@ comments in \`values.yaml\` by \`npm run docs\`.
 `;
 
 /** Values that are one thing, whatever is in them. */
-const WHOLE = new Set(["config", "daemon.resources", "nodeSelector", "monitoring.dashboard.labels"]);
+const WHOLE = new Set(["config", "resources", "nodeSelector", "monitoring.dashboard.labels"]);
 
 /** The text of the chart's README.md. */
 export function chartReadme(): string {

@@ -1,10 +1,12 @@
-import { z } from "zod";
+import * as z from "zod";
+import { networkConfigSchema, portKeys } from "../../src/cni/network-keys.ts";
 import { daemonConfigSchema } from "../../src/config/schema.ts";
 import { isPoolName, POOL_NAME_MAX } from "../../src/names/device-id.ts";
 
 const strings = z.record(z.string(), z.string());
 /** Checked by the API server, which knows more of it. */
 const object = z.looseObject({});
+const named = z.looseObject({ name: z.string().min(1) });
 const absolutePath = z.string().regex(/^(\/[^/]+)+$/);
 const port = z.number().int().min(1).max(65_535);
 const switchedOn = z.strictObject({ enabled: z.boolean().optional() });
@@ -16,6 +18,10 @@ const monitor = z.strictObject({
     .optional(),
   labels: strings.optional(),
 });
+
+/** What a network's author writes; the chart adds the rest. */
+const { mtu, mac, ipam, dns, capabilities } = networkConfigSchema.shape;
+const networkKeys = { ...portKeys, mtu, mac, ipam, dns, capabilities };
 
 /** The values of the Helm chart; docs of each are the comments in values.yaml. */
 export const chartValuesSchema = z.strictObject({
@@ -38,17 +44,23 @@ export const chartValuesSchema = z.strictObject({
   // The node's name comes from the environment.
   config: z.strictObject({ ...daemonConfigSchema.shape, node: z.string().min(1).optional() }).optional(),
   formerSwitchDirectories: z.array(absolutePath).optional(),
-  daemon: z
+  logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).optional(),
+  resources: object.optional(),
+  extraEnv: z.array(named).optional(),
+  extraVolumes: z.array(named).optional(),
+  extraVolumeMounts: z.array(named).optional(),
+  serviceAccount: z
     .strictObject({
-      logLevel: z.enum(["trace", "debug", "info", "warn", "error"]).optional(),
-      resources: object.optional(),
+      create: z.boolean().optional(),
+      name: z.string().optional(),
+      annotations: strings.optional(),
     })
     .optional(),
-  kubeletRoot: absolutePath.optional(),
+  kubeletDir: absolutePath.optional(),
   cni: z
     .strictObject({
       install: z.boolean().optional(),
-      binDir: z.union([z.literal(""), absolutePath]).optional(),
+      binPath: z.union([z.literal(""), absolutePath]).optional(),
     })
     .optional(),
   nodeSelector: strings.optional(),
@@ -58,8 +70,12 @@ export const chartValuesSchema = z.strictObject({
   updateStrategy: z
     .strictObject({
       type: z.enum(["RollingUpdate", "OnDelete"]).optional(),
-      maxUnavailable: z
-        .union([z.number().int().min(1), z.string().regex(/^[1-9][0-9]?%$|^100%$/)])
+      rollingUpdate: z
+        .strictObject({
+          maxUnavailable: z
+            .union([z.number().int().min(1), z.string().regex(/^[1-9][0-9]?%$|^100%$/)])
+            .optional(),
+        })
         .optional(),
     })
     .optional(),
@@ -67,7 +83,7 @@ export const chartValuesSchema = z.strictObject({
   podLabels: strings.optional(),
   podAnnotations: strings.optional(),
   events: switchedOn.optional(),
-  statusPage: switchedOn.extend({ port: port.optional() }).optional(),
+  dra: switchedOn.optional(),
   networkPolicy: switchedOn
     .extend({ from: z.array(object).optional(), apiServerPorts: z.array(port).optional() })
     .optional(),
@@ -97,7 +113,11 @@ export const chartValuesSchema = z.strictObject({
         name: z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/),
         namespace: z.string().optional(),
         pool: z.string().max(POOL_NAME_MAX).refine(isPoolName),
-        config: object.optional(),
+        // Stricter than CNI, which lets unknown keys pass: only those with a domain do here, which are other programs' own.
+        config: z
+          .strictObject(networkKeys)
+          .meta({ patternProperties: { "/": {} } })
+          .optional(),
       }),
     )
     .optional(),

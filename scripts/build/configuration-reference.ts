@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { daemonConfigSchema } from "../../src/config/schema.ts";
 
 interface JsonSchema {
@@ -12,7 +12,8 @@ interface JsonSchema {
   readonly default?: unknown;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
-  readonly items?: JsonSchema;
+  /** Of a map by name. */
+  readonly additionalProperties?: JsonSchema | boolean;
   readonly minimum?: number;
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
@@ -29,18 +30,15 @@ configuration into the DaemonSet's pod template, and the overlays put one into t
 by hand, run \`kubectl -n kube-vhostuser rollout restart daemonset/kube-vhostuser\`. VMs and pods keep their network meanwhile
 ([upgrade.md](upgrade.md#the-daemon)). With a wrong file the daemon does not start, and the rollout stops at the first node.
 
-Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\` and the switch. Each allocation's
-record contains all of these.
+Running pods keep what they were allocated with: owner, group, mode, label, \`socketServer\` and the switch.
 
-- *A pool is removed*: kubelet gets no more devices of it. The daemon serves its pods in the recorded switch until the last one
-  is gone, and then closes its connection to that switch.
-- *A pool gets another switch* (\`database\` or \`apiSocket\`): new pods get ports in the new switch, older pods keep theirs in the
-  recorded one.
-- *A switch's socket is moved*: if the recorded socket is missing when the daemon starts and the configured one exists, the daemon
-  treats it as the same switch.
-- *A removed pool's switch is gone too*: the ports of its pods are left alone, and the log has an error with the pool's name.
-- *The capacity is reduced*: devices that pods hold remain until they are freed.
-- *The resource is renamed*: devices that pods hold under the old name are not given to other pods until they are freed.
+| change | effect |
+| --- | --- |
+| a pool is removed | kubelet gets no more devices of it; the daemon serves its pods in their switch until the last one is gone. If that switch is gone too, their ports are left alone, and the log has an error |
+| a pool gets another switch (\`database\` or \`apiSocket\`) | new pods get ports there, older pods keep theirs |
+| a switch's socket is moved | if the old path is missing when the daemon starts and the new one exists, it is the same switch |
+| the capacity is reduced | devices that pods hold remain until they are freed |
+| the resource is renamed | devices that pods hold under the old name are not given to other pods until they are freed |
 
 The chart mounts the directories of the switches that its values name. While pods still use a switch that the values no longer
 name, keep its directory in the value \`formerSwitchDirectories\`: if the daemon does not see the recorded socket, it considers the
@@ -62,11 +60,10 @@ function rows(schema: JsonSchema, prefix: string): string[] {
     const key = `${prefix}${name}`;
     if (property.properties !== undefined) return rows(property, `${key}.`);
     if (property.oneOf !== undefined) return rows(joined(property.oneOf), `${key}.`);
-    if (property.items?.properties !== undefined) return rows(property.items, `${key}[].`);
     const isRequired = schema.required?.includes(name) === true;
-    return [
-      `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${property.description ?? ""} |`,
-    ];
+    const row = `| \`${key}\` | ${valueColumn(property)} | ${defaultColumn(property, isRequired)} | ${property.description ?? ""} |`;
+    const { additionalProperties: named } = property;
+    return [row, ...(typeof named === "object" ? rows(named, `${key}.<name>.`) : [])];
   });
 }
 
@@ -93,10 +90,11 @@ function valueColumn(schema: JsonSchema): string {
   if (constant !== undefined) return `\`${String(constant)}\``;
   if (schema.anyOf !== undefined) return schema.anyOf.map(valueColumn).join(" or ");
   if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
-  const low = minimum ?? (exclusiveMinimum === undefined ? undefined : `above ${exclusiveMinimum}`);
   const high = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum;
-  const range = low === undefined ? "" : `, ${low}${high === undefined ? "" : ` to ${high}`}`;
-  return `${type ?? "text"}${range}`;
+  const low = exclusiveMinimum === undefined ? undefined : `, above ${exclusiveMinimum}`;
+  const from = minimum === undefined ? low : `, ${high === undefined ? "at least " : ""}${minimum}`;
+  const name = { object: "map", array: "list" }[type ?? ""] ?? type ?? "text";
+  return `${name}${from ?? ""}${high === undefined ? "" : ` to ${high}`}`;
 }
 
 function defaultColumn(schema: JsonSchema, isRequired: boolean): string {

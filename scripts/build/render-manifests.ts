@@ -18,7 +18,7 @@ const HEADER = `# kube-vhostuser as the Helm chart makes it with its own values,
 const OF_CHART = "# Written by `npm run manifests`: change the chart, not this file.\n";
 
 /**
- * What the chart makes of values, as Helm prints it.
+ * What the chart makes of values without the objects of `helm test`, as Helm prints it.
  * @param values as JSON, on top of the chart's own
  * @throws Failure with Helm's words where it refuses them
  */
@@ -26,8 +26,22 @@ export async function renderChart(
   values: Readonly<Record<string, unknown>> = {},
   chart = CHART,
 ): Promise<string> {
+  return await template(values, chart, "--skip-tests");
+}
+
+/** What `helm test` makes for a while: everything of the chart that is a hook. */
+export async function renderTest(values: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  return await template(values, CHART, "--show-only", "templates/tests/test.yaml");
+}
+
+async function template(
+  values: Readonly<Record<string, unknown>>,
+  chart: string,
+  ...options: readonly string[]
+): Promise<string> {
   const { helm } = await kubernetesTools();
-  const args = ["template", "kube-vhostuser", chart, "--namespace", NAMESPACE, "--values", "-"];
+  const release = ["template", "kube-vhostuser", chart, "--namespace", NAMESPACE];
+  const args = [...release, "--values", "-", ...options];
   const { stdout } = await runProgram(helm, args, { input: JSON.stringify(values) });
   return stdout;
 }

@@ -28,6 +28,8 @@ export interface ImageOptions {
   readonly storage?: string | undefined;
   /** Whether archives are written beside the layout; default true. */
   readonly archives?: boolean;
+  /** Says what is being done. */
+  readonly show?: (text: string) => void;
 }
 
 /** What was built. */
@@ -41,7 +43,7 @@ export interface BuiltImage extends LayoutContents {
 
 /** Builds the image for every processor from what is below dist/. */
 export async function buildImage(options: ImageOptions): Promise<BuiltImage> {
-  const { processors, state, name, output } = options;
+  const { processors, state, name, output, show } = options;
   const scratch = await mkdtemp(join(tmpdir(), "kvu-image-"));
   try {
     const context = join(output, "context");
@@ -50,11 +52,13 @@ export async function buildImage(options: ImageOptions): Promise<BuiltImage> {
     await mkdir(context, { recursive: true });
     const files: string[] = [];
     for (const processor of processors) {
+      show?.(`Debian's packages for ${processor.oci}`);
       files.push(await makeContext(processor, { ...options, context, scratch: join(scratch, "parts") }));
     }
     const storage = options.storage ?? join(scratch, "storage");
-    await buildWithBuildah({ processors, state, context, storage, name, layout });
+    await buildWithBuildah({ processors, state, context, storage, name, layout, show });
     const contents = await readLayout(layout);
+    show?.("archives");
     if (options.archives !== false) files.unshift(...(await writeArchives(contents, { ...options, layout })));
     return { ...contents, layout, files, sizes: await imageSizes(contents, context) };
   } finally {

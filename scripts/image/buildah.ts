@@ -23,35 +23,18 @@ export interface BuildahOptions {
   readonly name: string;
   /** Where the OCI image layout goes. */
   readonly layout: string;
+  /** Says which step of the Dockerfile is being done. */
+  readonly show?: ((text: string) => void) | undefined;
 }
 
 /**
  * Builds the image for every processor and writes the index of them all as an OCI image layout. Neither a Docker engine
- * nor privileges inside a build are needed: nothing is run. The storage driver copies instead of mounting, and so works
- * in containers, too.
+ * nor privileges inside a build are needed: nothing is run.
  * @throws Failure part-missing without buildah
  */
 export async function buildWithBuildah(options: BuildahOptions): Promise<void> {
   const { state, storage, name, layout } = options;
-  await mkdir(storage, { recursive: true });
-  const store = [
-    "--root",
-    join(storage, "root"),
-    "--runroot",
-    join(storage, "run"),
-    "--storage-driver",
-    "vfs",
-  ];
-  const buildah = async (...args: readonly string[]) => {
-    try {
-      await runProgram("buildah", [...store, ...args], { limitMs: LIMIT_MS });
-    } catch (error) {
-      const failure = toFailure(error);
-      if (failure.code !== "part-missing") throw error;
-      const { code, what } = failure;
-      throw new Failure({ code, what, fix: "apt-get install buildah", cause: error });
-    }
-  };
+  const buildah = await openBuildah(storage, options.show);
   const created = new Date(state.created * 1000).toISOString();
   // A storage that is kept has the index of the build before, and this one would be added to it.
   await buildah("rmi", "--force", name).catch(() => undefined);
@@ -66,4 +49,46 @@ export async function buildWithBuildah(options: BuildahOptions): Promise<void> {
     );
   }
   await buildah("manifest", "push", "--all", name, `oci:${layout}:${name}`);
+}
+
+/**
+ * Builds an image for this machine from a folder with a Dockerfile, whose commands run in it, and writes it as an archive.
+ * @param base what the Dockerfile's BASE is, in a registry or in the storage
+ * @throws Failure part-missing without buildah
+ */
+export async function buildExample(options: {
+  readonly folder: string;
+  readonly base: string;
+  readonly storage: string;
+  readonly name: string;
+  readonly file: string;
+  readonly show: (text: string) => void;
+}): Promise<void> {
+  const { folder, base, storage, name, file, show } = options;
+  const buildah = await openBuildah(storage, show);
+  await buildah("build", "--isolation", "chroot", "--build-arg", `BASE=${base}`, "--tag", name, folder);
+  await buildah("push", name, `oci-archive:${file}:${name}`);
+}
+
+/** buildah with a storage of its own. The driver copies instead of mounting, and so works in containers, too. */
+async function openBuildah(
+  storage: string,
+  show: (text: string) => void = () => undefined,
+): Promise<(...args: readonly string[]) => Promise<void>> {
+  await mkdir(storage, { recursive: true });
+  const places = ["--root", join(storage, "root"), "--runroot", join(storage, "run")];
+  const onLine = (line: string) => {
+    if (/STEP \d/.test(line)) show(line);
+  };
+  return async (...args) => {
+    try {
+      const whole = [...places, "--storage-driver", "vfs", ...args];
+      await runProgram("buildah", whole, { limitMs: LIMIT_MS, onLine });
+    } catch (error) {
+      const failure = toFailure(error);
+      if (failure.code !== "part-missing") throw error;
+      const { code, what } = failure;
+      throw new Failure({ code, what, fix: "apt-get install buildah", cause: error });
+    }
+  };
 }

@@ -41,7 +41,6 @@ export async function makeProgramTree(
   await mkdir(join(tree, HOME, "dist/cni"), { recursive: true });
   await cp(join(cni, "kube-vhostuser"), join(tree, HOME, "dist/cni/kube-vhostuser"));
   await chmod(join(tree, HOME, "dist/cni/kube-vhostuser"), 0o755);
-  await cp("proto", join(tree, HOME, "proto"), { recursive: true });
   await mkdir(join(tree, "usr/local/bin"), { recursive: true });
   await symlink(`/${HOME}/dist/ctl/main.mjs`, join(tree, "usr/local/bin/vhostuserctl"));
   await mkdir(join(tree, DOCUMENTS), { recursive: true });

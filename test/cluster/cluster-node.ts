@@ -7,6 +7,9 @@ import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import type { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
+import { writeServiceAccount } from "../stand-in/api-server/service-account.ts";
+import { StandInDraManager } from "../stand-in/kubelet/dra-manager.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 import { StandInMultus } from "../stand-in/multus/multus.ts";
 
@@ -14,6 +17,8 @@ import { StandInMultus } from "../stand-in/multus/multus.ts";
 export const SOCKETS = "vhostuser/sockets";
 /** The DaemonSet's pod on each node. */
 const DAEMON_POD = { namespace: "kube-vhostuser", name: "kube-vhostuser-x7k2p" };
+/** Where Debian's containernetworking-plugins has its executables. */
+export const IPAM_PLUGINS = "/usr/lib/cni";
 const PROJECT = resolve(import.meta.dirname, "../..");
 /** The daemon as built for images. */
 export const DAEMON_PROGRAM = join(PROJECT, "dist/daemon/main.mjs");
@@ -27,9 +32,11 @@ export interface ClusterNodeOptions {
   /** Keys of the pool beside those that the node sets itself, for example `directory`. */
   readonly pool?: Readonly<Record<string, unknown>>;
   /** Further pools, of other switches for example. */
-  readonly otherPools?: readonly Readonly<Record<string, unknown>>[];
+  readonly otherPools?: Readonly<Record<string, object>>;
   /** Devices of the pool; default 8. */
   readonly capacity?: number;
+  /** Ports of the pool for claims, beside its devices, and the API server that has the claims. */
+  readonly claims?: { readonly ports: number; readonly api: Pick<FakeApiServer, "url" | "ca"> };
   /** Default: a check twice a second, abandoned after three seconds. A cluster waits minutes; the lab does not. */
   readonly reclaim?: DaemonConfig["reclaim"];
   /** Whether guests that come up are announced to the network; default true, as in production. */
@@ -59,12 +66,18 @@ export class ClusterNode {
   readonly root: string;
   readonly kubelet: StandInKubelet;
   readonly multus: StandInMultus;
+  /** The part of kubelet that calls DRA drivers, where the node has one. */
+  readonly dra: StandInDraManager;
+  /** Directory of CDI files. */
+  readonly cdiDirectory: string;
   /** Socket that the CNI executable is to talk to. */
   readonly cniSocket: string;
   /** Directory of device-info files, with dp/ and cni/ in it. */
   readonly deviceInfoDirectory: string;
   /** Directory of the daemon's records, with allocations/ and ports/ in it. */
   readonly recordsDirectory: string;
+  /** Directory of the daemon's token. */
+  readonly serviceAccountDirectory: string;
   readonly #run: LabRun;
   readonly #daemonPrefix: readonly string[];
   readonly #capacity: number;
@@ -83,6 +96,9 @@ export class ClusterNode {
     this.#capacity = options.capacity ?? 8;
     this.configFile = join(this.directory, "config.json");
     this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
+    this.dra = new StandInDraManager(this.#kubeletDirectory("plugins_registry"));
+    this.cdiDirectory = join(this.directory, "cdi");
+    this.serviceAccountDirectory = join(this.directory, "token");
     const devinfo = this.deviceInfoDirectory;
     this.multus = new StandInMultus({
       cniBinDir: join(PROJECT, "dist/cni"),
@@ -92,7 +108,7 @@ export class ClusterNode {
       // With the IPAM plugins: the next executable is asked to release what is left of others.
       runtimeEnv: {
         PATH: "/usr/bin:/bin",
-        CNI_PATH: options.cniPath ?? "/usr/lib/cni",
+        CNI_PATH: options.cniPath ?? IPAM_PLUGINS,
         KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket,
       },
     });
@@ -104,6 +120,7 @@ export class ClusterNode {
     await mkdir(node.root, { recursive: true });
     await mountNodeRoot(run, node.root);
     await writeFile(node.configFile, JSON.stringify(node.#config(options)));
+    if (options.claims !== undefined) await node.#startDra(options.claims.api);
     await node.kubelet.start();
     await node.kubelet.admitPod({ ...DAEMON_POD, containers: [{ name: "daemon" }] });
     run.cleanup.defer(`stop kubelet of node ${node.name}`, () => node.kubelet.stop());
@@ -175,8 +192,21 @@ export class ClusterNode {
     return { directories: directories.length, records: allocations.length + ports.length };
   }
 
+  #kubeletDirectory(name: string): string {
+    return join(this.directory, "kubelet", name);
+  }
+
+  async #startDra(api: Pick<FakeApiServer, "ca">): Promise<void> {
+    await mkdir(this.#kubeletDirectory("plugins_registry"), { recursive: true });
+    await writeServiceAccount(this.serviceAccountDirectory, api);
+    this.dra.start();
+    this.#run.cleanup.defer(`stop DRA of node ${this.name}`, () => this.dra.stop());
+  }
+
   #config(options: ClusterNodeOptions): object {
-    const { databaseSocket, bridge, statusPagePort: port } = options;
+    const { databaseSocket, bridge, statusPagePort: port, claims } = options;
+    const { cdiDirectory, serviceAccountDirectory } = this;
+    const apiServer = claims?.api.url;
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: this.name,
       root: this.root,
@@ -186,22 +216,27 @@ export class ClusterNode {
       kubelet: {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
+        plugins: this.#kubeletDirectory("plugins"),
+        pluginsRegistry: this.#kubeletDirectory("plugins_registry"),
       },
+      ...(claims && {
+        dra: { enabled: true, cdiDirectory, apiServer, serviceAccountDirectory, ipamPlugins: IPAM_PLUGINS },
+      }),
       observe: { address: "127.0.0.1", port: 0 },
       ...(port === undefined ? {} : { statusPage: { enabled: true, port } }),
       reclaim: options.reclaim ?? { intervalSeconds: 0.5, graceSeconds: 3 },
       announce: options.announce ?? true,
       reconnectSilentAfterSeconds: options.reconnectSilentAfterSeconds,
-      pools: [
-        {
-          name: "sockets",
+      pools: {
+        sockets: {
           resource: SOCKETS,
-          capacity: this.#capacity,
+          capacity: this.#capacity + (claims?.ports ?? 0),
+          ...(claims && { claims: { ports: claims.ports } }),
           dataplane: { type: "ovs-dpdk", database: databaseSocket, bridge },
           ...options.pool,
         },
-        ...(options.otherPools ?? []),
-      ],
+        ...options.otherPools,
+      },
       ...options.keys,
     };
     return config;

@@ -1,10 +1,27 @@
 import { randomBytes } from "node:crypto";
-import { type Pod, startPod } from "../lab/pod.ts";
+import { join } from "node:path";
+import { type ContainerOptions, type Pod, startPod } from "../lab/pod.ts";
 import { startTestpmd, type Testpmd } from "../lab/testpmd.ts";
 import type { LabRun } from "../machine/lab-run.ts";
+import { DEPLOY, readManifests, theOnly } from "../manifests/manifest.ts";
 import type { AdmittedContainer } from "../stand-in/kubelet/pod.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 import { type ClusterNode, SOCKETS } from "./cluster-node.ts";
+
+/** The container of an example pod: whom it runs as, and its shell command. */
+export interface ExampleContainer {
+  readonly security: Required<Pick<ContainerOptions, "uid" | "runtimeSeccomp">>;
+  readonly command: string;
+}
+
+/** Reads a pod of deploy/examples. @throws Error for one that does not run under the runtime's seccomp profile */
+export function exampleContainer(file = "dpdk-pod.yaml"): ExampleContainer {
+  const [container] = theOnly(readManifests(join(DEPLOY, "examples", file)), "Pod")["spec"].containers;
+  const { runAsUser, capabilities, seccompProfile } = container.securityContext;
+  if (seccompProfile.type !== "RuntimeDefault") throw new Error(`${file}: another seccomp profile`);
+  const security = { uid: runAsUser, runtimeSeccomp: capabilities.add ?? [] };
+  return { security, command: container.command.at(-1) };
+}
 
 /** A pod with a DPDK application to be. */
 export interface DpdkPodOptions {
@@ -48,6 +65,7 @@ export class DpdkPod {
     if (this.#pod === undefined || this.#container === undefined) throw new Error("attach() comes first");
     const { envs, mounts } = this.#container;
     this.#testpmd = await startTestpmd(this.#pod, {
+      ...exampleContainer().security,
       socketPath: `${envs["VHOSTUSER_SOCKETS_DIRECTORY"]}/net1/vhost.sock`,
       mac: this.#options.mac,
       peerMac,

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
 import { EXAMPLES } from "./network.ts";
 
@@ -62,6 +62,24 @@ export function smallVmi(vm: SmallVm): VirtualMachineInstance {
         { name: "default", pod: {} },
         ...interfaces.map(({ name }) => ({ name, multus: { networkName: "vhostuser-network" } })),
       ],
+    },
+  };
+}
+
+/** The same VM with its sockets by claims of a template, without Multus (KubeVirt's gate NetworkDevicesWithDRA). */
+export function withClaims(vmi: VirtualMachineInstance): VirtualMachineInstance {
+  const networks = vmi.spec.networks ?? [];
+  const claimed = networks.filter(({ multus }) => multus !== undefined);
+  return {
+    ...vmi,
+    spec: {
+      ...vmi.spec,
+      networks: networks.map(({ name, multus, ...network }) =>
+        multus === undefined
+          ? { name, ...network }
+          : { name, resourceClaim: { claimName: name, requestName: "socket" } },
+      ),
+      resourceClaims: claimed.map(({ name }) => ({ name, resourceClaimTemplateName: "vhostuser" })),
     },
   };
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 
 /** The examples that users start from; the lab runs these very files. */

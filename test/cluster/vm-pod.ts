@@ -8,6 +8,7 @@ import type { GuestImage } from "../guest/image.ts";
 import { type LibvirtNode, startLibvirtNode } from "../lab/libvirt-node.ts";
 import { type Container, type Mount, type Pod, startPod } from "../lab/pod.ts";
 import type { LabRun } from "../machine/lab-run.ts";
+import type { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 import type { AdmittedContainer } from "../stand-in/kubelet/pod.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 import type { NetworkStatus } from "../stand-in/multus/network-status.ts";
@@ -20,6 +21,7 @@ import {
 import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
 import { type ClusterNode, SOCKETS } from "./cluster-node.ts";
 import { labDomain } from "./lab-domain.ts";
+import { PodClaims } from "./pod-claims.ts";
 
 const PROJECT = resolve(import.meta.dirname, "../..");
 const SIDECAR = "hook-sidecar-0";
@@ -43,6 +45,8 @@ export interface VmPodOptions {
    * and only the sidecar's symlink makes it constant.
    */
   readonly foreignPaths?: boolean;
+  /** Has the claims of the VM's networks. */
+  readonly api?: FakeApiServer;
 }
 
 /** A virt-launcher pod, from admission to its end, one step a method as the cluster does them. */
@@ -53,6 +57,7 @@ export class VmPod {
   readonly node: ClusterNode;
   readonly domainName: string;
   readonly #options: VmPodOptions;
+  readonly #claims: PodClaims | undefined;
   readonly #containerId = randomBytes(32).toString("hex");
   #compute: AdmittedContainer | undefined;
   #uid = "";
@@ -68,10 +73,11 @@ export class VmPod {
     this.name = options.name;
     this.podName = `virt-launcher-${options.name}`;
     this.node = options.node;
+    this.#claims = options.api && new PodClaims(options.node, options.api);
     this.domainName = `${options.vmi.metadata.namespace}_${options.vmi.metadata.name}`;
   }
 
-  /** kubelet admits the pod: Allocate. The VM's own request and KubeVirt's one for each network add up. */
+  /** kubelet admits the pod: Allocate, and Prepare. The VM's own request and KubeVirt's one for each network add up. */
   async allocate(): Promise<AdmittedContainer> {
     const { vmi } = this.#options;
     const asked = Number(vmi.spec.domain.resources?.limits?.[SOCKETS] ?? 0);
@@ -85,6 +91,7 @@ export class VmPod {
     this.#uid = admission.uid;
     [this.#compute] = admission.containers;
     if (this.#compute === undefined) throw new Error("kubelet answered no container");
+    await this.#claims?.prepare({ name: this.podName, uid: this.#uid }, vmi);
     return this.#compute;
   }
 
@@ -124,12 +131,14 @@ export class VmPod {
     }
     await pod.network.addTap("tap0");
     const { image } = this.#options;
+    const claimMounts = this.#claims?.mounts ?? [];
     const imageDirectories = [...new Set([dirname(image.kernel), dirname(image.initrd)])];
     this.#libvirt = await startLibvirtNode(pod, {
       // KubeVirt's emptyDir of hugepages has the size that the VM asks for.
       hugepages: vmi.spec.domain.memory?.hugepages?.pageSize === "1Gi" ? "1G" : "2M",
       mounts: [
         ...this.#socketMounts(),
+        ...claimMounts,
         { hostPath: directories.hooks, containerPath: "/var/run/kubevirt-hooks" },
         { hostPath: directories.console, containerPath: "/var/run/kubevirt-private" },
         ...imageDirectories.map((path) => ({ hostPath: path, containerPath: path, readOnly: true })),
@@ -148,9 +157,10 @@ export class VmPod {
       mounts: [
         { hostPath: process.execPath, containerPath: "/opt/bin/node", readOnly: true },
         { hostPath: join(PROJECT, "dist"), containerPath: "/opt/kube-vhostuser/dist", readOnly: true },
-        { hostPath: join(PROJECT, "proto"), containerPath: "/opt/kube-vhostuser/proto", readOnly: true },
         { hostPath: join(directories.hooks, SIDECAR), containerPath: "/var/run/kubevirt-hooks" },
         { hostPath: directories.podinfo, containerPath: "/etc/podinfo", readOnly: true },
+        // By deploy/kubevirt/sidecar-claims.yaml.
+        ...claimMounts,
       ],
     });
     this.#launcher = new VirtLauncher({
@@ -202,6 +212,8 @@ export class VmPod {
 
   /** Host directory of the pod's allocation. */
   get allocationDirectory(): string {
+    const [claimed] = this.#claims?.directories ?? [];
+    if (claimed !== undefined) return dirname(claimed);
     return this.#require(this.#compute, "allocate").mounts[0]?.hostPath ?? "";
   }
 
@@ -233,6 +245,7 @@ export class VmPod {
 
   /** The switch's ports, in the order of the VMI's networks. */
   get portNames(): readonly string[] {
+    if (this.#claims !== undefined) return this.#claims.portNames;
     return this.#status.map(({ interface: name }) =>
       portName(basename(this.allocationDirectory), name ?? ""),
     );
@@ -250,10 +263,11 @@ export class VmPod {
     await this.#sidecar?.ended;
   }
 
-  /** Multus detaches the networks (CNI DEL) and the runtime removes the sandbox. */
+  /** Multus detaches the networks (CNI DEL), the runtime removes the sandbox, and kubelet gives claims back. */
   async detach(): Promise<void> {
     await this.node.multus.detach(this.#sandbox());
     await this.#pod?.close();
+    await this.#claims?.unprepare();
   }
 
   /** The pod is deleted; the device plugin is not notified. */

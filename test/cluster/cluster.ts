@@ -1,0 +1,50 @@
+import { delimiter, dirname, join } from "node:path";
+import manifest from "../../package.json" with { type: "json" };
+import { kubernetesTools } from "../machine/kubernetes-tools.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { runProgram } from "../machine/run-program.ts";
+import { KubernetesNode } from "./kubernetes-node.ts";
+import { kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
+
+/** Where `npm run image` and `npm run image -- --examples` write archives. */
+export const IMAGE_DIRECTORY = join(PROJECT, "dist/image");
+/** The archives. */
+export const IMAGES = [
+  `kube-vhostuser-${manifest.version}-${process.arch === "arm64" ? "arm64" : "amd64"}.oci.tar`,
+  "example-ovs-dpdk.oci.tar",
+  "example-testpmd.oci.tar",
+];
+
+/** The cluster that the tests run on, whichever it is. */
+export interface Cluster {
+  /** Runs a shell script in the project's directory, with kubectl and helm that know the cluster; gives what it prints. */
+  sh(script: string): Promise<string>;
+  /** The node on this machine; undefined for the cluster that KUBECONFIG names, whose processes a test does not kill. */
+  readonly node: KubernetesNode | undefined;
+}
+
+/**
+ * Opens the cluster of KUBECONFIG, to which the reader has loaded the images, or starts a node and loads them.
+ * @param thickMultus for such a node, as {@link KubernetesNode.start} has it
+ * @throws Failure part-missing where there is neither
+ */
+export async function openCluster(run: LabRun, thickMultus?: string): Promise<Cluster> {
+  const { kubectl, helm } = await kubernetesTools();
+  const path = [dirname(kubectl), dirname(helm), process.env["PATH"]].join(delimiter);
+  const limitMs = 600_000;
+  if (process.env["KUBECONFIG"]) {
+    const options = { cwd: PROJECT, limitMs, env: { PATH: path } };
+    return {
+      sh: async (script) => (await runProgram("sh", ["-ec", script], options)).stdout,
+      node: undefined,
+    };
+  }
+  const node = await KubernetesNode.start(run, kubernetesParts(process.env), thickMultus);
+  for (const image of IMAGES) await node.importImage(join(IMAGE_DIRECTORY, image));
+  const env = { PATH: path, KUBECONFIG: node.kubeconfig };
+  return {
+    sh: async (script) =>
+      (await node.machine.exec("sh", ["-ec", `cd ${PROJECT}\n${script}`], { limitMs, env })).stdout,
+    node,
+  };
+}

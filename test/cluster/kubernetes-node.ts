@@ -1,0 +1,287 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Child } from "../machine/child.ts";
+import { reserveHugepages } from "../machine/hugepages.ts";
+import { kubernetesTools } from "../machine/kubernetes-tools.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+import { type KubernetesParts, PROJECT, shimDirectory } from "./kubernetes-parts.ts";
+import { PAUSE, writeImage } from "./local-image.ts";
+import { installPrograms, NODE_ADDRESS, NodeMachine, SERVICE_ADDRESS } from "./node-machine.ts";
+
+/** The only node's name. */
+export const NODE_NAME = "node-1";
+/** Of 2 MiB: for the switch and some pods. kubelet counts them once, when it starts. */
+const HUGEPAGES = 1024;
+/** An address of the Service's own would need kube-proxy. */
+const API_SERVER = `https://${SERVICE_ADDRESS}:443`;
+const CONTAINERD_SOCKET = "/run/containerd/containerd.sock";
+const MULTUS_NETWORKS = "test/fixtures/kubernetes/crds/network-attachment-definition.yaml";
+/** Each part of the control plane, and kubelet: the name and the groups that the API server knows it by. */
+const USERS = {
+  admin: ["admin", "system:masters"],
+  "controller-manager": ["system:kube-controller-manager", "system:masters"],
+  scheduler: ["system:kube-scheduler", ""],
+  kubelet: [`system:node:${NODE_NAME}`, "system:nodes"],
+} as const;
+
+type Part = "etcd" | "apiserver" | "controller-manager" | "scheduler" | "containerd" | "kubelet";
+
+/** A cluster of one node, of real parts, in a machine of its own ({@link NodeMachine}). */
+export class KubernetesNode {
+  readonly machine: NodeMachine;
+  readonly #run: LabRun;
+  readonly #parts: KubernetesParts;
+  /** Keys, certificates and tokens, on the node's disk. */
+  readonly #pki: string;
+  readonly #running = new Map<Part, Child>();
+  #starts = 0;
+
+  private constructor(run: LabRun, parts: KubernetesParts) {
+    this.#run = run;
+    this.#parts = parts;
+    this.machine = new NodeMachine(run);
+    this.#pki = join(this.machine.disk, "pki");
+  }
+
+  /**
+   * Starts everything and waits until the node is ready for pods.
+   * @param thickMultus directory of thick Multus, as {@link MULTUS_THICK_VARIABLE} describes it; default thin Multus
+   */
+  static async start(run: LabRun, parts: KubernetesParts, thickMultus?: string): Promise<KubernetesNode> {
+    const node = new KubernetesNode(run, parts);
+    await reserveHugepages(run, 2048, HUGEPAGES);
+    await node.machine.boot();
+    await node.#writeCredentials();
+    await node.#installNetwork(thickMultus === undefined);
+    await node.#startParts();
+    run.progress("node: images");
+    await node.importImage(await writeImage(join(run.directory, "pause"), PAUSE));
+    await node.#untilReady();
+    if (thickMultus === undefined) await node.kubectl("apply", "--filename", join(PROJECT, MULTUS_NETWORKS));
+    else await node.#installThickMultus(thickMultus);
+    return node;
+  }
+
+  /** An administrator's credentials for `kubectl` in the machine. */
+  get kubeconfig(): string {
+    return join(this.#pki, "admin.json");
+  }
+
+  /** Runs kubectl in the machine. */
+  async kubectl(...args: readonly string[]): Promise<string> {
+    const { kubectl } = await kubernetesTools();
+    const options = { limitMs: 180_000 };
+    return (await this.machine.exec(kubectl, ["--kubeconfig", this.kubeconfig, ...args], options)).stdout;
+  }
+
+  /** Loads an OCI archive into containerd, as `ctr image import` does. */
+  async importImage(archive: string): Promise<void> {
+    const { ctr } = this.#parts;
+    await this.machine.exec(
+      ctr,
+      ["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", "images", "import", archive],
+      { limitMs: 300_000 },
+    );
+  }
+
+  /** SIGKILL. */
+  async kill(part: Part): Promise<void> {
+    const child = this.#running.get(part);
+    child?.kill("SIGKILL");
+    await child?.ended;
+  }
+
+  /** Starts a part that was killed. */
+  async restart(part: "kubelet" | "containerd"): Promise<void> {
+    await (part === "kubelet" ? this.#startKubelet() : this.#startContainerd());
+  }
+
+  /** The power fails, and comes back: processes, mounts and /run are gone, the disk is as it was. */
+  async reboot(): Promise<void> {
+    await this.machine.powerOff();
+    this.#running.clear();
+    await this.machine.boot();
+    await this.#startParts();
+    await this.#untilReady();
+  }
+
+  async #startParts(): Promise<void> {
+    this.#run.progress("node: etcd and the API server");
+    await this.#startControlPlane();
+    this.#run.progress("node: containerd and kubelet");
+    await this.#startContainerd();
+    await this.#startKubelet();
+  }
+
+  async #startControlPlane(): Promise<void> {
+    const parts = this.#parts;
+    const etcd = "http://127.0.0.1:2379";
+    await this.#start("etcd", parts.etcd, [
+      `--data-dir=${join(this.machine.disk, "etcd")}`,
+      ...[`--listen-client-urls=${etcd}`, `--advertise-client-urls=${etcd}`],
+      "--listen-peer-urls=http://127.0.0.1:2380",
+      "--unsafe-no-fsync",
+    ]);
+    await this.#start("apiserver", parts.apiServer, [
+      ...[`--etcd-servers=${etcd}`, `--cert-dir=${this.#pki}`, "--allow-privileged"],
+      ...["--bind-address=0.0.0.0", "--secure-port=443", `--advertise-address=${NODE_ADDRESS}`],
+      `--service-cluster-ip-range=${SERVICE_ADDRESS.replace(/\d+$/, "0")}/24`,
+      ...["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"],
+      // There is no DNS for the node's name.
+      "--kubelet-preferred-address-types=InternalIP",
+      `--token-auth-file=${join(this.#pki, "tokens.csv")}`,
+      "--service-account-issuer=https://kubernetes.default.svc",
+      `--service-account-key-file=${join(this.#pki, "service-accounts.key")}`,
+      `--service-account-signing-key-file=${join(this.#pki, "service-accounts.key")}`,
+    ]);
+    const isUp = () => this.kubectl("get", "--raw", "/readyz").catch(() => undefined);
+    await this.#wait("apiserver", "the API server is ready", isUp);
+    await this.#start("controller-manager", parts.controllerManager, [
+      ...this.#clientOf("controller-manager"),
+      "--leader-elect=false",
+      `--service-account-private-key-file=${join(this.#pki, "service-accounts.key")}`,
+      `--root-ca-file=${join(this.#pki, "apiserver.crt")}`,
+    ]);
+    await this.#start("scheduler", parts.scheduler, [...this.#clientOf("scheduler"), "--leader-elect=false"]);
+  }
+
+  async #startContainerd(): Promise<void> {
+    const { containerd, runc, ctr } = this.#parts;
+    await this.machine.write(
+      "/etc/containerd/config.toml",
+      `version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "${CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${PAUSE.name}"
+  enable_cdi = true
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "${runc}"
+`,
+    );
+    const path = `PATH=${shimDirectory(this.#parts)}:/usr/sbin:/usr/bin:/sbin:/bin`;
+    await this.#start("containerd", "env", [path, containerd, "--config", "/etc/containerd/config.toml"]);
+    const answers = () =>
+      this.machine.exec(ctr, ["--address", CONTAINERD_SOCKET, "version"]).catch(() => undefined);
+    await this.#wait("containerd", "containerd answers", answers);
+  }
+
+  async #startKubelet(): Promise<void> {
+    const config = {
+      apiVersion: "kubelet.config.k8s.io/v1beta1",
+      kind: "KubeletConfiguration",
+      containerRuntimeEndpoint: `unix://${CONTAINERD_SOCKET}`,
+      ...{ cgroupDriver: "cgroupfs", cgroupRoot: this.machine.cgroup, failCgroupV1: false },
+      ...{ enforceNodeAllocatable: [], failSwapOn: false, makeIPTablesUtilChains: false },
+      authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
+      authorization: { mode: "AlwaysAllow" },
+      evictionHard: { "memory.available": "50Mi" },
+      imageGCHighThresholdPercent: 100,
+      ...{ nodeStatusUpdateFrequency: "1s", resolvConf: "" },
+    };
+    await this.machine.write("/etc/kubernetes/kubelet.json", JSON.stringify(config));
+    await this.#start("kubelet", this.#parts.kubelet, [
+      ...this.#clientOf("kubelet"),
+      ...["--config=/etc/kubernetes/kubelet.json", `--hostname-override=${NODE_NAME}`],
+      `--node-ip=${NODE_ADDRESS}`,
+    ]);
+  }
+
+  async #untilReady(): Promise<void> {
+    const condition = '{.items[*].status.conditions[?(@.type=="Ready")].status}';
+    const isReady = async () =>
+      (await this.kubectl("get", "nodes", "--output", `jsonpath=${condition}`)) === "True";
+    await this.#wait("kubelet", "the node is ready", isReady);
+  }
+
+  /** A token for each user, and the key that signs ServiceAccounts' tokens. The API server makes its certificate itself. */
+  async #writeCredentials(): Promise<void> {
+    await mkdir(this.#pki, { recursive: true });
+    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const key = privateKey.export({ type: "pkcs8", format: "pem" });
+    await writeFile(join(this.#pki, "service-accounts.key"), key);
+    const lines: string[] = [];
+    for (const [file, [user, group]] of Object.entries(USERS)) {
+      const token = randomBytes(16).toString("hex");
+      lines.push(`${token},${user},${user},"${group}"`);
+      const cluster = { server: API_SERVER, "insecure-skip-tls-verify": true };
+      const config = {
+        ...{ apiVersion: "v1", kind: "Config", "current-context": "node" },
+        clusters: [{ name: "node", cluster }],
+        users: [{ name: "user", user: { token } }],
+        contexts: [{ name: "node", context: { cluster: "node", user: "user" } }],
+      };
+      await writeFile(join(this.#pki, `${file}.json`), JSON.stringify(config));
+    }
+    await writeFile(join(this.#pki, "tokens.csv"), `${lines.join("\n")}\n`);
+  }
+
+  /** The pods' own network, a bridge in the machine; thin Multus before it. */
+  async #installNetwork(thin: boolean): Promise<void> {
+    const { multus, cniPlugins } = this.#parts;
+    const plugins = ["bridge", "loopback", "host-local"];
+    await installPrograms(this.machine, {
+      ...(thin ? { "/opt/cni/bin/multus": multus } : {}),
+      ...Object.fromEntries(plugins.map((name) => [`/opt/cni/bin/${name}`, join(cniPlugins, name)])),
+    });
+    const pods = {
+      ...{ cniVersion: "1.0.0", name: "pods", type: "bridge", bridge: "cni0", isGateway: true },
+      ipam: { type: "host-local", subnet: "10.244.0.0/24", routes: [{ dst: "0.0.0.0/0" }] },
+    };
+    await this.machine.write("/etc/cni/net.d/10-pods.conf", JSON.stringify(pods));
+    if (!thin) return;
+    const network = { cniVersion: "1.0.0", name: "multus", type: "multus", kubeconfig: this.kubeconfig };
+    const content = JSON.stringify({ ...network, delegates: [pods] });
+    await this.machine.write("/etc/cni/net.d/00-multus.conf", content);
+  }
+
+  /** By Multus' own manifest, on an image of its programs with the name that is in it. */
+  async #installThickMultus(directory: string): Promise<void> {
+    const manifest = join(directory, "multus-daemonset-thick.yml");
+    const [, name = ""] = /image: (\S+)/.exec(await readFile(manifest, "utf8")) ?? [];
+    const programs = (await readdir(directory)).filter((file) => !file.endsWith(".yml"));
+    const files = programs.map((file) => [`usr/src/multus-cni/bin/${file}`, join(directory, file)]);
+    const image = {
+      name,
+      // The daemon looks up its user's name, and the runtime gives it paths below /var/run.
+      files: { ...Object.fromEntries(files), "etc/passwd": "/etc/passwd" },
+      links: { "var/run": "/run" },
+      entrypoint: [],
+    };
+    await this.importImage(await writeImage(join(this.#run.directory, "multus"), image));
+    await this.kubectl("apply", "--filename", manifest);
+    await this.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-multus-ds", "--timeout=2m");
+    // containerd reads the configuration that Multus wrote.
+    const isThere = () => this.machine.sh("ls /etc/cni/net.d/00-multus.conf").catch(() => undefined);
+    await this.#wait("kubelet", "Multus has written its configuration", isThere);
+  }
+
+  #clientOf(user: keyof typeof USERS): readonly string[] {
+    return [`--kubeconfig=${join(this.#pki, `${user}.json`)}`];
+  }
+
+  async #start(part: Part, program: string, args: readonly string[]): Promise<void> {
+    this.#starts += 1;
+    this.#running.set(part, await this.machine.start(`${part}-${this.#starts}`, program, args));
+  }
+
+  /** @throws Failure with the part's last lines where it ends, or takes too long */
+  async #wait(part: Part, what: string, poll: () => Promise<unknown>): Promise<void> {
+    const child = this.#running.get(part);
+    const met = async () => Boolean(await poll()) || undefined;
+    const wait = waitUntil(met, { what, limitMs: 180_000, everyMs: 200, signal: this.#run.cleanup.signal });
+    try {
+      await Promise.race([wait, child?.died]);
+    } catch (error) {
+      this.#run.progress(`${part}: ${await child?.logTail()}`);
+      throw error;
+    }
+  }
+}

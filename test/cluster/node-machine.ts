@@ -1,0 +1,152 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Child, startChild } from "../machine/child.ts";
+import type { LabRun } from "../machine/lab-run.ts";
+import { descendantsOf } from "../machine/process-table.ts";
+import { type RunOutput, runProgram } from "../machine/run-program.ts";
+import { removeCgroup } from "../machine/undo-trace.ts";
+import { waitUntil } from "../machine/wait-until.ts";
+
+/** The node's own address, and that of the API server's Service, where the API server listens itself. */
+export const NODE_ADDRESS = "10.89.0.1";
+export const SERVICE_ADDRESS = "10.96.0.1";
+const CGROUPS = "/sys/fs/cgroup";
+/** Directories that a node has of its own: with the machine's files below, and its changes on the node's disk. */
+const OWN_DIRECTORIES = ["etc", "opt", "var"];
+/** Of these, what must not lie on an overlay: kubelet measures it, and mounts overlays of its own in it. */
+const ON_DISK = ["var/lib/kubelet", "var/lib/containerd"];
+
+/**
+ * A machine for a node: process, mount, network, host name and IPC namespaces of its own on this one, with the file system
+ * of this one, on which it writes to a directory. It has no way to another network.
+ */
+export class NodeMachine {
+  /** Its disk, which survives a reboot. */
+  readonly disk: string;
+  /** Below which kubelet makes the pods' control groups. */
+  readonly cgroup: string;
+  readonly #run: LabRun;
+  #machine: Child | undefined;
+  #init = 0;
+  #boots = 0;
+
+  constructor(run: LabRun) {
+    this.#run = run;
+    this.disk = join(run.directory, "disk");
+    this.cgroup = `/${run.name}`;
+  }
+
+  /** Starts it: /run is empty, the disk is as it was. */
+  async boot(): Promise<void> {
+    this.#boots += 1;
+    if (this.#boots === 1) await this.#makeCgroups();
+    const ready = join(this.disk, `booted-${this.#boots}`);
+    for (const each of OWN_DIRECTORIES) {
+      await mkdir(join(this.disk, each), { recursive: true });
+      await mkdir(join(this.disk, `work/${each}`), { recursive: true });
+    }
+    for (const each of ON_DISK) await mkdir(join(this.disk, "direct", each), { recursive: true });
+    const script = [
+      // This machine's named network namespaces would live as long as the node.
+      "umount --recursive --lazy /run/netns 2>/dev/null || true",
+      "mount -t tmpfs -o mode=755 tmpfs /run",
+      ...OWN_DIRECTORIES.map(
+        (each) =>
+          `mount -t overlay -o lowerdir=/${each},upperdir=${this.disk}/${each},workdir=${this.disk}/work/${each} overlay /${each}`,
+      ),
+      ...ON_DISK.map((each) => `mkdir -p /${each} && mount --bind ${this.disk}/direct/${each} /${each}`),
+      // As systemd has it; a container's Bidirectional mounts reach the node by it.
+      "mount --make-rshared /",
+      "ip link set lo up",
+      "ip link add node0 type bridge && ip link set node0 up",
+      `ip address add ${NODE_ADDRESS}/24 dev node0 && ip address add ${SERVICE_ADDRESS}/32 dev node0`,
+      "echo 1 > /proc/sys/net/ipv4/ip_forward",
+      `touch ${ready}`,
+      "exec sleep infinity",
+    ].join("\n");
+    const machine = await startChild(this.#run, {
+      name: "node-machine",
+      command: "unshare",
+      args: [
+        ...["--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"],
+        ...["sh", "-ec", script],
+      ],
+      // unshare ignores SIGTERM; its end ends everything in the process namespace.
+      stopSignal: "SIGKILL",
+    });
+    this.#machine = machine;
+    const booted = waitUntil(() => existsSync(ready), { what: "the node's machine is up" });
+    await Promise.race([booted, machine.died]);
+    this.#init = descendantsOf(machine.pid)[0] ?? -1;
+  }
+
+  /** All its processes end at once, and all its mounts are gone. */
+  async powerOff(): Promise<void> {
+    await this.#machine?.stop();
+    // What had a pid in it is gone when its init is, which the kernel reaps last.
+    const isGone = () => !existsSync(`/proc/${this.#init}`);
+    await waitUntil(isGone, { what: "the node's processes are gone" });
+  }
+
+  /** Starts a program in it, which ends with it. */
+  start(name: string, command: string, args: readonly string[]): Promise<Child> {
+    let started: Child | undefined;
+    const program = startChild(this.#run, {
+      ...{ name, command: "nsenter", stopLimitMs: 20_000 },
+      args: [...this.#enter(), "setpriv", "--pdeathsig", "KILL", "--", command, ...args],
+      // nsenter waits for its child, which is in the process namespace.
+      signalPid: () => (started === undefined ? undefined : descendantsOf(started.pid)[0]),
+    });
+    return program.then((child) => {
+      started = child;
+      return child;
+    });
+  }
+
+  /** Runs a program in it to its end. */
+  exec(command: string, args: readonly string[], options?: Parameters<typeof runProgram>[2]) {
+    return runProgram("nsenter", [...this.#enter(), command, ...args], options);
+  }
+
+  /** Runs a shell script in it. */
+  sh(script: string): Promise<RunOutput> {
+    return this.exec("sh", ["-ec", script]);
+  }
+
+  /** Writes a file that only the node has, for example `/etc/cni/net.d/00-multus.conf`. */
+  async write(path: string, content: string): Promise<void> {
+    await this.exec("sh", ["-ec", 'mkdir -p "$(dirname "$0")" && cat > "$0"', path], { input: content });
+  }
+
+  #enter(): readonly string[] {
+    return [`--target=${this.#init}`, "--mount", "--net", "--uts", "--ipc", "--pid", "--"];
+  }
+
+  /** One in each hierarchy, or the one of version 2. */
+  async #makeCgroups(): Promise<void> {
+    const v2 = existsSync(join(CGROUPS, "cgroup.controllers"));
+    const hierarchies = v2 ? [CGROUPS] : (await readdir(CGROUPS)).map((name) => join(CGROUPS, name));
+    for (const hierarchy of hierarchies) {
+      const path = join(hierarchy, this.cgroup);
+      const trace = this.#run.journal.note({ kind: "cgroup", path });
+      this.#run.cleanup.defer(`remove ${path}`, async () => {
+        await removeCgroup(path);
+        this.#run.journal.strike(trace);
+      });
+      await mkdir(path);
+      if (v2) {
+        const controllers = (await readFile(join(path, "cgroup.controllers"), "utf8")).split(/\s+/);
+        const enable = controllers.filter((each) => each !== "").map((each) => `+${each}`);
+        await writeFile(join(path, "cgroup.subtree_control"), enable.join(" "));
+      }
+    }
+  }
+}
+
+/** Copies programs to where the node's own are. */
+export async function installPrograms(machine: NodeMachine, files: Readonly<Record<string, string>>) {
+  for (const [target, source] of Object.entries(files)) {
+    await machine.exec("install", ["-D", "--mode=755", source, target]);
+  }
+}
