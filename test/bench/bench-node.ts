@@ -7,6 +7,10 @@ import { readRecords } from "../../src/records/records.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
+import type { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
+import { writeServiceAccount } from "../stand-in/api-server/service-account.ts";
+import { DRIVER } from "../stand-in/dra/claim-object.ts";
+import { StandInDraManager } from "../stand-in/kubelet/dra-manager.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 import { cpuSeconds } from "./process-cpu.ts";
 import { residentKiB } from "./process-memory.ts";
@@ -25,6 +29,8 @@ export interface BenchNodeOptions {
   readonly dataplane: DaemonConfig["pools"][number]["dataplane"];
   /** Devices of the pool. */
   readonly devices: number;
+  /** Ports of the pool for claims, beside its devices, and the API server that has the claims; default none. */
+  readonly claims?: { readonly ports: number; readonly api: FakeApiServer };
   /** Other than the product's defaults where what is measured is that allocations are given back. */
   readonly reclaim?: DaemonConfig["reclaim"];
 }
@@ -35,6 +41,8 @@ export interface BenchNodeOptions {
  */
 export class BenchNode {
   readonly kubelet: StandInKubelet;
+  /** The part of kubelet that calls DRA drivers; it runs where the node has claims. */
+  readonly dra: StandInDraManager;
   readonly directory: string;
   readonly cniSocket: string;
   readonly deviceInfo: string;
@@ -56,6 +64,11 @@ export class BenchNode {
     this.deviceInfo = join(this.#tmpfs, "devinfo");
     this.#root = join(this.directory, "vhu");
     this.kubelet = StandInKubelet.create({ root: join(this.directory, "kubelet") });
+    this.dra = new StandInDraManager(this.#pluginsRegistry);
+  }
+
+  get name(): string {
+    return this.#options.name;
   }
 
   /** A node with a running kubelet and no daemon yet. */
@@ -66,6 +79,7 @@ export class BenchNode {
     await writeFile(join(node.directory, "config.json"), JSON.stringify(node.#config()));
     run.cleanup.defer(`stop kubelet of node ${options.name}`, () => node.kubelet.stop());
     await node.kubelet.start();
+    if (options.claims !== undefined) await node.#startDra(options.claims.api);
     return node;
   }
 
@@ -80,14 +94,19 @@ export class BenchNode {
   /** Starts the daemon. @returns milliseconds until kubelet had taken its registration, the switch not asked for */
   async startUntilRegistered(): Promise<number> {
     const before = this.kubelet.registrations.length;
-    const isRegistered = () =>
-      this.kubelet.registrations.slice(before).some(({ resource }) => resource === SOCKETS);
+    return this.startUntil("a registration", () =>
+      this.kubelet.registrations.slice(before).some(({ resource }) => resource === SOCKETS),
+    );
+  }
+
+  /** Starts the daemon. @returns milliseconds until so */
+  async startUntil(what: string, isDone: () => boolean): Promise<number> {
     const ms = await timeWork(async () => {
       await this.#spawnDaemon();
       const end = performance.now() + START_LIMIT_MS;
-      while (!isRegistered()) {
+      while (!isDone()) {
         if (performance.now() > end || this.#daemon?.isRunning() === false)
-          throw new Error(`the daemon does not register: ${await this.#daemon?.logTail()}`);
+          throw new Error(`the daemon started without ${what}: ${await this.#daemon?.logTail()}`);
         await delay(1);
       }
     });
@@ -99,6 +118,7 @@ export class BenchNode {
   async untilHealthy(daemon: Child | undefined = this.#daemon): Promise<void> {
     try {
       await this.kubelet.waitForAllocatable(SOCKETS, this.#options.devices, START_LIMIT_MS);
+      if (this.#options.claims !== undefined) await this.dra.waitForDriver(DRIVER, true, START_LIMIT_MS);
     } catch (cause) {
       throw new Error(`the daemon gave no devices: ${await daemon?.logTail()}`, { cause });
     }
@@ -110,6 +130,7 @@ export class BenchNode {
     this.#daemon = undefined;
     // kubelet sees the end of the stream a moment later; a start must not take the old list for its own.
     await this.kubelet.waitForAllocatable(SOCKETS, 0);
+    await this.dra.waitForDriver(DRIVER, false);
   }
 
   /** Resident memory of the daemon now. */
@@ -131,9 +152,11 @@ export class BenchNode {
     return Number(line?.slice(series.length + 1) ?? Number.NaN);
   }
 
-  /** Changes how often the running daemon looks, and how long abandoned things stay. */
+  /** Restarts the daemon with other times for its passes and for what is abandoned. */
   async setReclaim(reclaim: DaemonConfig["reclaim"]): Promise<void> {
+    await this.stopDaemon();
     await writeFile(join(this.directory, "config.json"), JSON.stringify({ ...this.#config(), reclaim }));
+    await this.startDaemon();
   }
 
   /** How many allocations the daemon has records of on disk. */
@@ -145,6 +168,7 @@ export class BenchNode {
   async close(): Promise<void> {
     await this.stopDaemon();
     await this.kubelet.stop();
+    await this.dra.stop();
     for (const unmount of this.#unmounts.splice(0)) await unmount();
   }
 
@@ -159,6 +183,22 @@ export class BenchNode {
     });
   }
 
+  get #pluginsRegistry(): string {
+    return join(this.directory, "kubelet/plugins_registry");
+  }
+
+  get #serviceAccount(): string {
+    return join(this.directory, "token");
+  }
+
+  async #startDra(api: FakeApiServer): Promise<void> {
+    await mkdir(this.#pluginsRegistry, { recursive: true });
+    await writeServiceAccount(this.#serviceAccount, api);
+    this.#run.cleanup.defer(`stop DRA of node ${this.name}`, () => this.dra.stop());
+    api.store.create("nodes", { metadata: { name: this.name } });
+    this.dra.start();
+  }
+
   async #mount(path: string, mount: () => Promise<unknown>): Promise<void> {
     await mkdir(path, { recursive: true });
     const trace = this.#run.journal.note({ kind: "mount", path });
@@ -171,7 +211,7 @@ export class BenchNode {
   }
 
   #config(): object {
-    const { name, dataplane, devices, reclaim } = this.#options;
+    const { name, dataplane, devices, reclaim, claims } = this.#options;
     const config: Partial<Record<keyof DaemonConfig, unknown>> = {
       node: name,
       root: this.#root,
@@ -181,17 +221,23 @@ export class BenchNode {
       kubelet: {
         devicePlugins: this.kubelet.paths.pluginDirectory,
         podResources: this.kubelet.paths.podResourcesSocket,
+        plugins: join(this.directory, "kubelet/plugins"),
+        pluginsRegistry: this.#pluginsRegistry,
       },
+      ...(claims && {
+        dra: {
+          ...{ enabled: true, cdiDirectory: join(this.#tmpfs, "cdi"), apiServer: claims.api.url },
+          serviceAccountDirectory: this.#serviceAccount,
+        },
+      }),
       ...(reclaim === undefined ? {} : { reclaim }),
       observe: { address: "127.0.0.1", port: 0 },
-      pools: [
-        {
-          name: "sockets",
-          resource: SOCKETS,
-          capacity: devices,
-          dataplane,
+      pools: {
+        sockets: {
+          ...{ resource: SOCKETS, capacity: devices + (claims?.ports ?? 0), dataplane },
+          ...(claims && { claims: { ports: claims.ports } }),
         },
-      ],
+      },
     };
     return config;
   }

@@ -43,9 +43,9 @@ export function suiteWithoutSwitch<Rig>(
     name: definition.name,
     peer: definition.peer,
     figures: async (bench) => {
-      const { progress, cleanup } = bench.run;
+      const { show, cleanup } = bench.run;
       const { isTrial } = bench;
-      return runSuite(definition, await open(bench), { progress, signal: cleanup.signal, isTrial });
+      return runSuite(definition, await open(bench), { show, signal: cleanup.signal, isTrial });
     },
   };
 }

@@ -14,6 +14,9 @@ export interface RestTimes {
 /** It is watched for the reconciler's default interval, so that it has its share. */
 export const REST_TIMES: RestTimes = { settleMs: 3_000, calmMs: 30_000, idleMs: 30_000 };
 
+/** Only to show that a measurement works. */
+export const TRIAL_REST: RestTimes = { settleMs: 0, calmMs: 0, idleMs: 100 };
+
 /** Resident memory of a daemon some seconds after its last work. */
 export async function settledMemory(node: BenchNode, { settleMs }: RestTimes): Promise<number> {
   await delay(settleMs);
@@ -26,9 +29,8 @@ export async function calmMemory(node: BenchNode, { calmMs }: RestTimes): Promis
   return node.daemonMB();
 }
 
-/** Share of one core, in percent, that the daemon uses without requests. */
-export async function idlePercent(node: BenchNode, { calmMs, idleMs }: RestTimes): Promise<number> {
-  await delay(calmMs);
+/** Share of one core, in percent, that a daemon which had no requests for a while uses without any. */
+export async function idlePercent(node: BenchNode, { idleMs }: RestTimes): Promise<number> {
   const before = await node.daemonCpuSeconds();
   const ms = await timeWork(() => delay(idleMs));
   return (((await node.daemonCpuSeconds()) - before) * 1000 * 100) / ms;

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { pluginSocketName } from "../../src/device-plugin/plugin.ts";
-import { loadService } from "../../src/grpc/load-service.ts";
 import { deviceId } from "../../src/names/device-id.ts";
 import { PluginClient } from "../stand-in/kubelet/plugin-client.ts";
 import { type BenchNode, SOCKETS } from "./bench-node.ts";
@@ -11,24 +10,20 @@ const DIAL_MS = 5_000;
 const FREED_LIMIT_MS = 60_000;
 const FREED_POLL_MS = 50;
 
-/** What a stream of ListAndWatch brought after its first list. */
-export interface StreamTraffic {
-  readonly messages: number;
-  /** Sizes on the wire, without gRPC's own five bytes each. */
-  readonly bytes: number;
-}
-
 /** Ids of `count` devices of the bench's pool of `capacity`, from the number `from` on and round again. */
 export function deviceIds(count: number, from: number, capacity: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => deviceId("sockets", (from + index) % capacity));
 }
 
+/** Where the daemon's plugin serves. */
+export const pluginSocket = ({ kubelet }: BenchNode): string =>
+  join(kubelet.paths.pluginDirectory, pluginSocketName(SOCKETS));
+
 /** A connection of its own to the plugin's socket, so that kubelet's bookkeeping is not part of the time. */
 export async function withPlugin<Result>(
-  node: BenchNode,
+  socket: string,
   work: (plugin: PluginClient) => Promise<Result>,
 ): Promise<Result> {
-  const socket = join(node.kubelet.paths.pluginDirectory, pluginSocketName(SOCKETS));
   const plugin = await PluginClient.connect(socket, DIAL_MS);
   try {
     await plugin.options(); // kubelet's connection is an old one, too
@@ -62,7 +57,7 @@ export async function cpuPerDevice(
   atOnce: number,
 ): Promise<number> {
   const before = await node.daemonCpuSeconds();
-  await withPlugin(node, (plugin) => allocateInBursts(plugin, devices, atOnce));
+  await withPlugin(pluginSocket(node), (plugin) => allocateInBursts(plugin, devices, atOnce));
   await untilFreed(node);
   return (((await node.daemonCpuSeconds()) - before) * 1000) / devices.length;
 }
@@ -78,15 +73,12 @@ export async function untilFreed(node: BenchNode): Promise<void> {
   }
 }
 
-/** What ListAndWatch brings beyond its first list while some work is done. */
-export async function streamTraffic(
-  plugin: PluginClient,
-  work: () => Promise<unknown>,
-): Promise<StreamTraffic> {
-  const sizes: number[] = [];
+/** How many lists ListAndWatch brings beyond its first while some work is done. */
+export async function furtherLists(plugin: PluginClient, work: () => Promise<unknown>): Promise<number> {
+  let lists = 0;
   const first = Promise.withResolvers<void>();
-  const ended = plugin.listAndWatch((devices) => {
-    sizes.push(listBytes(devices));
+  const ended = plugin.listAndWatch(() => {
+    lists += 1;
     first.resolve();
   });
   // Without its stream it would look as if nothing was sent.
@@ -96,14 +88,5 @@ export async function streamTraffic(
   broken.catch(() => undefined); // it ends when the connection is closed at last
   await Promise.race([first.promise, broken]);
   await Promise.race([work(), broken]);
-  const [, ...further] = sizes;
-  return { messages: further.length, bytes: further.reduce((sum, size) => sum + size, 0) };
-}
-
-/** Bytes of a list of devices on the wire. */
-function listBytes(devices: readonly object[]): number {
-  const { definition } = loadService("kubelet/device-plugin-v1beta1.proto", "v1beta1.DevicePlugin");
-  const method = definition["ListAndWatch"];
-  if (method === undefined) throw new Error("no method ListAndWatch");
-  return method.responseSerialize({ devices }).length;
+  return lists - 1;
 }

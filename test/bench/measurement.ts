@@ -1,5 +1,5 @@
 /** What a figure counts. */
-export type Unit = "ms" | "KiB" | "MB" | "x" | "%" | "messages" | "bytes";
+export type Unit = "ms" | "KiB" | "MB" | "x" | "%" | "messages";
 
 /** What a figure should be, and whether it is. */
 export interface Aim {
@@ -29,9 +29,9 @@ export interface Measurement<Rig> {
   /** Unique in its suite and stable: figures are compared over releases by it. */
   readonly name: string;
   readonly unit: Unit;
-  /** One repetition: makes ready, measures, tidies up, and gives the measured value alone, in the unit. */
-  readonly ours: (rig: Rig) => Promise<number>;
-  readonly peer?: (rig: Rig) => Promise<number>;
+  /** One repetition: makes ready, measures, tidies up, and gives the measured values alone, in the unit. */
+  readonly ours: (rig: Rig) => Promise<number | readonly number[]>;
+  readonly peer?: (rig: Rig) => Promise<number | readonly number[]>;
   readonly repetitions: number;
   /** Repetitions before those that count; default 0. */
   readonly warmUp?: number;
@@ -40,6 +40,10 @@ export interface Measurement<Rig> {
   /** `spread` (default) gives two figures, median and p95; `median` one, for what hardly varies. */
   readonly shows?: "spread" | "median";
   readonly aim?: Aim;
+  /** Of the 95th percentile; default the same aim. */
+  readonly aimP95?: Aim;
+  /** Shows the 99th percentile instead of the 95th, with this aim. */
+  readonly aimP99?: Aim;
 }
 
 /** A figure made of two others of the same suite: how many times `of` is as large as `over`. */

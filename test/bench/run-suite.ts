@@ -1,10 +1,10 @@
 import type { Aim, Figure, Growth, Measurement, SuiteDefinition, Unit } from "./measurement.ts";
-import { spreadOf } from "./spread.ts";
+import { type Spread, spreadOf } from "./spread.ts";
 
 /** How a suite is run. */
 export interface RunSuiteOptions {
   /** Says which measurement begins. */
-  readonly progress: (line: string) => void;
+  readonly show: (text: string) => void;
   /** Ends the suite before its next repetition. */
   readonly signal: AbortSignal;
   /** One repetition of each measurement, without a warm-up. */
@@ -18,8 +18,8 @@ export async function runSuite<Rig>(
   options: RunSuiteOptions,
 ): Promise<readonly Figure[]> {
   const figures: Figure[] = [];
-  for (const measurement of suite.measurements) {
-    options.progress(`${suite.name}: ${measurement.name}`);
+  for (const [index, measurement] of suite.measurements.entries()) {
+    options.show(`measurement ${index + 1} of ${suite.measurements.length}, ${measurement.name}`);
     const taken = options.isTrial === true ? { ...measurement, repetitions: 1, warmUp: 0 } : measurement;
     figures.push(...(await take(suite.name, taken, rig, options.signal)));
   }
@@ -32,14 +32,15 @@ async function take<Rig>(
   rig: Rig,
   signal: AbortSignal,
 ): Promise<readonly Figure[]> {
-  const { name, unit, aim } = measurement;
+  const { name, unit, aim, aimP95 = aim, aimP99 } = measurement;
   const samples = await sampleAlternately(measurement, rig, signal);
   const ours = spreadOf(samples.ours);
   const peer = samples.peer.length === 0 ? undefined : spreadOf(samples.peer);
-  const figure = (suffix: string, which: "median" | "p95") =>
+  const figure = (suffix: string, which: keyof Spread, aim: Aim | undefined) =>
     toFigure({ suite, name: `${name}${suffix}`, unit, ours: ours[which], peer: peer?.[which], aim });
-  if (measurement.shows === "median") return [figure("", "median")];
-  return [figure(", median", "median"), figure(", p95", "p95")];
+  if (measurement.shows === "median") return [figure("", "median", aim)];
+  const high = aimP99 === undefined ? figure(", p95", "p95", aimP95) : figure(", p99", "p99", aimP99);
+  return [figure(", median", "median", aim), high];
 }
 
 /**
@@ -57,11 +58,11 @@ async function sampleAlternately<Rig>(
   for (let round = -warmUp; round < repetitions; round++) {
     const takeOurs = async () => {
       const value = await measurement.ours(rig);
-      if (round >= 0) samples.ours.push(value);
+      if (round >= 0) samples.ours.push(...[value].flat());
     };
     const takePeer = async () => {
       const value = await peer?.(rig);
-      if (round >= 0 && value !== undefined) samples.peer.push(value);
+      if (round >= 0) samples.peer.push(...[value ?? []].flat());
     };
     for (const take of round % 2 === 0 ? [takeOurs, takePeer] : [takePeer, takeOurs]) {
       signal.throwIfAborted();

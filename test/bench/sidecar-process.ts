@@ -1,8 +1,8 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { loadService } from "../../src/grpc/load-service.ts";
-import { dialUnix, type UnixClient } from "../../src/grpc/unix-client.ts";
+import { dialUnix } from "../../src/grpc/unix-client.ts";
 import { hashedPodInterfaceName } from "../../src/names/interface-name.ts";
 import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
@@ -34,13 +34,13 @@ export class SidecarProcess implements AsyncDisposable {
   /** Milliseconds from before the process is made until Info was answered. */
   readonly readyMs: number;
   readonly #child: Child;
-  readonly #hooks: UnixClient;
+  readonly #socket: string;
 
-  private constructor(parts: { cgroup: LimitedCgroup; readyMs: number; child: Child; hooks: UnixClient }) {
+  private constructor(parts: { cgroup: LimitedCgroup; readyMs: number; child: Child; socket: string }) {
     this.cgroup = parts.cgroup;
     this.readyMs = parts.readyMs;
     this.#child = parts.child;
-    this.#hooks = parts.hooks;
+    this.#socket = parts.socket;
   }
 
   static async start(
@@ -52,6 +52,8 @@ export class SidecarProcess implements AsyncDisposable {
     await mkdir(directory, { recursive: true });
     const file = join(directory, "network-info");
     await projectNetworkInfo(file, networkInfo(benchVmi(16), statusesOf(benchVmi(16))));
+    const metadata = join(directory, "metadata");
+    await writeMetadata(metadata, benchVmi(16, "dra"));
     const cpuMillis = limits.cpu ? CPU_MILLIS : 10_000;
     const bounds = { memoryBytes: MEMORY_BYTES, cpuMillis };
     const cgroup = await limitedCgroup(run.journal, `${run.name}-${name}`, bounds);
@@ -66,37 +68,42 @@ export class SidecarProcess implements AsyncDisposable {
         CONTAINER_NAME: "s",
         VHOSTUSER_HOOKS_DIRECTORY: directory,
         VHOSTUSER_NETWORK_INFO_FILE: file,
+        VHOSTUSER_METADATA_DIRECTORY: metadata,
       },
     });
     await untilInfo(socket, child);
     const readyMs = performance.now() - begin;
-    return new SidecarProcess({ cgroup, readyMs, child, hooks: dialUnix(callbacks, socket) });
+    return new SidecarProcess({ cgroup, readyMs, child, socket });
   }
 
   /** OnDefineDomain for a VM with so many interfaces. @returns milliseconds until the answer was there */
-  async define(interfaces: number): Promise<number> {
-    const request = requestFor(interfaces);
+  async define(interfaces: number, sockets: Sockets = "device plugin"): Promise<number> {
+    const vmi = benchVmi(interfaces, sockets);
+    const [domain, json] = [printXml(convertVmi(vmi)), JSON.stringify(vmi)];
     const begin = performance.now();
-    const { domainXML } = await this.#hooks.call<{ domainXML: Buffer }>(
-      "OnDefineDomain",
-      request,
-      CALL_LIMIT_MS,
-    );
+    const answer = await this.defineAny(domain, json);
     const ms = performance.now() - begin;
-    const found = domainXML.toString("utf8").split('type="vhostuser"').length - 1;
+    const found = answer.split('type="vhostuser"').length - 1;
     if (found !== interfaces) throw new Error(`${found} of ${interfaces} interfaces were defined`);
     return ms;
   }
 
-  /** OnDefineDomain with any domain, for a VM with one interface; rejects with the sidecar's words. */
+  /**
+   * OnDefineDomain with any domain, by default for a VM with one interface, on a connection of its own, as KubeVirt
+   * calls; rejects with the sidecar's words.
+   */
   async defineAny(domain: string, vmi = JSON.stringify(benchVmi(1))): Promise<string> {
     const request = { domainXML: Buffer.from(domain), vmi: Buffer.from(vmi) };
-    const answer = await this.#hooks.call<{ domainXML: Buffer }>("OnDefineDomain", request, CALL_LIMIT_MS);
-    return answer.domainXML.toString("utf8");
+    const hooks = dialUnix(callbacks, this.#socket);
+    try {
+      const answer = await hooks.call<{ domainXML: Buffer }>("OnDefineDomain", request, CALL_LIMIT_MS);
+      return answer.domainXML.toString("utf8");
+    } finally {
+      hooks.close();
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#hooks.close();
     await this.#child.stop();
     await this.cgroup[Symbol.asyncDispose]();
   }
@@ -122,7 +129,11 @@ async function untilInfo(socket: string, child: Child): Promise<void> {
 
 const names = (count: number) => [...Array(count).keys()].map((index) => `net${index}`);
 
-function benchVmi(count: number): VirtualMachineInstance {
+/** Where a VM's sockets come from. */
+type Sockets = "device plugin" | "dra";
+
+function benchVmi(count: number, sockets: Sockets = "device plugin"): VirtualMachineInstance {
+  const claims = sockets === "dra" ? names(count) : [];
   return {
     metadata: { name: "router", namespace: "tests" },
     spec: {
@@ -137,9 +148,33 @@ function benchVmi(count: number): VirtualMachineInstance {
           interfaces: names(count).map((name) => ({ name, binding: { name: "vhostuser" } })),
         },
       },
-      networks: names(count).map((name) => ({ name, multus: { networkName: name } })),
+      networks: names(count).map((name) =>
+        sockets === "dra"
+          ? { name, resourceClaim: { claimName: name, requestName: "port" } }
+          : { name, multus: { networkName: name } },
+      ),
+      resourceClaims: claims.map((name) => ({ name, resourceClaimTemplateName: "ports" })),
     },
   };
+}
+
+/** What a DRA driver says of each network's device, in files as Kubernetes gives them to a container. */
+async function writeMetadata(root: string, vmi: VirtualMachineInstance): Promise<void> {
+  for (const { name } of vmi.spec.resourceClaims ?? []) {
+    const directory = join(root, "resourceclaimtemplates", name, "port");
+    await mkdir(directory, { recursive: true });
+    const attributes = {
+      "vhost-user-path": { string: `/var/run/ovsdpdk/${name}/port/vhost.sock` },
+      mtu: { int: 9000 },
+    };
+    const device = { driver: "ovsdpdk.example.com", pool: "node-1", name: "br0", attributes };
+    const text = JSON.stringify({
+      apiVersion: "metadata.resource.k8s.io/v1alpha1",
+      kind: "DeviceMetadata",
+      requests: [{ name: "port", devices: [device] }],
+    });
+    await writeFile(join(directory, "ovsdpdk.example.com-metadata.json"), text);
+  }
 }
 
 function statusesOf(vmi: VirtualMachineInstance) {
@@ -149,9 +184,4 @@ function statusesOf(vmi: VirtualMachineInstance) {
     const deviceInfo = { type: "vhost-user", version: "1.1.0", "vhost-user": { mode: "server", path } };
     return { name, interface: pod, mac: "02:00:00:00:00:01", mtu: 9000, "device-info": deviceInfo };
   });
-}
-
-function requestFor(interfaces: number): { readonly domainXML: Buffer; readonly vmi: Buffer } {
-  const vmi = benchVmi(interfaces);
-  return { domainXML: Buffer.from(printXml(convertVmi(vmi))), vmi: Buffer.from(JSON.stringify(vmi)) };
 }

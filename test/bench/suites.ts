@@ -1,6 +1,7 @@
 import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
+import { draSuite, openDraRig } from "./suites/dra.ts";
 import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
 import { openRecoveryRig, recoverySuite } from "./suites/recovery.ts";
 import { openRemovalRig, removalSuite } from "./suites/removal.ts";
@@ -11,6 +12,7 @@ import { openVppRig, vppSuite } from "./suites/vpp.ts";
 export const SUITES: readonly Suite[] = [
   benchSuite(cniSuite, openCniRig),
   benchSuite(devicePluginSuite, openDevicePluginRig),
+  benchSuite(draSuite, openDraRig),
   benchSuite(sidecarSuite, openSidecarRig),
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),

@@ -16,7 +16,7 @@ interface Shot {
 }
 
 const SHOTS: readonly Shot[] = [
-  { name: "status-page-light", scheme: "light", height: 1290 },
+  { name: "status-page-light", scheme: "light", height: 1350 },
   { name: "status-page-dark", scheme: "dark", height: 900, pod: "encoder" },
   { name: "status-page-chain", scheme: "light", height: 900, pod: "virt-launcher-probe-k3d9f" },
 ];

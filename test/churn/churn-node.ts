@@ -2,18 +2,18 @@ import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type AllocationRecord, deviceNamesOf } from "../../src/records/allocation-record.ts";
-import { type ClusterNode, SOCKETS } from "../cluster/cluster-node.ts";
+import { type ClusterNode, IPAM_PLUGINS, SOCKETS } from "../cluster/cluster-node.ts";
+import type { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 import { cniDeviceInfoFile, copyDeviceInfo } from "../stand-in/multus/device-info-files.ts";
 import { type Delegate, toDelegate } from "../stand-in/multus/network.ts";
 import { pluginEnvironment, pluginStdin } from "../stand-in/multus/plugin-input.ts";
+import { ClaimPods } from "./claim-pods.ts";
 import { type CniCall, type CniOutcome, callCni } from "./cni-process.ts";
 import type { LivingPod, PodInterface, PodSandbox } from "./living-pod.ts";
 import type { NetworkVariant } from "./network-variants.ts";
 import { Serial } from "./serial.ts";
 
 const PLUGIN_TYPE = "kube-vhostuser";
-/** Where Debian's containernetworking-plugins has its executables. */
-const IPAM_PLUGINS = "/usr/lib/cni";
 
 /** Between what the daemon and what this test take for the moment of an allocation. */
 const ADMISSION_MS = 500;
@@ -31,13 +31,17 @@ export class ChurnNode {
   readonly pods: LivingPod[] = [];
   /** Pods that a test runs on the node beside these; they count as living, and no action of the churn touches them. */
   residents: readonly LivingPod[] = [];
+  /** Pods with claims, where the node has any. */
+  readonly claims: ClaimPods | undefined;
   readonly #netns: string;
   readonly #graceMs: number;
   readonly #kubelet = new Serial();
   #named = 0;
 
-  constructor(node: ClusterNode, netns: string, graceMs: number) {
+  /** @param api has the claims of the node's pods; default it has none */
+  constructor(node: ClusterNode, netns: string, graceMs: number, api?: FakeApiServer) {
     this.node = node;
+    this.claims = api && new ClaimPods(node, api, (network) => this.#keys(network));
     this.#netns = netns;
     this.#graceMs = graceMs;
   }
@@ -68,7 +72,11 @@ export class ChurnNode {
 
   /** Kubelet restarts; it admits no pod meanwhile. */
   restartKubelet(downMs: number): Promise<void> {
-    return this.#kubelet.run("restart", () => this.node.kubelet.restart({ downMs }));
+    return this.#kubelet.run("restart", async () => {
+      if (this.claims !== undefined) await this.node.dra.stop();
+      await this.node.kubelet.restart({ downMs });
+      if (this.claims !== undefined) this.node.dra.start();
+    });
   }
 
   async #admit(networks: readonly NetworkVariant[]): Promise<LivingPod | undefined> {
@@ -216,13 +224,18 @@ export class ChurnNode {
     return toDelegate({ ...definition, interface: name, config: this.#config(network) }, 1, device);
   }
 
-  #config({ name, keys, addressed }: NetworkVariant): Record<string, unknown> {
+  #config(network: NetworkVariant): Record<string, unknown> {
     const capabilities = { deviceID: true, CNIDeviceInfoFile: true };
+    // Debian's host-local knows no later version.
+    const cniVersion = network.addressed === true ? "1.0.0" : "1.1.0";
+    return { name: network.name, type: PLUGIN_TYPE, cniVersion, ...this.#keys(network), capabilities };
+  }
+
+  /** What a network, or a DeviceClass, says of a port. */
+  #keys({ keys, addressed }: NetworkVariant): Readonly<Record<string, unknown>> {
     const ranges = [[{ subnet: "10.9.0.0/20" }]];
     const ipam = { type: "host-local", dataDir: this.leaseDirectory, ranges };
-    // Debian's host-local knows no later version.
-    const given = addressed === true ? { cniVersion: "1.0.0", ipam } : { cniVersion: "1.1.0" };
-    return { name, type: PLUGIN_TYPE, ...keys, ...given, capabilities };
+    return addressed === true ? { ...keys, ipam } : keys;
   }
 
   #deviceInfoFile(delegate: Delegate, sandbox: PodSandbox): string {

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { PodActions } from "./actions.ts";
 import type { ChurnNode } from "./churn-node.ts";
+import { ClaimActions } from "./claim-actions.ts";
 import { Dice } from "./dice.ts";
 import { VAIN_INTERFACE } from "./living-pod.ts";
 import { NETWORK_VARIANTS, VAIN_NETWORK } from "./network-variants.ts";
@@ -18,8 +19,13 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
   const steps: string[] = [];
   try {
     const actions = new PodActions();
+    const claimActions = new ClaimActions();
+    const act = () =>
+      lane.claims !== undefined && dice.percent(35)
+        ? claimActions.one(lane.claims, dice)
+        : actions.one(lane, dice);
     for (let round = 2 + dice.below(4); round > 0; round--) {
-      const atOnce = Array.from({ length: 1 + dice.below(3) }, () => actions.one(lane, dice));
+      const atOnce = Array.from({ length: 1 + dice.below(3) }, act);
       const disturbed = disturb(lane, shared, dice);
       steps.push(...(await settledAll([...atOnce, disturbed])));
     }

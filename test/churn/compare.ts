@@ -1,9 +1,12 @@
 import { readdir } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { portName } from "../../src/names/port-name.ts";
 import { type AllocationRecord, deviceNamesOf } from "../../src/records/allocation-record.ts";
 import { portKey } from "../../src/records/port-record.ts";
 import { readRecords } from "../../src/records/records.ts";
+import { DRIVER } from "../stand-in/dra/claim-object.ts";
 import type { ChurnNode } from "./churn-node.ts";
+import type { ClaimPods, ClaimPort } from "./claim-pods.ts";
 import { readLeases } from "./leases.ts";
 import { type LivingPod, VAIN_INTERFACE } from "./living-pod.ts";
 import type { SwitchView } from "./switch-view.ts";
@@ -23,51 +26,68 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
         lease: `${pod.sandbox.containerId}@${wanted.name}`,
       })),
   );
+  const { claimed, unresolved } = claimPorts(churned.claims);
   const ports = view.ports.filter((port) => port.node === node.name);
   const records = await readRecords(node.recordsDirectory);
   const ambiguous = ambiguousAllocations(churned, records.allocations);
+  const allocations = [
+    ...pods.map(({ hostPath }) => basename(hostPath)),
+    ...claimed.map(({ allocationId }) => allocationId),
+  ];
+  const prepared = [...new Set(claimed.map(({ pod }) => pod.claim.uid))];
   return [
+    ...unresolved,
     ...compare(
       "ports",
       ports.map(
         (port) =>
           `${port.allocationId}@${port.interfaceName} of ${port.containerId} socket ${port.socket} tag ${port.tag} cir ${port.cir} secured ${port.secured}`,
       ),
-      attached.map(({ pod, wanted, key }) => {
-        const socket = join(pod.hostPath, wanted.name, "vhost.sock");
-        const { tag, cir, secured = false } = wanted.network;
-        return `${key} of ${pod.sandbox.containerId} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
-      }),
+      [
+        ...attached.map(({ pod, wanted, key }) => {
+          const socket = join(pod.hostPath, wanted.name, "vhost.sock");
+          const { tag, cir, secured = false } = wanted.network;
+          return `${key} of ${pod.sandbox.containerId} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
+        }),
+        ...claimed.map((port) => {
+          const { tag, cir, secured = false } = port.pod.network;
+          const socket = join(port.directory, "vhost.sock");
+          return `${claimPortKey(port)} of claim-${port.pod.claim.uid} socket ${socket} tag ${tag} cir ${cir} secured ${secured}`;
+        }),
+      ],
     ),
     ...compare("flows of ports that are gone", view.strayFlows, []),
-    ...compare(
-      "leases",
-      await readLeases(leaseDirectory),
-      attached.filter(({ wanted }) => wanted.network.addressed === true).map(({ lease }) => lease),
-    ),
+    ...compare("leases", await readLeases(leaseDirectory), [
+      ...attached.filter(({ wanted }) => wanted.network.addressed === true).map(({ lease }) => lease),
+      ...claimed
+        .filter(({ pod }) => pod.network.addressed === true)
+        .map((port) => `claim-${port.pod.claim.uid}@${portName(port.allocationId, port.interfaceName)}`),
+    ]),
     ...compare(
       "QoS rows",
       view.qosRows.filter((owner) => owner === node.name),
-      attached.filter(({ wanted }) => wanted.network.cir !== undefined).map(() => node.name),
+      [...attached.map(({ wanted }) => wanted.network), ...claimed.map(({ pod }) => pod.network)]
+        .filter(({ cir }) => cir !== undefined)
+        .map(() => node.name),
     ),
     ...compare(
       "directories",
       await entries(node.root),
-      pods.map(({ hostPath }) => basename(hostPath)),
+      allocations,
       ambiguous.map(({ id }) => id),
     ),
     ...(await Promise.all(pods.map((pod) => directoryDifferences(pod)))).flat(),
+    ...(await Promise.all(claimed.map((port) => claimDirectoryDifferences(port)))).flat(),
     ...compare(
       "allocation records",
       records.allocations.map(({ id }) => id),
-      pods.map(({ hostPath }) => basename(hostPath)),
+      allocations,
       ambiguous.map(({ id }) => id),
     ),
-    ...compare(
-      "port records",
-      records.ports.map(portKey),
-      attached.map(({ key }) => key),
-    ),
+    ...compare("port records", records.ports.map(portKey), [
+      ...attached.map(({ key }) => key),
+      ...claimed.map(claimPortKey),
+    ]),
     ...compare(
       "device-info files of devices",
       await entries(join(node.deviceInfoDirectory, "dp")),
@@ -82,7 +102,36 @@ export async function differences(churned: ChurnNode, view: SwitchView): Promise
           `tests-vhostuser-${wanted.network.name}-${pod.sandbox.containerId}_${wanted.name}`,
       ),
     ),
+    ...compare(
+      "CDI files",
+      await entries(node.cdiDirectory),
+      prepared.map((uid) => `${DRIVER}-socket_${uid}.json`),
+    ),
+    ...compare(
+      "device metadata",
+      await entries(join(node.directory, "kubelet/plugins", DRIVER, "dra-device-metadata")),
+      prepared.map((uid) => `${uid}_net.json`),
+    ),
   ];
+}
+
+const claimPortKey = ({ allocationId, interfaceName }: ClaimPort): string =>
+  `${allocationId}@${interfaceName}`;
+
+/** What the claims of living pods should have, as the runtime finds it. */
+function claimPorts(claims: ClaimPods | undefined) {
+  try {
+    return { claimed: claims?.ports() ?? [], unresolved: [] };
+  } catch (error) {
+    return { claimed: [], unresolved: [`missing for the runtime: ${String(error)}`] };
+  }
+}
+
+async function claimDirectoryDifferences({
+  directory,
+  interfaceName,
+}: ClaimPort): Promise<readonly string[]> {
+  return compare("claim's directories", await entries(dirname(directory)), [interfaceName]);
 }
 
 const deviceInfoFile = (device: string): string => `vhostuser-sockets-${device}-device.json`;
@@ -95,7 +144,10 @@ function ambiguousAllocations(
   const living = [...churned.pods, ...churned.residents];
   const own = new Set(living.map(({ hostPath }) => basename(hostPath)));
   const given = records.filter(({ id }) => own.has(id));
-  return records.filter((record) => !own.has(record.id) && churned.isAmbiguous(record, given));
+  return records.filter(
+    (record) =>
+      record.holder.kind === "device-plugin" && !own.has(record.id) && churned.isAmbiguous(record, given),
+  );
 }
 
 /** Directories of its devices, and of the interfaces that were ever attached; nothing else. */

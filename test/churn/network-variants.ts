@@ -20,7 +20,7 @@ export const VAIN_NETWORK: NetworkVariant = {
   addressed: true,
 };
 
-/** The networks that pods of a churn choose from. */
+/** The networks that pods of a churn choose from, and what DeviceClasses ask of the ports of claims. */
 export const NETWORK_VARIANTS: readonly [NetworkVariant, ...NetworkVariant[]] = [
   { name: "plain", keys: { mtu: 1500 } },
   { name: "vlan", keys: { vlan: 7 }, tag: 7 },

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { waitUntil } from "../machine/wait-until.ts";
 import { type ChurnNode, newSandbox } from "./churn-node.ts";
+import type { ClaimPods } from "./claim-pods.ts";
 import { differences } from "./compare.ts";
 import type { Dice } from "./dice.ts";
 import type { LivingPod } from "./living-pod.ts";
@@ -13,9 +14,25 @@ const CONVERGE_LIMIT_MS = 180_000;
 /** How often, and for how long, kubelet recreates a sandbox at least before the test fails. */
 const SANDBOXES = 40;
 
+/** As kubelet does: it prepares the claims of all pods, and unprepares those of pods that are over, until it succeeds. */
+async function settleClaims(claims: ClaimPods): Promise<void> {
+  const isLeft = () => claims.ended.length > 0 || claims.pods.some(({ devices }) => devices === undefined);
+  const settle = async () => {
+    for (const pod of [...claims.ended])
+      if (await claims.unprepare(pod)) claims.ended.splice(claims.ended.indexOf(pod), 1);
+    for (const pod of claims.pods) if (pod.devices === undefined) await claims.prepare(pod);
+    return !isLeft();
+  };
+  const detail = () => claims.pods.map(({ claim, problem }) => `${claim.name}: ${problem}`).join();
+  await waitUntil(settle, {
+    ...{ what: "all claims are prepared or unprepared", limitMs: CONVERGE_LIMIT_MS, everyMs: 100, detail },
+  });
+}
+
 /** As kubelet does: every pod whose sandbox lacks an interface gets a new sandbox, until it has all. */
 export async function bringUp(lane: ChurnNode): Promise<void> {
   await lane.node.untilHealthy();
+  if (lane.claims !== undefined) await settleClaims(lane.claims);
   for (const pod of lane.pods) {
     const end = performance.now() + CONVERGE_LIMIT_MS;
     for (let attempt = 1; !isWhole(pod); attempt++) {
@@ -49,7 +66,7 @@ export async function agree(lane: ChurnNode, shared: SharedSwitch): Promise<void
     {
       what: "what there is is what should be",
       limitMs: AGREE_LIMIT_MS,
-      everyMs: 100,
+      everyMs: 250,
       detail: () => left.join("; "),
     },
   );
@@ -57,6 +74,10 @@ export async function agree(lane: ChurnNode, shared: SharedSwitch): Promise<void
 
 /** So that a run depends on its seed and not on the runs before it; half of the pods end without DEL. */
 export async function endAll(lane: ChurnNode, dice: Dice): Promise<void> {
+  for (const pod of [...(lane.claims?.pods ?? [])]) {
+    if (dice.percent(50)) await lane.claims?.end(pod);
+    else lane.claims?.forget(pod);
+  }
   for (const pod of [...lane.pods]) {
     const interfaces = dice.percent(50) ? pod.interfaces : [];
     for (const wanted of interfaces) await lane.del(pod, pod.sandbox, wanted);

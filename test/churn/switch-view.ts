@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 
 /** A port of ours as the switch has it. */
@@ -29,11 +29,14 @@ const tableSchema = z.object({ headings: z.array(z.string()), data: z.array(z.ar
 /** Reads the switch with its own tool, not with our client. */
 export async function readSwitch(ovs: OvsDpdk, bridge: string): Promise<SwitchView> {
   const secured = await readSecuredPorts(ovs, bridge);
-  const list = async (table: string, columns: string) =>
-    rowsOf(await ovs.vsctl("--no-wait", "--format=json", `--columns=${columns}`, "list", table));
-  const ports = await list("Port", "_uuid,name,tag,qos,external_ids,interfaces");
-  const interfaces = await list("Interface", "_uuid,type,options,ofport,external_ids");
-  const qos = await list("QoS", "_uuid,other_config,external_ids");
+  const list = (table: string, columns: string) => ["--", `--columns=${columns}`, "list", table];
+  const tables = await ovs.vsctl(
+    ...["--no-wait", "--format=json"],
+    ...list("Port", "_uuid,name,tag,qos,external_ids,interfaces"),
+    ...list("Interface", "_uuid,type,options,ofport,external_ids"),
+    ...list("QoS", "_uuid,other_config,external_ids"),
+  );
+  const [ports = [], interfaces = [], qos = []] = tables.trim().split("\n").map(rowsOf);
   const byId = (rows: readonly Row[]) => new Map(rows.map((row) => [uuid(row["_uuid"]), row]));
   const [interfaceById, qosById] = [byId(interfaces), byId(qos)];
   return {

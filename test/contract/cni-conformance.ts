@@ -140,8 +140,9 @@ class Attempt {
 
   async garbage(): Promise<Outcome> {
     const codes = new Set<number>();
+    await this.#prepare();
     for (const { what, call, code } of this.#garbage()) {
-      await this.#prepare();
+      if (this.#verb === "DEL") await this.#prepare(); // the one before may have removed it
       const answer = await this.#node.rig.call(this.#verb, call);
       const got = answer.exitCode === 0 ? 0 : answer.json?.["code"];
       expect(got, `${what}: ${JSON.stringify(answer.json)}`).toBe(code);

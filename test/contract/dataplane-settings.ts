@@ -122,8 +122,9 @@ export function settingsContract(
     const settings: PortSettings = { routed: { vrf: 9, createVrf: true, hosts } };
     const other: PortSettings = { routed: { vrf: 0, hosts: hosts.slice(0, 1) } };
 
-    it("is made, moved in place to a bridge and back, and leaves nothing behind, where the switch supports it", async () => {
+    it("is made, moved in place to a bridge and back, and leaves nothing behind, where the switch supports it", async (context) => {
       const { rig, dataplane } = get();
+      if ((await rig.offers?.("routed ports")) === false) return context.skip();
       const request = portRequest(rig, { settings });
       if (lacking(settings).length > 0) {
         const failure = await failureOf(dataplane.ensurePort(request, soon()));
@@ -172,7 +173,7 @@ export function settingsContract(
         await second.close();
       }
       for (const { name } of requests) expect(await dataplane.removePort(name, soon())).toBe(true);
-      expect(await dataplane.probe("br-new", soon())).toEqual({ ready: true });
+      expect(await dataplane.probe("br-new", soon())).toMatchObject({ ready: true });
       await dataplane.ensurePort(portRequest(rig, { bridge: "br-new" }), soon());
     });
   });

@@ -1,22 +1,28 @@
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ShimRig } from "../shim/shim-rig.ts";
 import { shimDelegateContract } from "./shim-delegate.ts";
-import type { ShimUnderTest } from "./shim-under-test.ts";
+import { type BuildShim, buildShims, type ShimUnderTest } from "./shim-under-test.ts";
 
 const TRY_AGAIN = 11;
 const IO_FAILURE = 5;
 const MIB = 1024 * 1024;
 
 /** What the CNI executable of every processor, and its sanitised build, must do (src/cni/shim/PROTOCOL.md). */
-export function shimContract(title: string, build: () => Promise<ShimUnderTest>): void {
+export function shimContract(title: string, build: BuildShim): void {
   describe(`the contract of the CNI executable: ${title}`, () => {
+    let built: string;
     let shim: ShimUnderTest;
     let rig: ShimRig;
 
     beforeAll(async () => {
-      shim = await build();
+      built = await mkdtemp(join(tmpdir(), "kvu-shim-built-"));
+      shim = await buildShims(built, build);
     }, 120_000);
+    afterAll(() => rm(built, { recursive: true }));
     beforeEach(async () => {
       rig = await ShimRig.open(shim.usual);
     });
@@ -128,8 +134,8 @@ export function shimContract(title: string, build: () => Promise<ShimUnderTest>)
       it("gives up on a silent daemon", async () => {
         await rig.daemon(() => undefined);
         const [add, del] = await Promise.all([
-          rig.run({ verb: "ADD", command: shim.strict }),
-          rig.run({ verb: "DEL", command: shim.strict }),
+          rig.run({ verb: "ADD", command: shim.hasty }),
+          rig.run({ verb: "DEL", command: shim.hasty }),
         ]);
         expect(JSON.parse(add.stdout)).toMatchObject({ code: TRY_AGAIN });
         expect(del).toMatchObject({ code: 0, stdout: "" });

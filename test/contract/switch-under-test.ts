@@ -20,6 +20,8 @@ export interface SwitchUnderTest {
   readonly lacks: readonly (keyof PortSettings)[];
   /** VLAN modes that it does not have, though it has others. */
   readonly lacksVlanModes?: readonly NonNullable<PortSettings["vlan"]>["mode"][];
+  /** Whether the running release offers it; absent where all releases do. */
+  offers?(offer: "routed ports"): Promise<boolean>;
   /** Whether switch and configuration are one process, which forgets everything when it ends. */
   readonly forgets?: boolean;
   /** Names of what the switch keeps for ports of ours beside them, such as limits. */

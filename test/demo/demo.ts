@@ -1,5 +1,13 @@
+import { mkdir, writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { buildAll } from "../../scripts/build/build-all.ts";
+import { buildStep } from "../../scripts/build/build-all.ts";
+import { ownProcessor } from "../../scripts/build/compile-shim.ts";
+import { installPackages } from "../../scripts/in-lab-run.ts";
+import type { Narrator } from "../../scripts/narrator.mjs";
+import { askDaemon } from "../../src/ctl/daemon-client.ts";
+import { pageWithSnapshot } from "../../src/status/page/page-snapshot.ts";
+import { nodeStatusShape, traceShape } from "../../src/status/shape.ts";
+import { statusSocket } from "../../src/status/status-source.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { DpdkPod } from "../cluster/dpdk-pod.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
@@ -10,10 +18,8 @@ import { buildGuestImage } from "../guest/image.ts";
 import { BURST_PACKETS, TESTPMD_HUGEPAGES } from "../lab/testpmd.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
 import type { LabRun } from "../machine/lab-run.ts";
-import { ensurePackages } from "../machine/packages.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import type { DemoFigures } from "./figures.ts";
-import type { Narrator } from "./narrator.ts";
 
 const MAC = { vm1: "02:00:00:00:01:01", vm2: "02:00:00:00:01:02", testpmd: "02:00:00:00:01:03" } as const;
 const ADDRESS = { vm1: "10.1.0.1", vm2: "10.1.0.2" } as const;
@@ -30,7 +36,7 @@ export type MeasuredFigures = Omit<DemoFigures, "left" | "steps"> & {
   readonly left: Pick<DemoFigures["left"], "ports" | "directories" | "records">;
 };
 
-/** The whole flow: two VMs and a DPDK pod on two nodes, traffic, a live migration, the end. */
+/** The whole flow: two VMs on two nodes, a live migration, a DPDK pod, traffic, a picture, the end. */
 export async function runDemo(run: LabRun, narrator: Narrator): Promise<MeasuredFigures> {
   const { switches, nodes, image } = await prepare(run, narrator);
   const network = await exampleNetwork();
@@ -47,116 +53,115 @@ export async function runDemo(run: LabRun, narrator: Narrator): Promise<Measured
   const peer = pod(nodes.b, "vm2");
 
   for (const vm of [source, peer]) await attach(vm, narrator);
-  await narrator.step("define", async () => {
+  await narrator.step("define", "KubeVirt (stand-in) asks the sidecars for both domains", async () => {
     const [defined] = await Promise.all([source, peer].map(launchAndDefine));
     const calls = defined?.calls.length ?? 0;
-    return {
-      say: `KubeVirt asked each sidecar ${calls} times for the domain; VM 1's NIC:`,
-      result: undefined,
-    };
+    return { say: `KubeVirt (stand-in) asked each sidecar ${calls} times for the domain; VM 1's NIC:` };
   });
   for (const line of interfaceLines(await source.libvirt.dumpInactiveXml(source.domainName)))
     narrator.say(line);
-  await narrator.step("boot", async () => {
+  await narrator.step("boot", "both guests boot", async () => {
     await Promise.all([source.boot(), peer.boot()]);
     await source.guest.setAddress(MAC.vm1, `${ADDRESS.vm1}/24`);
     await peer.guest.setAddress(MAC.vm2, `${ADDRESS.vm2}/24`);
-    return { say: "both guests are up, their ports in Open vSwitch too", result: undefined };
+    return { say: "both guests are up, their ports in Open vSwitch too" };
   });
-  const pings = await narrator.step("ping", async () => {
+  const pings = await narrator.step("ping", "VM 2 pings VM 1", async () => {
     await peer.guest.waitForPeer(ADDRESS.vm1);
     const figures = await peer.guest.ping(ADDRESS.vm1, PINGS);
     const say = `VM 2 to VM 1 through OVS-DPDK: ${figures.sent} sent, ${figures.lost} lost, ${figures.rttAvgUs} us each`;
     return { say, result: figures };
   });
-  const dpdkPod = new DpdkPod({ run, node: nodes.a, name: "testpmd", network, mac: MAC.testpmd });
-  const testpmd = await narrator.step("dpdk-pod", async () => {
-    const figures = await sendFromDpdkPod(dpdkPod, source);
-    return {
-      say: `testpmd in a pod on node a sent ${figures.tx} frames, VM 1 counted ${figures.rx}`,
-      result: figures,
-    };
-  });
-  await narrator.step("dpdk-end", async () => {
-    await dpdkPod.remove();
-    return { say: "the DPDK pod is deleted", result: undefined };
-  });
 
   const target = pod(nodes.b, "vm1");
   await attach(target, narrator);
-  await narrator.step("target", async () => {
+  await narrator.step("target", "the target pod of the migration starts on node b", async () => {
     await target.launch();
     await target.prepareAsTarget();
-    return {
-      say: "the target pod on node b is ready; its sidecar's answer is discarded",
-      result: undefined,
-    };
+    return { say: "the target pod on node b is ready; its sidecar's answer is discarded" };
   });
-  const migration = await narrator.step("migrate", async () => {
-    const figures = await migrateUnderPing(source, target, peer);
-    const { downtimeMs, outageMs, lost } = figures;
-    const say = `VM 1 went live from node a to b: downtime ${downtimeMs} ms, outage ${outageMs} ms, ${lost} pings lost`;
+  const migration = await narrator.step(
+    "migrate",
+    "VM 1 migrates while VM 2 pings it every 10 ms",
+    async () => {
+      const figures = await migrateUnderPing(source, target, peer);
+      const { downtimeMs, outageMs, lost } = figures;
+      const say = `VM 1 went live from node a to b and kept ${ADDRESS.vm1}: downtime ${downtimeMs} ms, outage ${outageMs} ms, ${lost} pings lost`;
+      return { say, result: figures };
+    },
+  );
+
+  const dpdkPod = new DpdkPod({ run, node: nodes.b, name: "testpmd", network, mac: MAC.testpmd });
+  const testpmd = await narrator.step("dpdk-pod", "testpmd in a DPDK pod sends to VM 1", async () => {
+    const figures = await sendFromDpdkPod(dpdkPod, target);
+    const say = `testpmd in a pod on node b sent ${figures.tx} frames, VM 1 counted ${figures.rx}`;
     return { say, result: figures };
   });
+  const picture = await narrator.step("picture", "node b's status page is written to a file", async () => {
+    const file = await writePicture(nodes.b);
+    return { say: `node b's status page, with both VMs and the pod: ${file}`, result: file };
+  });
 
-  await narrator.step("detach", async () => {
+  await narrator.step("detach", "VMs and pod end, CNI removes their ports", async () => {
+    await dpdkPod.remove();
     for (const vm of [source, target, peer]) {
       await vm.stop();
       await vm.detach();
       vm.remove();
     }
-    return { say: "VMs ended, ports removed, pods deleted", result: undefined };
+    return { say: "VMs and pod ended, ports removed, pods deleted" };
   });
-  const left = await narrator.step("reclaim", async () => {
+  const left = await narrator.step("reclaim", "the daemons reclaim the directories", async () => {
     const found = await waitUntilNothingIsLeft(switches, [nodes.a, nodes.b]);
-    return { say: "the daemons saw in kubelet's list that the devices are free", result: found };
+    return { say: "the daemons saw in kubelet's list (stand-in) that the devices are free", result: found };
   });
-  return { pings: { sent: pings.sent, lost: pings.lost }, testpmd, migration, left };
+  return { pings: { sent: pings.sent, lost: pings.lost }, testpmd, migration, picture, left };
 }
 
 async function prepare(run: LabRun, narrator: Narrator) {
-  await narrator.step("packages", async () => {
-    await ensurePackages(run);
-    return { say: "Open vSwitch with DPDK, QEMU, libvirt and a guest kernel are there", result: undefined };
-  });
-  await narrator.step("build", async () => {
-    const files = await buildAll();
-    const sizes = files.map(({ file, bytes }) => `${file} ${Math.ceil(bytes / 1024)} KiB`);
-    return { say: sizes.join(", "), result: undefined };
-  });
-  const image = await narrator.step("guest", async () => {
+  await installPackages(run, narrator, "demo");
+  await buildStep(narrator, [ownProcessor()]);
+  const image = await narrator.step("guest", "the guests' kernel and initramfs are prepared", async () => {
     const kernel = await findGuestKernel();
     if (kernel === undefined) throw new Error("the guest kernel was not unpacked");
     return { say: `kernel ${kernel.version} and an initramfs`, result: await buildGuestImage(kernel) };
   });
-  const switches = await narrator.step("switches", async () => ({
+  const switches = await narrator.step("switches", "two Open vSwitch with DPDK start", async () => ({
     result: await startSwitches(run, TESTPMD_HUGEPAGES),
     say: "an OVS-DPDK for each of two nodes, a link between them",
   }));
-  const nodes = await narrator.step("nodes", async () => {
+  const nodes = await narrator.step("nodes", "the daemon starts on both nodes", async () => {
     const start = (name: keyof typeof BRIDGES) =>
       ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
     const [a, b] = await Promise.all([start("a"), start("b")]);
-    return { say: "kubelet, Multus and our daemon run on nodes a and b", result: { a, b } };
+    return { say: "our daemon on nodes a and b, beside kubelet and Multus (stand-ins)", result: { a, b } };
   });
   return { switches, nodes, image };
 }
 
 async function attach(vm: VmPod, narrator: Narrator): Promise<void> {
-  await narrator.step("allocate", async () => {
+  await narrator.step("allocate", `${vm.name}: kubelet (stand-in) asks the device plugin`, async () => {
     const { mounts } = await vm.allocate();
-    return {
-      say: `${vm.name}: a directory of its own, at ${mounts[0]?.containerPath} in the pod`,
-      result: undefined,
-    };
+    return { say: `${vm.name}: a directory of its own, at ${mounts[0]?.containerPath} in the pod` };
   });
-  await narrator.step("attach", async () => {
+  await narrator.step("attach", `${vm.name}: Multus (stand-in) calls the CNI executable`, async () => {
     await vm.attach();
-    return {
-      say: `${vm.name}: CNI made port ${vm.portName} on node ${vm.node.name}'s bridge`,
-      result: undefined,
-    };
+    return { say: `${vm.name}: CNI made port ${vm.portName} on node ${vm.node.name}'s bridge` };
   });
+}
+
+/** The node's status page as a file, with the chain of each interface. */
+async function writePicture(node: ClusterNode): Promise<string> {
+  const socket = statusSocket(node);
+  const status = await askDaemon(socket, "/v1/node", nodeStatusShape);
+  const traces = status.interfaces.map(({ pod: { namespace, name: pod } }) =>
+    askDaemon(socket, `/v1/trace?${new URLSearchParams({ namespace, pod })}`, traceShape),
+  );
+  const traced = (await Promise.all(traces)).flatMap(({ interfaces }) => interfaces);
+  const file = `dist/demo/node-${node.name}.html`;
+  await mkdir("dist/demo", { recursive: true });
+  await writeFile(file, await pageWithSnapshot(status, traced));
+  return file;
 }
 
 async function launchAndDefine(vm: VmPod) {

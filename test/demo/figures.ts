@@ -1,4 +1,4 @@
-import type { StepTime } from "./narrator.ts";
+import type { StepTime } from "../../scripts/narrator.mjs";
 
 /** What the demo measured and what it left, which is nothing. */
 export interface DemoFigures {
@@ -21,6 +21,8 @@ export interface DemoFigures {
     readonly processes: number;
     readonly hugepages: number;
   };
+  /** A file with the status page of the node where the VMs and the pod were. */
+  readonly picture: string;
   readonly steps: readonly StepTime[];
 }
 
@@ -29,10 +31,10 @@ export function figuresTable({ pings, testpmd, migration, left }: DemoFigures): 
   const network = migration.outageMs - migration.downtimeMs;
   const rows: readonly (readonly [string, string])[] = [
     ["pings between the VMs", `${pings.sent} sent, ${pings.lost} lost`],
-    ["frames from the DPDK pod", `${testpmd.tx} sent, ${testpmd.rx} counted in the VM`],
     ["pings during live migration", `${migration.sent} sent, ${migration.lost} lost (one every 10 ms)`],
     ["downtime by libvirt", `${migration.downtimeMs} ms`],
     ["outage that the peer saw", `${migration.outageMs} ms (${network} ms of it the network's)`],
+    ["frames from the DPDK pod", `${testpmd.tx} sent, ${testpmd.rx} counted in the VM`],
     [
       "left behind",
       Object.entries(left)

@@ -57,7 +57,7 @@ export class GuestConsole {
       options.signal?.throwIfAborted();
       try {
         // What is typed before the guest listens is lost, so short questions again and again.
-        await this.run("true", { ...options, limitMs: 1000 });
+        await this.run("true", { ...options, limitMs: 250 });
         return;
       } catch (cause) {
         if (this.#hasAnswered(first)) return;

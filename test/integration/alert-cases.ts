@@ -240,6 +240,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
         [`vhostuser_pool_devices_healthy${OF_POOL}`]: "64x30",
         [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
       },
+      // Another alert's reason.
+      {
+        [`vhostuser_pool_devices_healthy${OF_POOL}`]: "0x30",
+        [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
+        [`vhostuser_root_usable{${ON}}`]: "0x30",
+      },
       {
         [`vhostuser_pool_devices_healthy${OF_POOL}`]: "0x3 64x30",
         [`vhostuser_pool_devices${OF_POOL}`]: "64x30",
@@ -344,6 +350,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       },
     ],
   },
+  VhostuserRootUnusable: gauge("vhostuser_root_usable", {}, [0, 1], 1),
   VhostuserRootBytes: {
     fires: { [`vhostuser_root_free_bytes{${ON}}`]: "10x30", [`vhostuser_root_size_bytes{${ON}}`]: "100x30" },
     at: 15,

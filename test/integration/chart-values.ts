@@ -1,3 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { DEPLOY } from "../manifests/manifest.ts";
+
 /** Values as a user gives them to Helm. */
 export type Values = Readonly<Record<string, unknown>>;
 
@@ -7,17 +12,24 @@ export const BY_DEFAULT = ["ConfigMap", "DaemonSet", "NetworkPolicy", "ServiceAc
 const OVS = { type: "ovs-dpdk", bridge: "br0" };
 const VPP = { type: "vpp", bridge: "1" };
 const pools = (...dataplanes: Values[]) => ({
-  pools: dataplanes.map((dataplane, index) => ({
-    name: `p${index}`,
-    resource: `vhostuser/p${index}`,
-    capacity: 8,
-    dataplane,
-  })),
+  pools: {
+    // The chart's own.
+    sockets: null,
+    ...Object.fromEntries(
+      dataplanes.map((dataplane, index) => [
+        `p${index}`,
+        { resource: `vhostuser/p${index}`, capacity: 8, dataplane },
+      ]),
+    ),
+  },
 });
 
 /** Values of the chart, and what it makes of them where that is more than usual. */
 export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: readonly string[] }>> = {
   "nothing but the chart's own values": { values: {} },
+  "the pools of deploy/examples": {
+    values: parse(readFileSync(join(DEPLOY, "examples/pools/values.yaml"), "utf8")) as Values,
+  },
   "two switches in other places": {
     values: {
       config: pools(
@@ -40,8 +52,8 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
   },
   "another kubelet, root, records and sockets": {
     values: {
-      kubeletRoot: "/var/lib/k0s/kubelet",
-      cni: { binDir: "/usr/libexec/cni" },
+      kubeletDir: "/var/lib/k0s/kubelet",
+      cni: { binPath: "/usr/libexec/cni" },
       config: {
         root: "/srv/vhostuser",
         recordsDirectory: "/srv/records",
@@ -65,7 +77,12 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
       updateStrategy: { type: "OnDelete" },
       podLabels: { a: "b" },
       podAnnotations: { c: "d" },
-      daemon: { logLevel: "debug", resources: {} },
+      logLevel: "debug",
+      resources: {},
+      extraEnv: [{ name: "TZ", value: "UTC" }],
+      extraVolumes: [{ name: "zones", hostPath: { path: "/usr/share/zoneinfo" } }],
+      extraVolumeMounts: [{ name: "zones", mountPath: "/usr/share/zoneinfo", readOnly: true }],
+      serviceAccount: { name: "of-the-node", annotations: { e: "f" } },
       networkPolicy: { from: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }] },
     },
     kinds: [...BY_DEFAULT, "Namespace"],
@@ -77,10 +94,21 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
   "events and the page": {
     values: {
       events: { enabled: true },
-      statusPage: { enabled: true, port: 9500 },
+      config: { statusPage: { enabled: true, port: 9500 } },
       openshift: { enabled: true },
     },
     kinds: [...BY_DEFAULT, "ClusterRole", "ClusterRoleBinding", "SecurityContextConstraints"],
+  },
+  "claims, and another kubelet": {
+    values: {
+      dra: { enabled: true },
+      kubeletDir: "/var/lib/k0s/kubelet",
+      config: { dra: { cdiDirectory: "/etc/cdi" }, pools: { sockets: { claims: { ports: 16 } } } },
+    },
+    kinds: [
+      ...[...BY_DEFAULT, "ClusterRole", "ClusterRoleBinding", "DeviceClass"],
+      ...["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
+    ],
   },
   "both monitors, no network policy": {
     values: {
@@ -105,7 +133,7 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
       config: pools(OVS, VPP),
       networks: [
         { name: "net-a", namespace: "tests", pool: "p0", config: { mtu: 9000, vlan: 100 } },
-        { name: "net-b", pool: "p1", config: { capabilities: { mac: false }, ipam: { type: "static" } } },
+        { name: "100", pool: "p1", config: { capabilities: { mac: false }, ipam: { type: "static" } } },
       ],
     },
     kinds: [...BY_DEFAULT, "NetworkAttachmentDefinition", "NetworkAttachmentDefinition"],

@@ -6,6 +6,7 @@ import { CHART, renderChart, renderedFiles, stampedFiles } from "../../scripts/b
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { DaemonConfig } from "../../src/config/schema.ts";
+import { DRA_DRIVER } from "../../src/dra/dra-context.ts";
 import { kubernetesTools } from "../machine/kubernetes-tools.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { openManifestCheck } from "../manifests/check-manifest.ts";
@@ -40,10 +41,10 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
     expect(kindsOf(manifests)).toEqual([...kinds].sort());
   });
 
-  it("gives a right at the API server, and a token, for events and nothing else", () => {
-    const hasEvents = "events" in values;
-    expect(kindsOf(manifests).some((kind) => /Role/.test(kind))).toBe(hasEvents);
-    expect(tokensOf(podOf(manifests))).toEqual(hasEvents ? ["daemon"] : []);
+  it("gives a right at the API server, and a token, for events and claims and nothing else", () => {
+    const usesApi = "events" in values || "dra" in values;
+    expect(kindsOf(manifests).some((kind) => /Role/.test(kind))).toBe(usesApi);
+    expect(tokensOf(podOf(manifests))).toEqual(usesApi ? ["daemon"] : []);
     expect(theOnly(manifests, "ServiceAccount")["automountServiceAccountToken"]).toBe(false);
   });
 
@@ -58,6 +59,7 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
       statusSocket = cniSocket,
       deviceInfoDirectory,
       kubelet,
+      dra,
     } = config;
     const written = [
       root,
@@ -66,6 +68,8 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
       dirname(statusSocket),
       deviceInfoDirectory,
     ].concat(kubelet.devicePlugins);
+    if (dra.enabled)
+      written.push(join(kubelet.plugins, DRA_DRIVER), kubelet.pluginsRegistry, dra.cdiDirectory);
     const connected = [kubelet.podResources].concat(
       config.pools.flatMap(({ dataplane }) =>
         dataplane.type === "vpp"
@@ -93,7 +97,7 @@ it("the chart rolls the DaemonSet when the configuration changes, and only then"
     checksum({}),
     checksum({ cni: { install: false } }),
     checksum({ config: { announce: false } }),
-    checksum({ statusPage: { enabled: true } }),
+    checksum({ config: { statusPage: { enabled: true } } }),
   ]);
   expect(one).toMatch(/^[0-9a-f]{64}$/);
   expect(same).toBe(one);
@@ -103,6 +107,36 @@ it("the chart rolls the DaemonSet when the configuration changes, and only then"
 it("the chart mounts the directories of switches that only running pods still use", async () => {
   const [daemon] = podOf(await render({ formerSwitchDirectories: ["/run/vpp"] })).containers;
   expect(mountsOf(daemon)).toContainEqual(expect.objectContaining({ path: "/run/vpp", readOnly: true }));
+});
+
+it("the chart uses a ServiceAccount that exists already", async () => {
+  const manifests = await render({
+    serviceAccount: { create: false, name: "existing" },
+    events: { enabled: true },
+    openshift: { enabled: true },
+  });
+  expect(kindsOf(manifests)).not.toContain("ServiceAccount");
+  expect(podOf(manifests).serviceAccountName).toBe("existing");
+  expect(theOnly(manifests, "ClusterRoleBinding")["subjects"]).toMatchObject([{ name: "existing" }]);
+  expect(theOnly(manifests, "SecurityContextConstraints")["users"]).toEqual([
+    "system:serviceaccount:kube-vhostuser:existing",
+  ]);
+});
+
+it("the chart gives the daemon more variables and volumes, whose kinds OpenShift's constraints allow", async () => {
+  const manifests = await render({
+    extraEnv: [{ name: "TZ", value: "UTC" }],
+    extraVolumes: [{ name: "zones", secret: { secretName: "zones" } }],
+    extraVolumeMounts: [{ name: "zones", mountPath: "/usr/share/zoneinfo", readOnly: true }],
+    openshift: { enabled: true },
+  });
+  for (const one of manifests) expect(check(one), one.kind).toEqual([]);
+  const { containers, volumes } = podOf(manifests);
+  expect(containers[0].env).toContainEqual({ name: "TZ", value: "UTC" });
+  expect(mountsOf(containers[0])).toContainEqual({ path: "/usr/share/zoneinfo", readOnly: true });
+  expect(volumes).toContainEqual({ name: "zones", secret: { secretName: "zones" } });
+  const constraints = theOnly(manifests, "SecurityContextConstraints");
+  expect(constraints["volumes"]).toEqual(["configMap", "hostPath", "secret"]);
 });
 
 describe("the chart with events", () => {
@@ -123,17 +157,79 @@ describe("the chart with events", () => {
   });
 });
 
+describe("the chart with claims", () => {
+  it("gives the daemon the rights of a driver on its own node, and no more", async () => {
+    const manifests = await render({ dra: { enabled: true } });
+    const right = (resource: string, verbs: readonly string[], more = {}) => ({
+      ...{ apiGroups: ["resource.k8s.io"], resources: [resource], verbs, ...more },
+    });
+    expect(theOnly(manifests, "ClusterRole")["rules"]).toEqual([
+      right("resourceclaims", ["get"]),
+      right("resourceclaims/status", ["patch"]),
+      right("resourceclaims/driver", ["associated-node:patch"], { resourceNames: [DRA_DRIVER] }),
+      right("resourceslices", ["list", "watch", "create", "update", "delete"]),
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get"] },
+    ]);
+    const account = "system:serviceaccount:kube-vhostuser:kube-vhostuser";
+    const policy = theOnly(manifests, "ValidatingAdmissionPolicy");
+    expect(policy["spec"].matchConditions[0].expression).toBe(`request.userInfo.username == "${account}"`);
+    // The names that slices have (src/dra/resource-slices.ts).
+    const rules = policy["spec"].validations.map(({ expression }: { expression: string }) => expression);
+    expect(rules).toContain(
+      `request.operation != "CREATE" || object.metadata.name.startsWith(variables.node + "-${DRA_DRIVER}-")`,
+    );
+    expect(rules).toContain("variables.spec.pool.name == variables.node");
+    expect(theOnly(manifests, "ValidatingAdmissionPolicyBinding")["spec"].policyName).toBe(
+      policy.metadata.name,
+    );
+    expect(configOf(manifests).dra.enabled).toBe(true);
+    expect(podOf(manifests).containers[0].env).toContainEqual({
+      name: "POD_UID",
+      valueFrom: { fieldRef: { fieldPath: "metadata.uid" } },
+    });
+    expect(theOnly(manifests, "NetworkPolicy")["spec"].egress).toHaveLength(1);
+  });
+});
+
+it("the chart sets one key of a pool, adds pools, and leaves its own out where it is null", async () => {
+  const pools = async (changes: Values) =>
+    parse(configMap(await render({ config: { pools: changes } }))).pools;
+  const own = (await pools({})).sockets;
+  const vpp = { resource: "vhostuser/vpp", capacity: 1, dataplane: { type: "vpp", bridge: "1" } };
+  expect(await pools({ sockets: { dataplane: { bridge: "br0" } }, vpp })).toEqual({
+    sockets: { ...own, dataplane: { ...own.dataplane, bridge: "br0" } },
+    vpp,
+  });
+  expect(await pools({ sockets: null, vpp })).toEqual({ vpp });
+});
+
 describe("the chart refuses", () => {
+  const network = (config: Values) => ({ networks: [{ name: "n", pool: "sockets", config }] });
+
   it.each<readonly [string, Values, RegExp]>([
     ["an unknown value", { replicas: 2 }, /replicas/],
     ["a key that the daemon does not know", { config: { pool: [] } }, /pool/],
-    ["a pool without a switch", { config: { pools: [{ name: "a", capacity: 1 }] } }, /dataplane/],
+    ["a pool without a switch", { config: { pools: { a: { capacity: 1 } } } }, /dataplane/],
+    [
+      "two pools of one resource",
+      { config: { pools: { b: { capacity: 1, dataplane: { type: "vpp", bridge: "1" } } } } },
+      /b and sockets both have the resource vhostuser\/sockets/,
+    ],
+    ["a list of pools", { config: { pools: [{ name: "a", capacity: 1 }] } }, /pools/],
     ["a label of its own", { podLabels: { "app.kubernetes.io/name": "x" } }, /podLabels must not have/],
-    ["one port for two pages", { statusPage: { enabled: true, port: 9417 } }, /are both 9417/],
+    ["one port for two pages", { config: { statusPage: { enabled: true, port: 9417 } } }, /are both 9417/],
     ["events without their right", { config: { events: { enabled: true } } }, /events\.enabled/],
+    ["claims without their rights", { config: { dra: { enabled: true } } }, /dra\.enabled/],
+    [
+      "ports for claims that nothing serves",
+      { config: { pools: { sockets: { claims: { ports: 1 } } } } },
+      /sockets\.claims needs the value dra\.enabled/,
+    ],
+    ["a VLAN that does not exist", network({ vlan: 30_000 }), /vlan/],
+    ["a key of a network that is mistyped", network({ portSecurty: true }), /portSecurty/],
     ["a network of no pool", { networks: [{ name: "n", pool: "other" }] }, /names pool "other"/],
     ["metrics where probes do not come", { config: { observe: { address: "127.0.0.1" } } }, /probes/],
-    ["a second daemon beside the first", { updateStrategy: { maxSurge: 1 } }, /maxSurge/],
+    ["a second daemon beside the first", { updateStrategy: { rollingUpdate: { maxSurge: 1 } } }, /maxSurge/],
   ])("%s", async (_, values, words) => {
     await expect(renderChart(values)).rejects.toThrow(words);
   });
@@ -175,7 +271,7 @@ describe("the chart with monitoring", () => {
 });
 
 it("the chart looks for device plugins where every kubelet has them, and for PodResources below its directory", async () => {
-  const { kubelet } = configOf(await render({ kubeletRoot: "/var/lib/k0s/kubelet" }));
+  const { kubelet } = configOf(await render({ kubeletDir: "/var/lib/k0s/kubelet" }));
   expect(kubelet.devicePlugins).toBe("/var/lib/kubelet/device-plugins");
   expect(kubelet.podResources).toBe("/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
 });
@@ -215,7 +311,7 @@ describe("what is rendered and committed", () => {
       .map(({ spec }) => parseNetworkConfig(Buffer.from(spec.config)));
     expect(configs).toMatchObject([
       { name: "net-a", cniVersion: "1.1.0", mtu: 9000, vlan: 100 },
-      { name: "net-b", cniVersion: "1.0.0", capabilities: { mac: false, deviceID: true } },
+      { name: "100", cniVersion: "1.0.0", capabilities: { mac: false, deviceID: true } },
     ]);
   });
 });

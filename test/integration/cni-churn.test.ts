@@ -8,10 +8,11 @@ import { BRIDGES, startSwitch } from "../cluster/switch.ts";
 import { addNetworkNamespace } from "../lab/network-namespace.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 
 /** Nodes that churn at the same time: most of a run is waiting for what is abandoned to be old enough. */
-const NODES = 8;
-const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 60);
+const NODES = 6;
+const RUNS = Number(process.env["KUBE_VHOSTUSER_CHURN_RUNS"] ?? 24);
 const GRACE_SECONDS = 1;
 /** Each run's seed is this one and its number; printed, so that a failing one can be repeated. */
 const SEED = Number(process.env["KUBE_VHOSTUSER_CHURN_SEED"] ?? Date.now() % 1_000_000_000);
@@ -25,17 +26,23 @@ beforeAll(async () => {
   run = await openLabRun();
   ovs = await startSwitch(run, 0);
   shared = new SharedSwitch(ovs, BRIDGES.a);
-  for (let number = 0; number < NODES; number++) {
+  const api = await FakeApiServer.start();
+  run.cleanup.defer("stop the API server", () => api.close());
+  api.namespaces.add("tests");
+  const startLane = async (number: number) => {
+    api.store.create("nodes", { metadata: { name: `n${number}` } });
     const node = await ClusterNode.start(run, {
       name: `n${number}`,
       bridge: BRIDGES.a,
       databaseSocket: ovs.databaseSocket,
       capacity: 5,
+      claims: { ports: 6, api },
       reclaim: { intervalSeconds: 0.3, graceSeconds: GRACE_SECONDS },
     });
     const { path } = await addNetworkNamespace(run, `pod${number}`);
-    lanes.push(new ChurnNode(node, path, GRACE_SECONDS * 1000));
-  }
+    lanes.push(new ChurnNode(node, path, GRACE_SECONDS * 1000, api));
+  };
+  await Promise.all(Array.from({ length: NODES }, (_, number) => startLane(number)));
 });
 afterAll(() => run?.close());
 

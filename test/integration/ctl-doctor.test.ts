@@ -6,7 +6,7 @@ import { BRIDGES, startSwitch } from "../cluster/switch.ts";
 import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
-import { jsonOf, runCtlInContainer, runCtlOn } from "./ctl-node.ts";
+import { jsonOf, runCtlInContainer, runCtlProgramOn } from "./ctl-node.ts";
 
 let run: LabRun;
 let ovs: OvsDpdk;
@@ -34,7 +34,7 @@ interface Examined {
 
 /** What is wrong by now, each as `check: what`. */
 async function problems(): Promise<readonly string[]> {
-  const examined = await jsonOf<readonly Examined[]>(node, "doctor");
+  const examined = await jsonOf<readonly Examined[]>(node, "doctor", [], runCtlProgramOn);
   return examined.flatMap(({ name, findings }) =>
     findings.filter(({ verdict }) => verdict === "problem").map(({ what }) => `${name}: ${what}`),
   );
@@ -43,7 +43,7 @@ async function problems(): Promise<readonly string[]> {
 describe("vhostuserctl doctor", () => {
   it("finds a node healthy that is", async () => {
     expect(await problems()).toEqual([]);
-    const { code, stdout } = await runCtlOn(node, "doctor");
+    const { code, stdout } = await runCtlProgramOn(node, "doctor");
     expect(code).toBe(0);
     expect(stdout).toMatch(/^switch +ok +pool sockets: bridge br-a of Open vSwitch/m);
     expect(stdout).toMatch(/^permissions +ok +ovs-vswitchd/m);
@@ -79,7 +79,10 @@ describe("vhostuserctl doctor", () => {
 
   it("finds a root that has lost a flag", async () => {
     await runProgram("mount", ["-o", "remount,nosuid,nodev,noexec,symfollow", node.root]);
-    expect(await problems()).toEqual([expect.stringMatching(/^root: .*its mount lacks nosymfollow/)]);
+    expect(await problems()).toEqual([
+      expect.stringMatching(/^root: .*its mount lacks nosymfollow/),
+      expect.stringMatching(/^daemon: .*its mount lacks nosymfollow/),
+    ]);
     await runProgram("mount", ["-o", "remount,nosuid,nodev,noexec,nosymfollow", node.root]);
   });
 
@@ -96,6 +99,6 @@ describe("vhostuserctl doctor", () => {
       expect.stringMatching(/^CNI socket: .*does not answer/),
       "switch: pool sockets: ovs-vswitchd is not running",
     ]);
-    expect((await runCtlOn(node, "doctor")).code).toBe(1);
+    expect((await runCtlProgramOn(node, "doctor")).code).toBe(1);
   });
 });

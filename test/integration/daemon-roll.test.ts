@@ -50,7 +50,7 @@ async function roll(
 function elsewhere(name: string): string {
   const config = JSON.parse(usual);
   const dataplane = { type: "ovs-dpdk", database: switches.b.databaseSocket, bridge: BRIDGES.b };
-  return JSON.stringify({ ...config, pools: [{ ...config.pools[0], name, dataplane }] });
+  return JSON.stringify({ ...config, pools: { [name]: { ...config.pools.sockets, dataplane } } });
 }
 
 async function attach(name: keyof typeof MAC): Promise<DpdkPod> {

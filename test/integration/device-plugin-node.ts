@@ -4,6 +4,7 @@ import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { poolsByName } from "../stand-in/config/pools-by-name.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 
 const DAEMON = resolve(import.meta.dirname, "../../dist/daemon/main.mjs");
@@ -80,7 +81,7 @@ export class DevicePluginNode {
         reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
         // Any free one: another run on this machine has its daemon too.
         observe: { address: "127.0.0.1", port: 0 },
-        pools: filled,
+        pools: poolsByName(...filled),
       }),
     );
   }

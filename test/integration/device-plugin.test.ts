@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => run?.close());
 beforeEach(async () => {
-  for (const name of running) await endPod(name);
+  await Promise.all([...running].map(endPod));
   if (isOther) await roll(POOL_A, POOL_B);
   await node.kubelet.waitForAllocatable(A, 4);
   await node.kubelet.waitForAllocatable(B, 4);
@@ -98,7 +98,6 @@ describe("pods that hold devices", () => {
     expect([below("a"), below("b")]).toEqual([["107:107"], ["1001:1002"]]);
     expect(tree.filter((line) => / 2770 /.test(line) && line.includes("/a-0000"))).toHaveLength(1);
     expect(tree.filter((line) => / 2750 /.test(line) && line.includes("/b-0000"))).toHaveLength(1);
-    await endPod(pod);
   });
 
   it.each([
@@ -148,8 +147,6 @@ describe("pods that hold devices", () => {
     const other = await startPod();
     expect(devicesOf(other).filter((device) => held.has(device))).toEqual([]);
     expect(await node.tree(pod)).toEqual(tree);
-    await endPod(other);
-    await endPod(pod);
   });
 
   it("regain them after a reboot: root empty, kubelet's checkpoint naming the old paths", async () => {
@@ -163,7 +160,6 @@ describe("pods that hold devices", () => {
     expect((await node.kubelet.readmitPods()).get(`ns/${pod}`)).toMatchObject({ phase: "Running" });
     expect(await node.mounts(pod)).toEqual(mounts);
     expect(withoutInode(await node.tree(pod))).toEqual(withoutInode(tree));
-    await endPod(pod);
   });
 });
 
@@ -195,7 +191,6 @@ describe("a roll of the DaemonSet with another configuration", () => {
     await node.kubelet.waitForAllocatable(A, 4);
     await node.kubelet.waitForAllocatable(B, 4);
     expect(await node.tree(pod)).toEqual(tree);
-    await endPod(pod);
   });
 
   it("gives new pods the new owner, and leaves running ones theirs", async () => {
@@ -206,8 +201,6 @@ describe("a roll of the DaemonSet with another configuration", () => {
     const young = await startPod({ [A]: 1 });
     expect((await node.tree(young)).filter((line) => / 2000:2001 2700 /.test(line))).toHaveLength(1);
     expect(await node.tree(old)).toEqual(tree);
-    await endPod(old);
-    await endPod(young);
   });
 
   it("loses no Allocate for good: a pod that is refused meanwhile is admitted when it is created again", async () => {
@@ -234,11 +227,11 @@ describe("a roll of the DaemonSet with another configuration", () => {
   });
 
   it("ends at a file that is wrong, and names line and key", async () => {
-    await node.writeConfig("node: n1\npools:\n  - name: a\n    capacity: none\n");
+    await node.writeConfig("node: n1\npools:\n  a:\n    capacity: none\n");
     await daemon.stop("SIGTERM");
     daemon = await node.startDaemon();
     await daemon.ended;
-    expect(readFileSync(daemon.log, "utf8")).toContain("line 4, key pools.0.capacity");
+    expect(readFileSync(daemon.log, "utf8")).toContain("line 4, key pools.a.capacity");
     await node.configure(POOL_A, POOL_B);
     daemon = await node.startDaemon();
     await node.kubelet.waitForAllocatable(A, 4);
@@ -257,7 +250,6 @@ describe("a switch that dies and comes back", () => {
     await node.kubelet.waitForAllocatable(A, 4, 60_000);
     expect(await node.tree(pod)).toEqual(tree);
     expect(counts()).toEqual(before);
-    await endPod(pod);
   });
 
   it("does not show in the devices at all where it is back within seconds", async () => {

@@ -39,13 +39,13 @@ export async function startImageNode(run: LabRun): Promise<ImageNode> {
       node: "n",
       observe: { address: "127.0.0.1", port },
       statusPage: { enabled: true, port: pagePort },
-      pools: [
-        {
-          ...{ name: "sockets", resource: "vhostuser/sockets", capacity: 4 },
+      pools: {
+        sockets: {
+          ...{ resource: "vhostuser/sockets", capacity: 4 },
           // Nothing listens: that does not concern readiness.
           dataplane: { type: "ovs-dpdk", database: "/var/run/openvswitch/db.sock", bridge: "br-dpdk" },
         },
-      ],
+      },
     }),
   );
   return { root, files, kubelet, port, pagePort };

@@ -43,6 +43,9 @@ export interface Attack {
   readonly memoryBytes: number;
 }
 
+/** Processor time of an attack: several at once leave some to the others. */
+const ATTACK_CPU_MILLIS = 400;
+
 /** A container that attacks. */
 export interface RunningAttack extends AsyncDisposable {
   readonly container: Container;
@@ -114,7 +117,10 @@ export async function attachPod(
     });
   const attack = async ({ kind, uid, memoryBytes }: Attack): Promise<RunningAttack> => {
     const program = await compileHostilePod(run);
-    const cgroup = await limitedCgroup(run.journal, `${run.name}-${name}`, { memoryBytes, cpuMillis: 2_000 });
+    const cgroup = await limitedCgroup(run.journal, `${run.name}-${name}`, {
+      memoryBytes,
+      cpuMillis: ATTACK_CPU_MILLIS,
+    });
     const bounded = [
       ...["setpriv", `--bounding-set=-all,${DEFAULT_CAPABILITIES.map((one) => `+${one}`).join(",")}`],
       ...["--inh-caps=-all", "--"],

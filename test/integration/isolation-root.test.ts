@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -8,6 +9,7 @@ import { mountRoot } from "../../src/node-setup/mount-root/mount-root.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 
+const PAGE = 4096;
 const SIZE = { sizeMiB: 4 };
 let run: LabRun;
 let root: string;
@@ -75,6 +77,23 @@ describe("the privileged step", () => {
     expect(await check()).toEqual([]);
   });
 
+  it("shows its bound also where that is half of the memory, which the kernel hides", async () => {
+    const sizeMiB = Math.floor(totalmem() / 2 / PAGE) * (PAGE / 2 ** 20);
+    expect(await mountRoot({ root, sizeMiB })).toBe("mounted");
+    expect(await mountRoot({ root, sizeMiB })).toBe("as it was");
+    expect(await check()).toEqual([]);
+  });
+
+  it("mounts over the empty directories that a runtime makes for pods while the root is away, and over nothing else", async () => {
+    const made = join(root, "0123456789abcdef");
+    await mkdir(made, { recursive: true });
+    await writeFile(join(made, "file"), "");
+    await expect(mountRoot({ root, ...SIZE })).rejects.toMatchObject({ code: "root-busy" });
+    await rm(join(made, "file"));
+    expect(await mountRoot({ root, ...SIZE })).toBe("mounted");
+    expect(await check()).toEqual([]);
+  });
+
   it("finds its mount behind a link in the root's path, as /var/run is one", async () => {
     await mountRoot({ root, ...SIZE });
     const link = join(run.directory, "link-above");
@@ -93,7 +112,7 @@ describe("the privileged step", () => {
   });
 
   it("refuses a directory with something in it, and names it", async () => {
-    await mkdir(join(root, "k3j5h2g4f6d8s9a0"), { recursive: true });
+    await mkdir(join(root, "k3j5h2g4f6d8s9a0", "net1"), { recursive: true });
     await expect(mountRoot({ root, ...SIZE })).rejects.toMatchObject({
       code: "root-busy",
       message: expect.stringContaining("k3j5h2g4f6d8s9a0"),
@@ -120,9 +139,7 @@ describe("the privileged step", () => {
     await mkdir(container);
     const seen = join(container, "root");
     const config = join(run.directory, "config.json");
-    const pools = [
-      { name: "p", resource: "a.b/c", capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "b" } },
-    ];
+    const pools = { p: { resource: "a.b/c", capacity: 1, dataplane: { type: "ovs-dpdk", bridge: "b" } } };
     await writeFile(config, JSON.stringify({ node: "n", root: seen, rootFileSystem: SIZE, pools }));
     // A node, whose mounts are shared, as systemd makes them; and twice a container that has the root's directory as a
     // volume with mountPropagation Bidirectional: its own mounts are private, but the volume is the node's peer.

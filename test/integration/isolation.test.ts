@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { chmod, chown, lstat, mkdtemp, readdir, readFile, statfs } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile, statfs } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -14,9 +14,13 @@ import { ClusterNode, DAEMON_PROGRAM, SOCKETS } from "../cluster/cluster-node.ts
 import { exampleNetwork } from "../cluster/network.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { RecordsDisk } from "../soak/records-disk.ts";
+import { buildClockSkew, SkewedClock } from "../soak/skewed-clock.ts";
+import type { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 import { PluginClient } from "../stand-in/kubelet/plugin-client.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
 import { CniError, runPlugin } from "../stand-in/multus/run-plugin.ts";
+import { Neighbour, type Noticed, server, serverAt, visit } from "./isolation-neighbour.ts";
 import { type AttachedPod, attachPod, said } from "./isolation-pod.ts";
 import { startUserSwitch, type UserSwitch } from "./isolation-switch.ts";
 
@@ -32,6 +36,9 @@ let run: LabRun;
 let ovs: UserSwitch;
 let node: ClusterNode;
 let network: SelectedNetwork;
+let clock: SkewedClock;
+/** Of node a's records. */
+let disk: RecordsDisk;
 let pods = 0;
 
 /** Exactly the capabilities that docs/security.md and the chart's DaemonSet name, and not one more. */
@@ -44,8 +51,14 @@ const setpriv = (without?: string) => {
 beforeAll(async () => {
   run = await openLabRun();
   ovs = await startUserSwitch(run, { uid: SWITCH, gid: GROUP, bridge: "br-a" });
+  await buildClockSkew(run);
+  clock = await SkewedClock.create(run, "a");
+  // The switch's user passes through it.
+  await mkdir(join(run.directory, "a"), { mode: 0o755 });
+  disk = await RecordsDisk.mount(run, join(run.directory, "a"));
   node = await ClusterNode.start(run, {
-    ...{ name: "a", bridge: "br-a", databaseSocket: ovs.databaseSocket, daemonPrefix: setpriv() },
+    ...{ name: "a", bridge: "br-a", databaseSocket: ovs.databaseSocket },
+    daemonPrefix: [...setpriv(), ...clock.prefix],
     pool: { directory: { owner: QEMU, group: GROUP, mode: "2770" } },
     reclaim: RECLAIM,
   });
@@ -54,13 +67,9 @@ beforeAll(async () => {
 afterAll(() => run?.close());
 
 const attached: AttachedPod[] = [];
-/** What a failed test leaves must not fail the others: a hog above all. */
+/** What a failed test leaves must not fail the others, an attack above all. */
 afterEach(async () => {
-  if (attached.length === 0) return;
   for (const pod of attached.splice(0)) await pod.remove();
-  await waitUntil(async () => (await node.leftovers()).directories === 0, {
-    what: "reclaim after the test",
-  });
 });
 
 const attach = async () => {
@@ -68,13 +77,6 @@ const attach = async () => {
   attached.push(pod);
   return pod;
 };
-
-/** A program as DPDK's, with the usual umask, that reports when a client connects. @param path a JavaScript expression */
-const serverAt = (path: string) => `
-  process.umask(0o022);
-  net.createServer((client) => { say("connected"); client.on("error", () => {}).on("data", () => {}) })
-    .listen(${path}, () => say("listening"));`;
-const server = (directory: string) => serverAt(`"${directory}/net1/vhost.sock"`);
 
 /** The switch's state of a port, by the pod's socket. */
 async function portOf(pod: AttachedPod): Promise<string> {
@@ -126,8 +128,8 @@ describe("the daemon with the capabilities that it names and no other", () => {
 
   // The check above would be believed without this: each is needed for something.
   it.each([
-    ["CAP_CHOWN", "ensure", "cannot be set without CAP_CHOWN"],
-    ["CAP_FOWNER", "ensure", "cannot be set without CAP_FOWNER"],
+    ["CAP_CHOWN", "ensure", "EPERM: operation not permitted, fchown"],
+    ["CAP_FOWNER", "ensure", "EPERM: operation not permitted, fchmod"],
     ["CAP_FSETID", "ensure", "cannot be set without CAP_FSETID"],
     ["CAP_FOWNER", "open", "EPERM: operation not permitted, chmod"],
     ["CAP_DAC_OVERRIDE", "open", "EACCES: permission denied, open"],
@@ -302,37 +304,30 @@ describe("a pod", () => {
   });
 });
 
-/** What the daemon says of itself: whether it lives, passes of the reconciler that went through, and that failed. */
-async function health(): Promise<{ readonly live: number; readonly ok: number; readonly failed: number }> {
-  const log = await readFile(node.daemonLog, "utf8");
-  const url = /"url":"(http:[^"]+)","msg":"serving metrics and probes"/.exec(log)?.[1] ?? "";
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const passes = (outcome: string) =>
-    Number(
-      new RegExp(`^vhostuser_reconcile_passes_total{outcome="${outcome}"} (\\d+)$`, "m").exec(text)?.[1] ?? 0,
-    );
-  const { status } = await fetch(`${url}/livez`);
-  return { live: status, ok: passes("ok"), failed: passes("failed") };
-}
+describe("others on the node notice nothing", () => {
+  const MEMORY = { bounded: 16 * 2 ** 20, ample: 512 * 2 ** 20 };
+  const NOTHING: Noticed = {
+    ...{ lostConnections: 0, replacedSockets: 0, failedAllocates: 0, failedPasses: 0, notLive: 0 },
+  };
+  let neighbour: Neighbour;
+  let pod: AttachedPod;
+  beforeAll(async () => {
+    pod = await attachPod(run, node, network, "neighbour");
+    neighbour = await Neighbour.start(node, pod);
+  });
+  afterAll(async () => {
+    await neighbour.close();
+    await pod.remove();
+  });
 
-/** A pod comes, gets its socket connected, has a port restored that another program removed, and goes, all at the first try. */
-async function othersNoticeNothing(): Promise<void> {
-  const before = await health();
-  const b = await attach();
-  await said(await b.run("main", server(b.directory)), "connected");
-  await ovs.vsctl("--no-wait", "del-port", await portName(b));
-  await waitUntil(async () => (await portOf(b)).includes("connected"), { what: "the port is restored" });
-  await b.remove();
-  const untilPassed = async () => (await health()).ok > before.ok;
-  await waitUntil(untilPassed, { what: "a pass of the reconciler goes through" });
-  const { live, failed } = await health();
-  expect({ live, failed }).toEqual({ live: 200, failed: before.failed });
-}
-
-describe("a pod that fills its interface's directory", () => {
-  const MEMORY = { bounded: 24 * 2 ** 20, roomy: 512 * 2 ** 20 };
+  const othersNoticeNothing = async () => {
+    await visit(await attach(), ovs);
+    await neighbour.untilNextPass();
+    expect(await neighbour.noticed()).toEqual(NOTHING);
+  };
+  /** But the neighbour. */
   const untilNothingIsLeft = async () => {
-    await waitUntil(async () => (await node.leftovers()).directories === 0, {
+    await waitUntil(async () => (await node.leftovers()).directories === 1, {
       what: "reclaim and removal",
       limitMs: 180_000,
     });
@@ -340,43 +335,44 @@ describe("a pod that fills its interface's directory", () => {
     expect(blocks - bfree).toBe(0);
   };
 
-  it.each(
-    ([QEMU, 0] as const).flatMap((uid) =>
-      (["files", "directories", "attributes", "temporaries"] as const).map((kind) => ({ kind, uid })),
-    ),
-  )(
-    "with $kind, as uid $uid, ends in its own memory limit, and others notice nothing",
-    async ({ kind, uid }) => {
-      const a = await attach();
-      await using attack = await a.attack({ kind, uid, memoryBytes: MEMORY.bounded });
-      await othersNoticeNothing();
-      await waitUntil(async () => (await attack.oomKills()) > 0, {
-        what: "the pod's OOM kill",
-        limitMs: 180_000,
-      });
-      await othersNoticeNothing();
-      await attack.container.stop("SIGKILL");
-      await a.remove();
+  it.each([QEMU, 0])(
+    "of pods of uid %d that fill their directories, each with something else, and end in their own memory limits",
+    async (uid) => {
+      const kinds = ["files", "directories", "attributes", "temporaries"] as const;
+      const attacks = await Promise.all(
+        kinds.map(async (kind) => {
+          const attacker = await attach();
+          return { attacker, attack: await attacker.attack({ kind, uid, memoryBytes: MEMORY.bounded }) };
+        }),
+      );
+      try {
+        await othersNoticeNothing();
+        for (const { attack } of attacks) {
+          const what = "the pod's OOM kill";
+          await waitUntil(async () => (await attack.oomKills()) > 0, { what, limitMs: 180_000 });
+        }
+      } finally {
+        await Promise.all(attacks.map(({ attack }) => attack[Symbol.asyncDispose]()));
+      }
+      await Promise.all(attacks.map(({ attacker }) => attacker.remove()));
       await othersNoticeNothing();
       await untilNothingIsLeft();
     },
   );
 
-  it("with as many bytes as there are takes none that others need", async () => {
+  it("of a pod that has filled the root with bytes", async () => {
     const a = await attach();
-    await using attack = await a.attack({ kind: "bytes", uid: QEMU, memoryBytes: MEMORY.roomy });
-    await waitUntil(async () => (await statfs(node.root)).bfree === 0, {
-      what: "a full root",
-    });
+    await using attack = await a.attack({ kind: "bytes", uid: QEMU, memoryBytes: MEMORY.ample });
+    await waitUntil(async () => (await statfs(node.root)).bfree === 0, { what: "a full root" });
     await othersNoticeNothing();
     await attack.container.stop("SIGKILL");
     await a.remove();
     await untilNothingIsLeft();
   });
 
-  it("and, as root, swaps it with a file all the time, holds up neither the reconciler nor its own removal", async () => {
+  it("of root in a pod that swaps its directory with a file and fills it, and the pod is removed all the same", async () => {
     const a = await attach();
-    await using attack = await a.attack({ kind: "exchange", uid: 0, memoryBytes: MEMORY.roomy });
+    await using attack = await a.attack({ kind: "exchange", uid: 0, memoryBytes: MEMORY.ample });
     await othersNoticeNothing();
     expect(attack.container.isRunning()).toBe(true);
     // kubelet forgets the pod while its processes still run: what it fills is gone from its place all the same.
@@ -386,6 +382,55 @@ describe("a pod that fills its interface's directory", () => {
     await othersNoticeNothing();
     await attack.container.stop("SIGKILL");
     await a.remove();
+    await untilNothingIsLeft();
+  });
+
+  it("of a clock that jumps an hour forward, then two back", async () => {
+    for (const seconds of [3_600, -3_600, 0]) {
+      const across = await attach();
+      clock.skew(seconds);
+      await across.remove();
+      await othersNoticeNothing();
+      const times = [...(await readFile(node.daemonLog, "utf8")).matchAll(/"time":"([^"]+)"/g)];
+      const aheadMs = Date.parse(times.at(-1)?.[1] ?? "") - Date.now();
+      expect(Math.round(aheadMs / 3_600_000) + 0).toBe(seconds / 3_600);
+      await untilNothingIsLeft();
+    }
+  });
+
+  it("of a list of kubelet's that is short or wrong", async () => {
+    const lies: readonly NonNullable<StandInKubelet["lie"]>[] = [
+      () => [],
+      (pods) => pods.filter(({ namespace }) => namespace === "tests"),
+      (pods) => pods.map((one) => ({ ...one, containers: [] })),
+      (pods) => pods.map((one, at) => ({ ...one, containers: pods.at(at - 1)?.containers ?? [] })),
+      (pods) => [...pods, { name: "a\0\u202e/..", namespace: "../..", containers: [] }],
+      (pods) => pods.flatMap((one) => Array<typeof one>(1_000).fill(one)),
+    ];
+    try {
+      for (const lie of lies) {
+        node.kubelet.lie = lie;
+        await neighbour.untilNextPass();
+      }
+    } finally {
+      node.kubelet.lie = undefined;
+    }
+    expect(await readFile(node.daemonLog, "utf8")).toContain("PodResources list incomplete");
+    await othersNoticeNothing();
+    await untilNothingIsLeft();
+  });
+
+  it("of a read-only disk of the records, but new pods get no devices until it is writable", async () => {
+    await disk.makeReadOnly();
+    try {
+      await expect(attach()).rejects.toThrow(/record-unwritable/);
+      await neighbour.untilNextPass();
+    } finally {
+      await disk.makeWritable();
+    }
+    const { failedAllocates, ...others } = NOTHING;
+    expect(await neighbour.noticed()).toEqual({ ...others, failedAllocates: 1 });
+    await visit(await attach(), ovs);
     await untilNothingIsLeft();
   });
 });

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,11 +23,12 @@ const CHUNK = 64 * 1024;
 interface Report {
   readonly code: string;
   readonly message: string;
+  readonly logged: readonly string[];
   readonly growthMib: number;
 }
 
 /** The client runs in a process of its own, whose memory is measured; the peer is a socket of this one. */
-describe("a misbehaving switch", () => {
+describe("a misbehaving peer", () => {
   let directory: string;
   let path: string;
   let server: Server;
@@ -47,7 +49,10 @@ describe("a misbehaving switch", () => {
     await rm(directory, { recursive: true, force: true });
   });
 
-  async function askIt(protocol: "ovsdb" | "openflow" | "vpp", lie: (peer: Socket) => void): Promise<Report> {
+  async function askIt(
+    protocol: "ovsdb" | "openflow" | "vpp" | "kubelet",
+    lie: (peer: Socket) => void,
+  ): Promise<Report> {
     server.on("connection", lie);
     const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", CLIENT, protocol, path]);
     return JSON.parse(stdout) as Report;
@@ -95,6 +100,33 @@ describe("a misbehaving switch", () => {
     });
   }
 
+  /** Answers a call of gRPC with one message, of which it announces `length` bytes. */
+  function answerCalls(peer: Socket, message: Buffer, length = message.length): void {
+    const http2 = createHttp2Server().on("stream", (stream: ServerHttp2Stream) => {
+      const head = Buffer.alloc(5);
+      head.writeUInt32BE(length, 1);
+      stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+      stream
+        .on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }))
+        .on("error", () => undefined);
+      stream.end(Buffer.concat([head, message]));
+    });
+    http2.emit("connection", peer);
+  }
+
+  /** A message of protobuf: a field of wire type 2. */
+  function field(number: number, content: Buffer | string): Buffer {
+    const bytes = Buffer.from(content);
+    const length = [
+      (bytes.length & 127) | 128,
+      ((bytes.length >> 7) & 127) | 128,
+      ((bytes.length >> 14) & 127) | 128,
+      bytes.length >> 21,
+    ];
+    return Buffer.concat([Buffer.from([number * 8 + 2, ...length]), bytes]);
+  }
+
+  const DROPPED = expect.stringContaining("dropped the connection to the switch");
   const endless = expect.stringContaining("an answer without an end");
   const unread = expect.stringContaining("does not read what it is sent");
 
@@ -107,7 +139,7 @@ describe("a misbehaving switch", () => {
         sayForEver(peer, encodeMessage(VERSION_1_4, MESSAGE.multipartReply, xid, body));
       }),
     );
-    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless, logged: [DROPPED] });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 
@@ -118,11 +150,11 @@ describe("a misbehaving switch", () => {
         body.writeUInt16BE(1, 0);
         body.writeUInt16BE(1, 2);
         const part = encodeMessage(VERSION_1_4, MESSAGE.multipartReply, xid, body);
-        const filler = encodeMessage(VERSION_1_4, MESSAGE.barrierReply, 0xffff_ffff, Buffer.alloc(4096));
+        const filler = encodeMessage(VERSION_1_4, MESSAGE.barrierReply, 0xffff_ffff, Buffer.alloc(2048));
         sayForEver(peer, Buffer.concat([part, filler]));
       }),
     );
-    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless, logged: [DROPPED] });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 
@@ -133,7 +165,7 @@ describe("a misbehaving switch", () => {
         sayForEver(peer, encodeMessage(VERSION_1_4, MESSAGE.echoRequest, 1, Buffer.alloc(0)));
       });
     });
-    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread });
+    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread, logged: [DROPPED] });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 
@@ -142,7 +174,7 @@ describe("a misbehaving switch", () => {
       peer.pause();
       sayForEver(peer, Buffer.from(JSON.stringify({ method: "echo", params: ["x".repeat(100)], id: 1 })));
     });
-    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread });
+    expect(report).toMatchObject({ code: "dataplane-timeout", message: unread, logged: [DROPPED] });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 
@@ -159,7 +191,11 @@ describe("a misbehaving switch", () => {
       const more = start === "[" ? "[" : start.startsWith('["') ? start.slice(2) : `,${start.slice(1)}`;
       sayForEver(peer, Buffer.from(more));
     });
-    expect(report).toMatchObject({ code: "dataplane-protocol", message: expect.stringContaining(words) });
+    expect(report).toMatchObject({
+      code: "dataplane-protocol",
+      message: expect.stringContaining(words),
+      logged: [DROPPED],
+    });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 
@@ -190,7 +226,35 @@ describe("a misbehaving switch", () => {
         sayForEver(peer, frame(details));
       }),
     );
-    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless });
+    expect(report).toMatchObject({ code: "dataplane-protocol", message: endless, logged: [DROPPED] });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it.each([
+    ["empty pods", Buffer.from([10, 0]), "more than 150000 fields"],
+    ["devices of one container", field(1, field(3, field(2, field(2, "d")))), "more than 150000 fields"],
+    ["nonsense", Buffer.from([255]), "malformed"],
+  ])("is refused where kubelet's list is nothing but %s", async (_, part, words) => {
+    const list = Buffer.alloc(8 * 1024 * 1024 - 5, part);
+    const report = await askIt("kubelet", (peer) => answerCalls(peer, list));
+    expect(report).toMatchObject({ code: "kubelet-unavailable", message: expect.stringContaining(words) });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("is refused where kubelet announces a list of gigabytes", async () => {
+    const report = await askIt("kubelet", (peer) => answerCalls(peer, Buffer.alloc(CHUNK), 2 ** 31));
+    expect(report).toMatchObject({ code: "kubelet-unavailable", message: expect.stringContaining("larger") });
+    expect(report.growthMib).toBeLessThan(LIMIT_MIB);
+  });
+
+  it("costs little with the largest list of kubelet's that is accepted", async () => {
+    const device = field(2, "a-device-with-a-name-of-forty-characters");
+    const pod = field(
+      1,
+      Buffer.concat([field(1, "pod"), field(3, field(2, Buffer.concat(Array(2900).fill(device))))]),
+    );
+    const report = await askIt("kubelet", (peer) => answerCalls(peer, Buffer.concat(Array(50).fill(pod))));
+    expect(report).toMatchObject({ code: "none" });
     expect(report.growthMib).toBeLessThan(LIMIT_MIB);
   });
 });

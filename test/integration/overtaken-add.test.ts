@@ -55,7 +55,7 @@ it("a killed ADD that waits for a slow kubelet longer than the next sandbox's do
   expect(questions).toHaveLength(2);
   node.kubelet.beforeAnswer = undefined;
   questions[1]?.();
-  const ending = new RegExp(`"verb":"ADD","container":"${killed}"`);
+  const ending = new RegExp(`"verb":"ADD",.*"container":"${killed}"`);
   await waitUntil(async () => ending.test(await readFile(node.daemonLog, "utf8")), {
     what: "the killed ADD is over",
   });

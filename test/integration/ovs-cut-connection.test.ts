@@ -9,7 +9,7 @@ import { portRequest, soon } from "../contract/switch-under-test.ts";
 import { type CuttingProxy, startCuttingProxy } from "./cutting-proxy.ts";
 import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
 
-const CUTS = 24;
+const CUTS = 12;
 
 /** The connection dies at many places in the traffic of one call; then it is unknown what the switch has done. */
 describe("a connection to the switch that is cut in the middle", () => {

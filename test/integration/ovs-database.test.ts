@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type OvsContext, readApplied } from "../../src/dataplane/ovs/database.ts";
+import { PortSecurity } from "../../src/dataplane/ovs/security/port-security.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { connectOvsdb, createOvsdbClient, type OvsdbClient } from "../../src/protocols/ovsdb/connection.ts";
 import { isLockHeld } from "../../src/protocols/ovsdb/lock.ts";
@@ -9,6 +11,7 @@ import { newRowReference, setValue } from "../../src/protocols/ovsdb/values.ts";
 import { failureOf, soon } from "../contract/switch-under-test.ts";
 import { type OvsdbServer, startOvsdbServer } from "../lab/ovsdb-server.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
+import { ManualClock } from "../stand-in/manual-clock.ts";
 
 /** Inserts a bridge with its own port, as the schema wants it. */
 function addBridge(name: string): Operation[] {
@@ -152,7 +155,7 @@ describe("a real ovsdb-server", () => {
     const ask = () => isLockHeld(server.databaseSocket, "some_lock", soon());
     expect(await ask()).toBe(false);
     expect(await Promise.all(Array.from({ length: 8 }, ask))).toEqual(Array(8).fill(false));
-    const holder = await connectOvsdb({ path: server.databaseSocket }, soon());
+    const holder = await connectOvsdb(server.databaseSocket, soon());
     expect(await holder.request("lock", ["some_lock"], soon())).toEqual({ locked: true });
     expect(await ask()).toBe(true);
     holder.close();
@@ -228,5 +231,42 @@ describe("a real ovsdb-server", () => {
     expect(await server.vsctl("get", "Interface", "br-x", "mtu_request")).toBe("1400");
     requireCommitted(set([]), await client.transact(set([]), soon()));
     expect(await server.vsctl("get", "Interface", "br-x", "mtu_request")).toBe("[]");
+  });
+
+  describe("a wait for ovs-vswitchd to apply a change", () => {
+    const clock = new ManualClock();
+    const openContext = (): OvsContext => ({
+      ...{ client, databaseSocket: server.databaseSocket, node: "node-a", logger: silentLogger },
+      ...{ security: new PortSecurity(run.directory, silentLogger), clock, isSwitchDown: false },
+    });
+    const nextCheck = (ms: number) => expect.poll(() => clock.pending).toEqual([ms]);
+
+    it("ends 1.5 s after it began when it does not run, and at once the next time", async () => {
+      const context = openContext();
+      const failure = failureOf(readApplied(context, 1, [], new AbortController().signal));
+      await nextCheck(1_500);
+      await clock.advance(1_499);
+      expect(clock.pending).toEqual([1]);
+      await clock.advance(1);
+      expect(await failure).toMatchObject({ code: "dataplane-unavailable", where: server.databaseSocket });
+      const next = failureOf(readApplied(context, 1, [], new AbortController().signal));
+      await nextCheck(0);
+      await clock.advance(0);
+      expect((await next).code).toBe("dataplane-unavailable");
+    });
+
+    it("goes on as long as it runs, and ends when it no longer does", async () => {
+      const { databaseSocket: path } = server;
+      const running = await connectOvsdb(path, soon());
+      await running.request("lock", ["ovs_vswitchd"], soon());
+      const failure = failureOf(readApplied(openContext(), 1, [], new AbortController().signal));
+      await nextCheck(1_500);
+      await clock.advance(1_500);
+      await nextCheck(1_500);
+      running.close();
+      await expect.poll(() => isLockHeld(path, "ovs_vswitchd", soon())).toBe(false);
+      await clock.advance(1_500);
+      expect((await failure).code).toBe("dataplane-unavailable");
+    });
   });
 });

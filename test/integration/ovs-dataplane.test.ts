@@ -96,7 +96,9 @@ describe("a port in OVS-DPDK", () => {
       expect(failure.code).toBe("port-failed");
       expect(failure.message).toContain("ofport is -1");
       expect(await rig.portNames()).toEqual([]);
-      expect(await readFile(rig.ovs.vswitchdLog, "utf8")).toContain(`interface ${bad}, name is reserved`);
+      // The switch writes its log in the background.
+      const log = () => readFile(rig.ovs.vswitchdLog, "utf8");
+      await expect.poll(log).toContain(`interface ${bad}, name is reserved`);
     },
   );
 
@@ -215,12 +217,12 @@ describe("a port in OVS-DPDK", () => {
     }
   });
 
-  it("is removed again at the deadline when the switch is down, and the failure says so", async () => {
+  it("is removed again long before the deadline when the switch is down, and the failure says so", async () => {
     await rig.killSwitch();
     // The database may answer before it has noticed.
     await expect.poll(() => dataplane.probe("br-a", soon())).toMatchObject({ ready: false });
-    const failure = await ensureUntil(portRequest(rig));
-    expect(failure.code).toBe("dataplane-timeout");
+    const failure = await failureOf(dataplane.ensurePort(portRequest(rig), new AbortController().signal));
+    expect(failure.code).toBe("dataplane-unavailable");
     expect(failure.message).toContain("ovs-vswitchd is not running");
     expect(await rig.portNames()).toEqual([]);
     expect(await dataplane.probe("br-a", soon())).toEqual({

@@ -41,10 +41,8 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
   let switchDown = false;
   let controlDown = false;
   const bridges = ["br-a", "br-b"] as const;
-  const portNames = async () => {
-    const names = await Promise.all(bridges.map((bridge) => ovs.vsctl("--no-wait", "list-ports", bridge)));
-    return names.flatMap(lines).sort();
-  };
+  const listPorts = bridges.flatMap((bridge) => ["--", "list-ports", bridge]);
+  const portNames = async () => lines(await ovs.vsctl("--no-wait", ...listPorts)).sort();
   const startSwitch = async () => {
     await ovs.restartVswitchd();
     switchDown = false;
@@ -76,9 +74,15 @@ function rigOf(run: LabRun, ovs: OvsDpdk, socketDirectory: string): OvsRig {
     reset: async () => {
       if (controlDown) await startControl();
       if (switchDown) await startSwitch();
-      for (const name of await portNames()) await ovs.vsctl("del-port", name);
-      const made = lines(await ovs.vsctl("list-br")).filter((name) => !bridges.some((one) => one === name));
-      for (const name of made) await ovs.vsctl("del-br", name);
+      const listQos = ["--", "--columns=_uuid", "list", "QoS"];
+      const found = lines(await ovs.vsctl("--no-wait", "--bare", "list-br", ...listPorts, ...listQos));
+      const left = found.filter((name) => !bridges.some((one) => one === name));
+      if (left.length === 0) return;
+      // Whatever of these it is.
+      const remove = left.flatMap((name) =>
+        ["del-br", "del-port"].flatMap((verb) => ["--", "--if-exists", verb, name]),
+      );
+      await ovs.vsctl(...remove);
       await ovs.vsctl("--all", "destroy", "QoS");
     },
     killSwitch: async () => {

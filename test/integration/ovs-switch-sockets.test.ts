@@ -12,7 +12,6 @@ import type { PortRequest, PortState } from "../../src/dataplane/port.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import { newAllocationId } from "../../src/names/allocation-id.ts";
 import { Pools } from "../../src/pools/pools.ts";
-import { unobserved } from "../../src/reconcile/reconcile-pass.ts";
 import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { AllocationRecord } from "../../src/records/allocation-record.ts";
 import { portKey } from "../../src/records/port-record.ts";
@@ -23,6 +22,8 @@ import { failureOf, portRequest, soon } from "../contract/switch-under-test.ts";
 import { startPod } from "../lab/pod.ts";
 import { startTestpmd } from "../lab/testpmd.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { poolsByName } from "../stand-in/config/pools-by-name.ts";
+import { unobserved } from "../stand-in/reconcile/unobserved.ts";
 import { type OvsRig, startOvsRig } from "./ovs-rig.ts";
 
 describe("a socket that OVS-DPDK serves", () => {
@@ -66,7 +67,7 @@ describe("a socket that OVS-DPDK serves", () => {
   async function contextWith(keys: object): Promise<NodeContext> {
     const switchConfig = { type: "ovs-dpdk", bridge: "br-a", database: rig.ovs.databaseSocket };
     const pool = { name: "dpdk", capacity: 1, dataplane: switchConfig, ...keys };
-    const config = parseConfig(JSON.stringify({ node: "node-a", root, pools: [pool] }), "test");
+    const config = parseConfig(JSON.stringify({ node: "node-a", root, pools: poolsByName(pool) }), "test");
     const records = await openRecords(join(rig.run.directory, "records"));
     const { allocations } = records;
     const pools = new Pools({

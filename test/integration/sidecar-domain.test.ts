@@ -22,20 +22,19 @@ let sidecar: Container;
 
 beforeAll(async () => {
   run = await openLabRun();
-  flat = await startSidecarPod(run, "flat", "flat");
-  nested = await startSidecarPod(run, "nested", "nested");
-  await flat.startSidecar();
-  sidecar = await nested.startSidecar();
+  [flat, nested] = await Promise.all([
+    startSidecarPod(run, "flat", "flat"),
+    startSidecarPod(run, "nested", "nested"),
+  ]);
+  [, sidecar] = await Promise.all([flat.startSidecar(), nested.startSidecar()]);
 });
 afterAll(() => run?.close());
 
-/** A VM with masquerade as its first NIC and two of ours. */
-function vmi(domain: Partial<Domain> = {}, interfaces?: Interfaces): VirtualMachineInstance {
-  const nics = interfaces ?? [
-    { name: "default", masquerade: {} },
-    { name: "blue", binding: { name: "vhostuser" }, macAddress: "02:00:00:00:00:01" },
-    { name: "red", binding: { name: "vhostuser" } },
-  ];
+const BLUE = { name: "blue", binding: { name: "vhostuser" }, macAddress: "02:00:00:00:00:01" };
+const RED = { name: "red", binding: { name: "vhostuser" } };
+
+/** A VM, by default with two NICs of ours. */
+function vmi(domain: Partial<Domain> = {}, nics: Interfaces = [BLUE, RED]): VirtualMachineInstance {
   return {
     metadata: { name: "router", namespace: "tests" },
     spec: {
@@ -77,25 +76,62 @@ const SCHEMA = "/usr/share/libvirt/schemas/domain.rng";
 /** Files of all domains that libvirt defined, for its schema, which takes longer to read than a domain to check. */
 const domains: string[] = [];
 
-/** Defines it through the sidecar and leaves libvirt without it. */
-async function defined(guest: VirtualMachineInstance, version: KubevirtVersion, hostNumaNodes = 1) {
+/** How a VM is defined, and what is done with it before libvirt is left without it. */
+interface Defining<Result> {
+  readonly hostNumaNodes?: number;
+  readonly published?: readonly NetworkStatus[];
+  readonly use: (vm: DefinedVm, pod: SidecarPod) => Promise<Result>;
+}
+
+async function withVm<Result>(
+  guest: VirtualMachineInstance,
+  version: KubevirtVersion,
+  { hostNumaNodes = 1, published = statuses(guest), use }: Defining<Result>,
+): Promise<Result> {
   const pod = ["1.3", "1.5"].includes(version) ? flat : nested;
-  await pod.publish(guest, statuses(guest));
+  await pod.publish(guest, published);
   const launcher = pod.launcher(version, { hostNumaNodes });
   await launcher.collectHooks(1);
   const vm = await launcher.defineVm(guest);
   try {
     const file = join(run.directory, `domain-${domains.length}.xml`);
-    await writeFile(file, vm.xml);
     domains.push(file);
-    // libvirt looks for the nodes that memory is bound to, and this machine may have one only.
-    const command =
-      hostNumaNodes === 1 ? await pod.libvirt.virsh("domxml-to-native", "qemu-argv", "--xml", file) : "";
-    return { vm, command, readBack: parseXml(await pod.libvirt.dumpInactiveXml(vm.name)) };
+    await writeFile(file, vm.xml);
+    return await use(vm, pod);
   } finally {
     await pod.libvirt.undefine(vm.name);
   }
 }
+
+const defined = (guest: VirtualMachineInstance, version: KubevirtVersion, hostNumaNodes = 1) =>
+  withVm(guest, version, { hostNumaNodes, use: async (vm) => vm });
+
+/** A defined VM as QEMU's command line. */
+const commandOf = (vm: DefinedVm, pod: SidecarPod) =>
+  pod.libvirt.virsh("domxml-to-native", "qemu-argv", "--domain", vm.name);
+
+/** Starts a VM's QEMU with a switch at each socket, and gives the domain as QEMU has it. */
+async function start({ name }: DefinedVm, { libvirt }: SidecarPod, directories: readonly string[]) {
+  for (const one of directories) {
+    await mkdir(one, { recursive: true });
+    await chown(one, 107, 107);
+  }
+  const peers = directories.map((one) => new VhostUserPeer(join(one, "vhost.sock")));
+  try {
+    const connecting = peers.map((peer) => peer.connect());
+    await libvirt.virsh("start", "--paused", name);
+    await Promise.all(connecting);
+    expect(await libvirt.state(name)).toBe("paused");
+    return await libvirt.virsh("dumpxml", "--migratable", name);
+  } finally {
+    for (const peer of peers) peer.close();
+    await libvirt.destroy(name).catch(() => undefined);
+  }
+}
+
+/** The directories of a VM's sockets on the constant path, as the machine sees them. */
+const constantDirectories = (guest: VirtualMachineInstance, pod: SidecarPod) =>
+  (guest.spec.networks ?? []).map(({ name }) => join(pod.constantMount, podInterfaceName(guest, name)));
 
 const nics = (domain: XmlNode) =>
   child(domain, "devices")?.children.filter((one) => one.name === "interface") ?? [];
@@ -126,26 +162,34 @@ function withAnnotation(guest: VirtualMachineInstance, key: string, value: strin
   return { ...guest, metadata: { ...guest.metadata, annotations: { [key]: value } } };
 }
 
-/** One for each way to call the hook; src/sidecar/kubevirt-versions.test.ts plays every release. */
-const VERSIONS = ["1.3", "1.9", "main"] as const;
-
-describe.each(Object.entries(LAYOUTS))("a VM with %s", (_name, guest) => {
-  it.each(VERSIONS)("is defined through KubeVirt %s, all of its memory shared", async (version) => {
-    const { vm, command, readBack } = await defined(guest, version);
-    expectOneStableNicEach(vm);
-    expect(nics(readBack).map(alias)).toEqual(["ua-default", "ua-blue", "ua-red"]);
+// One release for each way to call the hook; src/sidecar/kubevirt-versions.test.ts plays every one.
+describe.each(Object.entries(LAYOUTS))("a VM with %s", (layout, guest) => {
+  it("is defined through KubeVirt 1.3, 1.9 and main, and starts, all of its memory shared", async () => {
+    if (layout.includes("hugepages") || layout.includes("NUMA")) await reserveHugepages(run, 2048, 72);
+    const inNested = async () => [await defined(guest, "1.9"), await withVm(guest, "main", { use })] as const;
+    const use = async (vm: DefinedVm, pod: SidecarPod) => {
+      const command = await commandOf(vm, pod);
+      return { vm, command, running: await start(vm, pod, constantDirectories(guest, pod)) };
+    };
+    const [old, [newer, { vm, command, running }]] = await Promise.all([defined(guest, "1.3"), inNested()]);
+    for (const one of [old, newer, vm]) {
+      expectOneStableNicEach(one);
+      expect(one.xml).toContain('<access mode="shared">');
+      expect(one.xml).not.toMatch(/<cell(?![^>]* memAccess="shared")/);
+    }
     const backends = command.match(/"qom-type":"memory-backend-[^}]*/g) ?? [];
     expect(backends).not.toEqual([]);
     expect(backends.filter((one) => !one.includes('"share":true'))).toEqual([]);
     // A file on disk would be shared too, and slow beyond use.
     expect(backends.filter((one) => one.includes("mem-path") && !one.includes("/dev/hugepages"))).toEqual([]);
     expect(/ -smp (\d+)/.exec(command)?.[1]).toBe(guest.spec.domain.cpu?.cores?.toString());
+    expect(running).toContain("<access mode='shared'/>");
   });
 });
 
 it("shares every NUMA cell of a VM on two host nodes", async () => {
-  const { vm } = await defined(LAYOUTS["NUMA mapped from the host"] ?? vmi(), "1.9", 2);
-  const cells = child(child(parseXml(vm.xml), "cpu"), "numa")?.children ?? [];
+  const { xml } = await defined(LAYOUTS["NUMA mapped from the host"] ?? vmi(), "1.9", 2);
+  const cells = child(child(parseXml(xml), "cpu"), "numa")?.children ?? [];
   expect(cells.map(({ attributes }) => [attributes["id"], attributes["memAccess"]])).toEqual([
     ["0", "shared"],
     ["1", "shared"],
@@ -162,23 +206,38 @@ function expectOneStableNicEach(vm: DefinedVm): void {
 }
 
 describe("the calls of one VM's start", () => {
-  const four = ["default", "blue", "red", "green"].map((name) =>
-    name === "default" ? { name, masquerade: {} } : { name, binding: { name: "vhostuser" } },
-  );
+  const three = [{ name: "default", masquerade: {} }, BLUE, RED];
+  const four = [...three, { name: "green", binding: { name: "vhostuser" } }];
   it.each<[KubevirtVersion, number, number]>([
-    ["1.7", 2, 1],
+    ["1.7", 2, 2],
     ["1.8", 3, 2],
     ["main", 3, 2],
   ])("of KubeVirt %s: %i with free NIC slots, %i without", async (version, withSlots, without) => {
-    const plenty = await defined(vmi(), version);
-    expect(plenty.vm.calls).toHaveLength(withSlots);
+    const use = async (vm: DefinedVm, { libvirt }: SidecarPod) => {
+      expect(nics(parseXml(await libvirt.dumpInactiveXml(vm.name))).map(alias)).toEqual([
+        "ua-default",
+        "ua-blue",
+        "ua-red",
+      ]);
+      return vm;
+    };
+    const plenty = await withVm(vmi({}, three), version, { use });
+    expect(plenty.calls).toHaveLength(withSlots);
     const full = await defined(vmi({}, four), version);
-    expect(full.vm.calls).toHaveLength(without);
+    expect(full.calls).toHaveLength(without);
     const addressOf = (nic: XmlNode) => child(nic, "address")?.attributes;
-    const inCall = ours(full.vm.calls.at(-1)?.input ?? "").map(addressOf);
+    const inCall = ours(full.calls.at(-1)?.input ?? "").map(addressOf);
     if (version !== "main") return;
     expect(inCall.filter((address) => address?.["type"] === "pci")).toHaveLength(3);
-    expect(ours(full.vm.xml).map(addressOf)).toEqual(inCall);
+    expect(ours(full.xml).map(addressOf)).toEqual(inCall);
+  });
+
+  it("put the NICs on the root bus where the VM asks for it, and libvirt keeps them there", async () => {
+    const guest = withAnnotation(vmi({}, three), "kubevirt.io/placePCIDevicesOnRootComplex", "true");
+    const use = async (vm: DefinedVm, { libvirt }: SidecarPod) => libvirt.dumpInactiveXml(vm.name);
+    const read = await withVm(guest, "main", { use });
+    const buses = ours(read).map((nic) => child(nic, "address")?.attributes["bus"]);
+    expect(buses).toEqual(["0x00", "0x00"]);
   });
 });
 
@@ -187,7 +246,8 @@ describe("the VM example of the KubeVirt proposal", () => {
     const file = new URL("../fixtures/kubevirt/vm-example.json", import.meta.url);
     const machine = JSON.parse(await readFile(file, "utf8"));
     const guest: VirtualMachineInstance = { metadata: machine.metadata, spec: machine.spec.template.spec };
-    const { vm, command } = await defined(guest, "1.9");
+    const use = async (vm: DefinedVm, pod: SidecarPod) => ({ vm, command: await commandOf(vm, pod) });
+    const { vm, command } = await withVm(guest, "1.9", { use });
     const [nic, ...others] = ours(vm.xml);
     expect(others).toEqual([]);
     expect(nic?.children.map(({ name, attributes }) => [name, attributes])).toEqual([
@@ -208,7 +268,7 @@ describe("the VM example of the KubeVirt proposal", () => {
 });
 
 it("every domain so far fits libvirt's schema", async () => {
-  expect(domains.length).toBeGreaterThan(VERSIONS.length * Object.keys(LAYOUTS).length);
+  expect(domains.length).toBeGreaterThan(3 * Object.keys(LAYOUTS).length);
   await runProgram("xmllint", ["--noout", "--relaxng", SCHEMA, ...domains]);
 });
 
@@ -234,47 +294,15 @@ describe("QEMU", () => {
     };
   };
 
-  /** Starts a VM's QEMU with a switch at each socket, and gives the domain as QEMU has it. */
-  async function started(guest: VirtualMachineInstance, directories: readonly string[], numaNodes = 1) {
-    for (const one of directories) {
-      await mkdir(one, { recursive: true });
-      await chown(one, 107, 107);
-    }
-    const launcher = nested.launcher("1.9", { hostNumaNodes: numaNodes });
-    await launcher.collectHooks(1);
-    const { name } = await launcher.defineVm(guest);
-    const peers = directories.map((one) => new VhostUserPeer(join(one, "vhost.sock")));
-    try {
-      const connecting = peers.map((peer) => peer.connect());
-      await nested.libvirt.virsh("start", "--paused", name);
-      await Promise.all(connecting);
-      expect(await nested.libvirt.state(name)).toBe("paused");
-      return await nested.libvirt.virsh("dumpxml", "--migratable", name);
-    } finally {
-      for (const peer of peers) peer.close();
-      await nested.libvirt.destroy(name).catch(() => undefined);
-      await nested.libvirt.undefine(name);
-    }
-  }
+  const started = (guest: VirtualMachineInstance, published: NetworkStatus[], directories: string[]) =>
+    withVm(guest, "1.9", { published, use: (vm, pod) => start(vm, pod, directories) });
 
-  it.each([
-    ["in the constant mount", undefined, (pod: SidecarPod) => pod.constantMount],
-    ["behind a stable link", "/var/run/foreign/a1", (pod: SidecarPod) => join(pod.foreignMount, "a1")],
-  ])(
-    "starts with sockets %s and everything that an interface can have",
-    async (_name, directory, onMachine) => {
-      const guest = everything();
-      const names = ["blue", "red"].map((name) =>
-        directory === undefined ? podInterfaceName(guest, name) : name,
-      );
-      await nested.publish(guest, statuses(guest, directory));
-      const xml = await started(
-        guest,
-        names.map((name) => join(onMachine(nested), name)),
-      );
-      expect(xml.match(/name='host_mtu' type='unsigned' value='900\d'/g)).toHaveLength(2);
-    },
-  );
+  it("starts with sockets behind a stable link and everything that an interface can have", async () => {
+    const guest = everything();
+    const onMachine = ["blue", "red"].map((name) => join(nested.foreignMount, "a1", name));
+    const xml = await started(guest, statuses(guest, "/var/run/foreign/a1"), onMachine);
+    expect(xml.match(/name='host_mtu' type='unsigned' value='900\d'/g)).toHaveLength(2);
+  });
 
   it("starts with one socket of our device plugin and one of a DRA driver", async () => {
     const guest = mixed();
@@ -295,8 +323,7 @@ describe("QEMU", () => {
       requests: [{ name: "port", devices: [device] }],
     };
     await writeFile(join(claims, "ovsdpdk.k8snetworkplumbingwg.io-metadata.json"), JSON.stringify(metadata));
-    await nested.publish(guest, statuses(guest).slice(0, 1));
-    const xml = await started(guest, [
+    const xml = await started(guest, statuses(guest).slice(0, 1), [
       join(nested.constantMount, podInterfaceName(guest, "blue")),
       join(nested.foreignMount, "net/port"),
     ]);
@@ -304,43 +331,20 @@ describe("QEMU", () => {
     expect(xml).toContain("value='4000'");
   });
 
-  it.each(Object.keys(LAYOUTS))("starts a VM with %s", async (layout) => {
-    if (layout.includes("hugepages") || layout.includes("NUMA")) await reserveHugepages(run, 2048, 72);
-    const guest = LAYOUTS[layout] ?? vmi();
-    const alone = withInterfaces(guest, ["blue"]);
-    await nested.publish(alone, statuses(alone));
-    const xml = await started(alone, [join(nested.constantMount, podInterfaceName(alone, "blue"))]);
-    expect(xml).toContain("<access mode='shared'/>");
-  });
-
   it("starts with fewer queues, other rings, packed ones and a virtual IOMMU", async () => {
     const settings = { blue: { queues: 2, rxQueueSize: 256, txQueueSize: 512, packed: true, iommu: true } };
     const guest = withAnnotation(
-      withInterfaces(vmi({ cpu: { cores: 4 } }), ["blue"]),
+      vmi({ cpu: { cores: 4 } }, [{ name: "blue", binding: { name: "vhostuser" } }]),
       "vhostuser/interfaces",
       JSON.stringify(settings),
     );
-    await nested.publish(guest, statuses(guest));
-    const xml = await started(guest, [join(nested.constantMount, podInterfaceName(guest, "blue"))]);
+    const xml = await started(guest, statuses(guest), constantDirectories(guest, nested));
     for (const words of ["queues='2'", "rx_queue_size='256'", "tx_queue_size='512'", "packed='on'"]) {
       expect(xml).toContain(words);
     }
     expect(xml).toMatch(/<iommu model='intel'>\s*<driver intremap='on' iotlb='on'/);
   });
 });
-
-function withInterfaces(guest: VirtualMachineInstance, names: readonly string[]): VirtualMachineInstance {
-  const interfaces = names.map((name) => ({ name, binding: { name: "vhostuser" } }));
-  const { domain } = guest.spec;
-  return {
-    ...guest,
-    spec: {
-      ...guest.spec,
-      domain: { ...domain, devices: { ...domain.devices, interfaces } },
-      networks: names.map((name) => ({ name, multus: { networkName: name } })),
-    },
-  };
-}
 
 describe("the sidecar's container", () => {
   it("makes the stable link on the target of a migration, whose answer is not used", async () => {

@@ -1,6 +1,7 @@
 import { chown, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { KeyedMutex } from "../../src/sync/keyed-mutex.ts";
 import type { Container } from "../lab/pod.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { podInterfaceName } from "../stand-in/virt-launcher/network-info.ts";
@@ -8,26 +9,27 @@ import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
 import { type SidecarPod, startSidecarPod } from "./sidecar-pod.ts";
 import { VhostUserPeer } from "./sidecar-vhost-peer.ts";
 
-/** Two pods as KubeVirt makes them, and two with the emptyDir of deploy/kubevirt/shared-links.yaml. */
-type PodName = "plain-a" | "plain-b" | "shared-0" | "shared-1";
+/** Pods as KubeVirt makes them, and two with the emptyDir of deploy/kubevirt/shared-links.yaml. */
+const POD_NAMES = ["plain-a", "plain-b", "plain-c", "plain-d", "shared-0", "shared-1"] as const;
+type PodName = (typeof POD_NAMES)[number];
 
 let run: LabRun;
 let pods: Record<PodName, SidecarPod>;
 
 beforeAll(async () => {
   run = await openLabRun();
-  pods = {
-    "plain-a": await startSidecarPod(run, "plain-a", "nested"),
-    "plain-b": await startSidecarPod(run, "plain-b", "nested"),
+  const started = POD_NAMES.map(async (name) => {
     // The order of two bindings' sidecars is that of a map: it differs between two pods of one VM.
-    "shared-0": await startSidecarPod(run, "shared-0", "nested", { sharedLinks: true }),
-    "shared-1": await startSidecarPod(run, "shared-1", "nested", {
-      sharedLinks: true,
-      container: "hook-sidecar-1",
-    }),
-  };
+    const container = name === "shared-1" ? "hook-sidecar-1" : "hook-sidecar-0";
+    const options = { container, sharedLinks: name.startsWith("shared") };
+    return [name, await startSidecarPod(run, name, "nested", options)] as const;
+  });
+  pods = Object.fromEntries(await Promise.all(started)) as Record<PodName, SidecarPod>;
 });
 afterAll(() => run?.close());
+
+/** Tests run side by side; a pod has one VM. */
+const inUse = new KeyedMutex();
 
 type Naming = "hashed" | "ordinal";
 type Sockets = "constant" | "foreign";
@@ -88,7 +90,15 @@ interface Migration {
 }
 
 /** Starts a VM in one pod and migrates it to another; gives the path that it has there. */
-async function migrate({ from, to, naming, sockets, onTarget }: Migration): Promise<string> {
+function migrate(migration: Migration): Promise<string> {
+  const [first = "", second = ""] = [migration.from, migration.to].sort();
+  const what = "a migration";
+  return inUse.run({ key: first, what }, () =>
+    inUse.run({ key: second, what }, () => migrateAlone(migration)),
+  );
+}
+
+async function migrateAlone({ from, to, naming, sockets, onTarget }: Migration): Promise<string> {
   const [source, target] = [pods[from], pods[to]];
   const guest = vmi(naming);
   const there = vmi(naming, { migrationState: {} });
@@ -119,17 +129,14 @@ async function migrate({ from, to, naming, sockets, onTarget }: Migration): Prom
     return /<source type='unix' path='([^']+)' mode='server'/.exec(xml)?.[1] ?? "none";
   } finally {
     for (const peer of peers) peer.close();
-    for (const { libvirt } of [source, target]) {
-      await libvirt.destroy(name).catch(() => undefined);
-      await libvirt.undefine(name).catch(() => undefined);
-    }
-    for (const sidecar of sidecars) await sidecar.stop();
-    for (const pod of [source, target]) {
-      await rm(join(pod.hooks, pod === pods["shared-1"] ? "hook-sidecar-1" : "hook-sidecar-0", "vhostuser"), {
-        recursive: true,
-        force: true,
-      });
-    }
+    await Promise.all(sidecars.map((sidecar) => sidecar.stop()));
+    const leaveEmpty = async (pod: SidecarPod) => {
+      await pod.libvirt.destroy(name).catch(() => undefined);
+      await pod.libvirt.undefine(name).catch(() => undefined);
+      const container = pod === pods["shared-1"] ? "hook-sidecar-1" : "hook-sidecar-0";
+      await rm(join(pod.hooks, container, "vhostuser"), { recursive: true, force: true });
+    };
+    await Promise.all([leaveEmpty(source), leaveEmpty(target)]);
   }
 }
 
@@ -141,10 +148,10 @@ const prepared: Migration["onTarget"] = async ({ pod, guest, publish }) => {
   await launcher.prepareMigrationTarget(guest);
 };
 
-describe.each<Naming>(["hashed", "ordinal"])("with %s interface names", (naming) => {
+describe.concurrent.each<Naming>(["hashed", "ordinal"])("with %s interface names", (naming) => {
   const plain = { from: "plain-a", to: "plain-b", naming } as const;
 
-  it("a socket in the constant mount needs nothing of the target's sidecar: it may be absent", async () => {
+  it("a socket on the constant path needs nothing of the target's sidecar: it may be absent", async () => {
     const path = await migrate({ ...plain, sockets: "constant" });
     expect(path).toBe(`/var/run/vhostuser/sockets/${podInterfaceName(vmi(naming), "blue")}/vhost.sock`);
   });
@@ -156,8 +163,8 @@ describe.each<Naming>(["hashed", "ordinal"])("with %s interface names", (naming)
   });
 });
 
-describe("the target's sidecar", () => {
-  const plain = { from: "plain-a", to: "plain-b", naming: "hashed" } as const;
+describe.concurrent("the target's sidecar", () => {
+  const plain = { from: "plain-c", to: "plain-d", naming: "hashed" } as const;
 
   it("may never get network-info where the mount is constant, as before KubeVirt 1.6.3", async () => {
     const onTarget: Migration["onTarget"] = async ({ pod, guest }) => {
@@ -193,7 +200,7 @@ describe("the target's sidecar", () => {
   });
 });
 
-describe("the shared emptyDir", () => {
+describe.concurrent("the shared emptyDir", () => {
   it("keeps the path where the sidecar's container has another name on the target", async () => {
     const path = await migrate({
       from: "shared-0",

@@ -90,7 +90,7 @@ export async function startSidecarPod(
       pod.startContainer({
         name: `sidecar-${started++}`,
         readOnlyRoot: true,
-        command: [process.execPath, join(PROJECT, "src/sidecar/main.ts")],
+        command: [process.execPath, join(PROJECT, "dist/sidecar/main.mjs")],
         uid: KUBEVIRT_USER,
         mounts: [
           { hostPath: PROJECT, containerPath: PROJECT, readOnly: true },

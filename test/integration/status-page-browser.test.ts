@@ -1,7 +1,12 @@
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/logging/logger.ts";
 import type { HttpServer } from "../../src/observe/http-server.ts";
+import { pageWithSnapshot } from "../../src/status/page/page-snapshot.ts";
 import { serveStatusPage } from "../../src/status/page/serve-page.ts";
 import type { NodeStatus } from "../../src/status/shape.ts";
 import { type Chromium, startChromium } from "../browser/chromium.ts";
@@ -43,7 +48,7 @@ beforeAll(async () => {
             at: 0,
             interfaces: [tracedInterface({ pod: { ...pod, uid: "" }, name: HOSTILE, network: HOSTILE })],
           }
-        : exampleTrace(pod),
+        : exampleTrace(pod, [...EXAMPLE_PODS, ...manyExamples(300)]),
   });
   status = nodeStatus();
   shown = await openWatched(browser, server.url);
@@ -87,20 +92,48 @@ describe("the status page in a browser", () => {
     expect(await page.locator("#picture .break").count()).toBe(0);
   });
 
-  it("draws 200 interfaces, no wider than the window, and finds one of them", async () => {
+  it("draws 200 interfaces in parts, no wider than the window, and finds one of them", async () => {
     const page = await show(exampleNode(manyExamples(200)));
-    expect(await pods().count()).toBe(200);
+    expect(await page.locator("#shown").innerText()).toBe("20 of 200 pods shown");
+    expect(await page.evaluate("document.documentElement.scrollHeight")).toBeLessThan(3_000);
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    const more = page.getByText("Show more pods");
+    for (let shown = 20; shown < 200; shown += 20) await more.click();
+    expect(await pods().count()).toBe(200);
+    expect(await more.isVisible()).toBe(false);
     await page.getByLabel("Find").fill("web-x7k2p-001");
     expect(await pods().count()).toBe(1);
     await page.getByLabel("Find").fill("");
     await page.getByLabel("only what needs attention").check();
+    expect(await page.locator("#shown").innerText()).toBe("20 of 44 pods shown");
+    await more.click();
+    await more.click();
+    expect(await page.locator("#shown").innerText()).toBe("44 pods shown");
     expect(await page.locator("#picture .pod.healthy").count()).toBe(0);
     expect(await page.locator("#picture .pod.broken").count()).toBe(22);
-    expect(await page.locator("#shown").innerText()).toBe("44 pods shown");
     expect(await page.locator("#problem-list li").count()).toBe(3);
     await page.getByText("19 more").click();
     expect(await page.locator("#more-list li").last().innerText()).toContain("probe-k3d9f-193");
+  });
+
+  it("opens the chain of a problem by its link, also by the keyboard and of a pod that is not drawn", async () => {
+    const page = await show(exampleNode(manyExamples(300)));
+    const link = page.locator("#problem-list a").first();
+    await link.focus();
+    // The page redraws meanwhile and keeps the focus.
+    await page.evaluate(REFRESH);
+    await page.keyboard.press("Enter");
+    await page.locator("#chain .cure").waitFor();
+    expect(await page.locator("#chain-title").innerText()).toBe("lab/virt-launcher-probe-k3d9f-004");
+    await page.getByText("30 more").click();
+    await page.locator("#more-list a").last().click();
+    await page.getByText("probe-k3d9f-292", { exact: false }).first().waitFor();
+    await expect
+      .poll(() => page.locator("#chain-title").innerText())
+      .toBe("lab/virt-launcher-probe-k3d9f-292");
+    expect(await page.locator("#picture .selected .name").first().innerText()).toContain("k3d9f-292");
+    await page.goBack();
+    await expect.poll(() => page.locator("#chain-title").innerText()).toContain("k3d9f-004");
   });
 
   it("shows healthy, waiting and broken by shape and by word, not by colour alone", async () => {
@@ -119,6 +152,8 @@ describe("the status page in a browser", () => {
     expect(new Set(lines).size).toBe(4);
     expect(await page.locator("#picture .break .name").allTextContents()).toEqual(["port", "link"]);
     expect(await page.locator(".counts li").allInnerTexts()).toEqual(["7 healthy", "1 waiting", "1 broken"]);
+    expect(await page.locator("#more-problems").isVisible()).toBe(false);
+    expect(await page.locator("#more-count").textContent()).toBe("0 more");
   });
 
   it.each([
@@ -145,9 +180,10 @@ describe("the status page in a browser", () => {
       );
     await page.getByLabel("only what needs attention").focus();
     await page.keyboard.press("Tab");
-    expect(await focused()).toContain("Pod lab/packet-generator");
-    await page.keyboard.press("ArrowDown");
     expect(await focused()).toContain("Pod lab/virt-launcher-probe-k3d9f");
+    await page.keyboard.press("ArrowDown");
+    expect(await focused()).toContain("Pod media/virt-launcher-encoder-2mx8w");
+    await page.keyboard.press("ArrowUp");
     expect(await page.evaluate("getComputedStyle(document.activeElement).outlineWidth")).toBe("3px");
     await page.keyboard.press("Enter");
     await page.locator("#chain .cure").waitFor();
@@ -166,7 +202,7 @@ describe("the status page in a browser", () => {
     await podNamed("encoder").focus();
     status = exampleNode(manyExamples(30).concat(EXAMPLE_PODS));
     await page.evaluate(REFRESH);
-    await expect.poll(() => pods().count()).toBe(37);
+    await expect.poll(() => pods().count()).toBe(20);
     expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toContain(
       "encoder-2mx8w,",
     );
@@ -192,7 +228,7 @@ describe("the status page in a browser", () => {
     for (const words of [
       "socket there vhu7c41e090002d link up, 4 pairs of queues 12 dropped",
       "waiting at link : down",
-      "broken at port : port vhu7c41e090004d does not exist in the switch",
+      "broken at port : the switch has no port vhu7c41e090004d of this pod",
     ])
       expect(rows).toContain(words);
     expect(
@@ -262,6 +298,27 @@ describe("the status page in a browser", () => {
     expect(await page.title()).toContain(HOSTILE);
     expect(await page.locator("img, main script, [onerror]").count()).toBe(0);
     expect(page.url()).toMatch(/#pod=[0-9a-f]{16}$/);
+  });
+
+  it("is a file that shows one moment and says of when, where it has a snapshot in it", async () => {
+    const traced = EXAMPLE_PODS.flatMap(
+      ({ pod: [namespace, name] }) => exampleTrace({ namespace, name }).interfaces,
+    );
+    await using directory = await mkdtempDisposable(join(tmpdir(), "kvu-snapshot-"));
+    const file = join(directory.path, "page.html");
+    const hostile = { ...exampleNode(), node: HOSTILE };
+    await writeFile(file, await pageWithSnapshot(hostile, traced));
+    const opened = await openWatched(browser, pathToFileURL(file).href);
+    const { page } = opened;
+    expect(await page.locator("#fresh").innerText()).toMatch(/^snapshot of .*2026/);
+    expect(await page.locator("#node").innerText()).toBe(HOSTILE);
+    expect(await page.locator("#picture [data-pod]").count()).toBe(7);
+    await page.locator('#picture [aria-label*="probe"]').click();
+    expect(await page.locator("#chain .cure").innerText()).toContain("The chain breaks at port");
+    await page.keyboard.press("Escape");
+    expect(await page.locator("#stale").isVisible()).toBe(false);
+    expect(opened.misdeeds).toEqual([]);
+    await opened.close();
   });
 
   it("runs no code but the page's own", async () => {

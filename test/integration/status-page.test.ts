@@ -55,7 +55,7 @@ async function traced() {
   const [one] = await jsonOf<readonly { readonly chain: readonly Record<string, string>[] }[]>(
     node,
     "trace",
-    "app",
+    ["app"],
   );
   const chain = one?.chain ?? [];
   return { end: chain.at(-1) ?? {}, words: chain.map(({ what = "" }) => what) };
@@ -117,7 +117,7 @@ describe("the status page of a daemon", () => {
     await expect.poll(() => page.locator("#picture [data-pod]").count(), SEEN).toBe(2);
     await expect
       .poll(() => label("tests/starting"), SEEN)
-      .toMatch(/waiting; sockets-0000\d at record: no interface is attached/);
+      .toMatch(/waiting; device sockets-0000\d at record: no interface is attached/);
   });
 
   it("says since when it is stale while the daemon is down, and goes on after that", async () => {

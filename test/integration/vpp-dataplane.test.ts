@@ -83,6 +83,7 @@ describe(`a dataplane on ${vppName}`, () => {
   ] as const)(
     "leaves nothing of a new port (%s) where the connection is cut, and the repeated call makes it (bytes %s)",
     async (kind, direction) => {
+      if (kind === "routed" && !(await rig.offers("routed ports"))) return;
       const request = KINDS[kind]();
       await dataplane.probe("blue", soon()); // the table of messages is not what is to be cut
       proxy.arm();
@@ -111,6 +112,7 @@ describe(`a dataplane on ${vppName}`, () => {
   it.each(["rich", "routed"] as const)(
     "lets a removal that is cut be repeated until it is done (%s)",
     async (kind) => {
+      if (kind === "routed" && !(await rig.offers("routed ports"))) return;
       const request = KINDS[kind]();
       for (let cut = 0; cut < CUTS; cut += 1) {
         await dataplane.ensurePort(request, soon());

@@ -1,7 +1,7 @@
 import { glob, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { z } from "zod";
+import * as z from "zod";
 import type { Call, Shape } from "../../src/protocols/vpp-api/call.ts";
 import type { Layout } from "../../src/protocols/vpp-api/fields.ts";
 import * as messages from "../../src/protocols/vpp-api/messages.ts";

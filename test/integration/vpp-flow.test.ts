@@ -54,14 +54,13 @@ beforeAll(async () => {
     databaseSocket: ovs.databaseSocket,
     capacity: 110,
     pool: { dataplane: { type: "vpp", apiSocket: vpp.apiSocket, bridge: "blue" } },
-    otherPools: [
-      {
-        name: "ovs",
+    otherPools: {
+      ovs: {
         resource: OVS_SOCKETS,
         capacity: 2,
         dataplane: { type: "ovs-dpdk", database: ovs.databaseSocket, bridge: BRIDGES.a },
       },
-    ],
+    },
     // Long enough that what comes back at once does not come with a pass that would have come anyway.
     reclaim: { intervalSeconds: 600, graceSeconds: 3 },
   });
@@ -216,23 +215,23 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
     expect(await foreignInterface()).toEqual(before);
   });
 
-  it("have a hundred ports again at once when VPP has restarted", async () => {
-    const started: FlowPod[] = [];
-    while (started.length < 100) started.push(await start(networks.vpp));
+  it("have fifty ports again at once when VPP has restarted", async () => {
+    const started = await Promise.all(Array.from({ length: 50 }, () => start(networks.vpp)));
     const ports = await ourPorts();
-    expect(ports).toHaveLength(100);
+    expect(ports).toHaveLength(50);
     await vpp.killSwitch();
     await vpp.startSwitch();
     const begin = performance.now();
     await untilPorts(ports, "all ports are back");
     console.log(
-      `100 ports are back in ${vppName} ${Math.round(performance.now() - begin)} ms after its bridges`,
+      `50 ports are back in ${vppName} ${Math.round(performance.now() - begin)} ms after its bridges`,
     );
-    for (const pod of started) await end(pod);
+    await Promise.all(started.map(end));
     expect(await ourPorts()).toEqual([]);
   });
 
-  it("attach routed pods, repair what of them is missing, and make them again with their table", async () => {
+  it("attach routed pods, repair what of them is missing, and make them again with their table", async (context) => {
+    if (!(await vpp.offers("routed ports"))) return context.skip();
     const pods = [await start(networks.routed), await start(networks.routed)];
     for (const pod of pods) await check(pod, networks.routed);
     const before = await vpp.belongings();
@@ -265,7 +264,7 @@ describe(`the daemon, the CNI executable and ${vppName}`, () => {
 
   it("refuse a routed pod on Open vSwitch, and give its address back", async () => {
     const onOvs = { ...networks.routed, resourceName: OVS_SOCKETS };
-    await expect(start(onOvs)).rejects.toThrow(/Open vSwitch has no routed ports/);
+    await expect(start(onOvs)).rejects.toThrow(/setting-unsupported: mode: /);
     expect([await vhostPorts(ovs), await ipam.held()]).toEqual([[], []]);
   });
 

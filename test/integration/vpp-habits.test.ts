@@ -206,11 +206,12 @@ describe(`habits of ${vppName}`, () => {
       (await vpp.request(policeInput, { name, sw_if_index: index, apply }, soon())).retval;
     const own = `kvu1:00000000:a:${sw_if_index}:in`;
     expect(await policer(own)).toBe(0);
-    expect(await policer(own)).toBe(-81);
-    expect(await policer("b", { cir: 0 })).toBe(-7);
-    expect(await policer("b", { eir: 5000 })).toBe(-7);
-    expect(await policer("b", { type: 2, eir: 500, eb: 10_000n })).toBe(-7);
-    expect(await policer("b", { is_add: false })).toBe(-6);
+    // 22.06 gives no reason.
+    expect([-1, -81]).toContain(await policer(own));
+    expect([-1, -7]).toContain(await policer("b", { cir: 0 }));
+    expect([-1, -7]).toContain(await policer("b", { eir: 5000 }));
+    expect([-1, -7]).toContain(await policer("b", { type: 2, eir: 500, eb: 10_000n }));
+    expect([-1, -6]).toContain(await policer("b", { is_add: false }));
     expect(await police("b", sw_if_index)).toBe(-6);
     expect(await police(own, MISSING)).toBe(-2);
     expect(await police(own, sw_if_index)).toBe(0);
@@ -235,7 +236,7 @@ describe(`habits of ${vppName}`, () => {
     await vpp.request(wantInterfaceEvents, { enable_disable: 0, pid: 1 }, soon());
   });
 
-  it("keeps the route to a host whose interface is deleted, and all else goes with it", async () => {
+  it("keeps the route to a host whose interface is deleted, and before 26.02 its static neighbours", async () => {
     const { sw_if_index } = await make("a");
     const host = addressOf("10.77.0.5");
     const nh = { address: Buffer.alloc(16), via_label: 0, obj_id: 0, classify_table_index: 0 };
@@ -265,11 +266,17 @@ describe(`habits of ${vppName}`, () => {
     expect((await vpp.request(addNeighbor, { is_add: true, neighbor }, soon())).retval).toBe(0);
     expect(await vpp.dump(dumpNeighbors, { sw_if_index, af: 0 }, soon())).toMatchObject([{ neighbor }]);
     await vpp.request(deleteVhostUser, { sw_if_index }, soon());
-    expect(await vpp.dump(dumpNeighbors, { sw_if_index: ANY_INDEX, af: 0 }, soon())).toEqual([]);
-    expect((await vpp.request(addNeighbor, { is_add: false, neighbor }, soon())).retval).toBe(-2);
+    // Fixed in 26.02 (VPP's commit e5b3666c12f).
+    const outlives = (await vpp.version(soon())) < "26.02";
+    const left = await vpp.dump(dumpNeighbors, { sw_if_index: ANY_INDEX, af: 0 }, soon());
+    expect(left).toHaveLength(outlives ? 1 : 0);
+    const removeNeighbor = async () =>
+      (await vpp.request(addNeighbor, { is_add: false, neighbor }, soon())).retval;
+    if (!outlives) expect(await removeNeighbor()).toBe(-2);
     expect((await find()).route.paths).toMatchObject([{ sw_if_index, type: 0 }]);
     expect((await route(false)).retval).toBe(-54);
     expect((await make("b")).sw_if_index).toBe(sw_if_index);
+    if (outlives) expect(await removeNeighbor()).toBe(0);
     for (const _ of [1, 2]) expect((await route(false)).retval).toBe(0);
     expect((await find()).retval).toBe(-6);
   });

@@ -2,7 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { PortOwner } from "../../src/dataplane/port.ts";
 import { createBridge } from "../../src/dataplane/vpp/bridges.ts";
+import { type Offer, whyNotOffered } from "../../src/dataplane/vpp/offers.ts";
 import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
+import { STATIC } from "../../src/dataplane/vpp/routed-state.ts";
 import { bridgeName, readView, type View } from "../../src/dataplane/vpp/view.ts";
 import { openVppDataplane } from "../../src/dataplane/vpp/vpp-dataplane.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
@@ -14,7 +16,7 @@ import {
   createVhostUser,
   deleteVhostUser,
 } from "../../src/protocols/vpp-api/messages.ts";
-import { deleteLoopback, dumpNeighbors } from "../../src/protocols/vpp-api/routing-messages.ts";
+import { addNeighbor, deleteLoopback, dumpNeighbors } from "../../src/protocols/vpp-api/routing-messages.ts";
 import { type SwitchUnderTest, soon } from "../contract/switch-under-test.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { vhostUserValues } from "../stand-in/vpp/vhost-user-values.ts";
@@ -24,6 +26,8 @@ import type { VppProcess } from "./vpp-process.ts";
 export interface VppRig extends SwitchUnderTest {
   readonly run: LabRun;
   readonly apiSocket: string;
+  /** Whether this VPP offers it, by its messages and its release. */
+  offers(offer: Offer): Promise<boolean>;
   /** Forgets what the stand-in has noted against its clients; a real VPP notes nothing. */
   forgive(): void;
   /** What is configured, with a connection that is closed afterwards. */
@@ -33,6 +37,19 @@ export interface VppRig extends SwitchUnderTest {
 /** Loopbacks with gateways, and those that a test made itself. */
 const loopbacksOf = ({ interfaces }: View) =>
   [...interfaces.values()].filter(({ interface_name }) => interface_name.startsWith("loop"));
+
+/** Removes neighbours that were made on request; before 26.02 they outlive their interface and crash VPP later. */
+async function removeNeighbors(connection: VppConnection, sw_if_index: number): Promise<void> {
+  const found = await Promise.all(
+    [0, 1].map((af) => connection.dump(dumpNeighbors, { sw_if_index, af }, soon())),
+  );
+  await Promise.all(
+    found
+      .flat()
+      .filter(({ neighbor }) => (neighbor.flags & STATIC) !== 0)
+      .map(({ neighbor }) => connection.request(addNeighbor, { is_add: false, neighbor }, soon())),
+  );
+}
 
 /** One bridge domain known by its tag, one by its number. */
 const BRIDGES = ["blue", "20"] as const;
@@ -88,6 +105,10 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
     run,
     apiSocket: vpp.apiSocket,
     withVpp,
+    offers: (offer) =>
+      withVpp(async (connection) => {
+        return (await whyNotOffered(new VppRequests(connection, soon()), offer)) === undefined;
+      }),
     forgive: () => {
       vpp.violations.length = 0;
     },
@@ -128,13 +149,16 @@ function rigOf(run: LabRun, vpp: VppProcess, socketDirectory: string): VppRig {
     removeBehindOurBack: (port) =>
       withVpp(async (connection, view) => {
         const { index } = view.ports.find(({ name }) => name === port) ?? {};
-        if (index !== undefined) await connection.request(deleteVhostUser, { sw_if_index: index }, soon());
+        if (index === undefined) return;
+        await removeNeighbors(connection, index);
+        await connection.request(deleteVhostUser, { sw_if_index: index }, soon());
       }),
     async reset() {
       if (down) await start();
       if (vpp.violations.length > 0) throw new Error(vpp.violations.join("; "));
       owners.length = 0;
       await withVpp(async (connection, view) => {
+        await removeNeighbors(connection, ANY_INDEX);
         await Promise.all([
           ...view.ports.map(({ index }) =>
             connection.request(deleteVhostUser, { sw_if_index: index }, soon()),

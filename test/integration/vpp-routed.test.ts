@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RoutedSettings } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import type { PortRequest } from "../../src/dataplane/port.ts";
@@ -32,6 +32,9 @@ describe(`routed ports of ${vppName}`, () => {
   beforeAll(async () => {
     rig = await startVpp();
     dataplane = rig.open();
+  });
+  beforeEach(async (context) => {
+    if (!(await rig.offers("routed ports"))) context.skip();
   });
   afterEach(async () => {
     for (const name of await rig.portNames()) await dataplane.removePort(name, soon());

@@ -67,8 +67,9 @@ static int exchange(unsigned long n) {
     descriptor = open(directory, O_RDONLY | O_DIRECTORY);
     if (fork() == 0) {
       char name[32];
+      /* Always the same names: what the daemon removes meanwhile is there again at once. */
       for (unsigned long made = 0;; made++) {
-        snprintf(name, sizeof name, "f%lu", made);
+        snprintf(name, sizeof name, "f%lu", made % 5000);
         int fd = openat(descriptor, name, O_CREAT | O_WRONLY, 0600);
         if (fd >= 0) close(fd);
       }

@@ -6,7 +6,7 @@ import { startOvsdbServer } from "./ovsdb-server.ts";
 import { startPod } from "./pod.ts";
 
 // A run that takes one of everything and then waits to be interrupted: the program of interruption.test.ts.
-const run = await openLabRun({ progress: (line) => process.stderr.write(`${line}\n`) });
+const run = await openLabRun({ narrator: { say: (line) => process.stderr.write(`${line}\n`) } });
 endOnSignals(run);
 const hugepages = await reserveHugepages(run, 2048, 5);
 const pod = await startPod(run, "a");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { countHugepages } from "../machine/hugepage-pool.ts";
+import { countUnlistedHugepages } from "../machine/hugepages.ts";
 import { JOURNAL_DIRECTORY } from "../machine/journal.ts";
 import { requireMachine } from "../machine/packages.ts";
 import { descendantsOf, identifyProcess, isRunning, type ProcessIdentity } from "../machine/process-table.ts";
@@ -62,7 +62,7 @@ test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
     const run = await startRun();
     expect(run.processes.length).toBeGreaterThanOrEqual(4);
     expect(run.taken.hugepages).toBe(5);
-    const before = await countHugepages(2048);
+    const before = await countUnlistedHugepages(2048);
     const closed = once(run.program, "close");
     run.program.kill(signal);
     run.program.kill(signal);
@@ -70,18 +70,18 @@ test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
 
     expect(code).toBeGreaterThan(128);
     expect(existsSync(run.taken.directory)).toBe(false);
-    expect((await countHugepages(2048)).total).toBe(before.total - run.taken.hugepages);
+    expect(await countUnlistedHugepages(2048)).toBe(before);
     await expectNothingLeft(run);
   },
 );
 
 test("after SIGKILL the kernel ends its processes and its guard gives the rest back", async () => {
   const run = await startRun();
-  const before = await countHugepages(2048);
+  const before = await countUnlistedHugepages(2048);
   const closed = once(run.program, "close");
   run.program.kill("SIGKILL");
   await closed;
 
   await expectNothingLeft(run);
-  expect((await countHugepages(2048)).total).toBe(before.total - run.taken.hugepages);
+  expect(await countUnlistedHugepages(2048)).toBe(before);
 });

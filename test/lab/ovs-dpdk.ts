@@ -145,6 +145,9 @@ function settings(dpdk: boolean): string[] {
     `other_config:dpdk-socket-mem="${SOCKET_MEMORY_MIB}"`,
     // Else DPDK would take every page that is free for its packet buffers, guests' and pods' too.
     `other_config:dpdk-socket-limit="${SOCKET_MEMORY_MIB}"`,
+    // 60 MiB for each guest. The shared pool is tried with 752 MiB first: until that has failed no memory is free, and
+    // a second guest that connects in this moment is refused ("failed to allocate memory for dev->guest_pages").
+    "other_config:per-port-memory=true",
     "other_config:pmd-cpu-mask=0x2",
     // Polling without a pause it would take half of the machine from the guests, and answer them later for it.
     `other_config:pmd-maxsleep=${POLLING_PAUSE_US}`,

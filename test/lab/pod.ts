@@ -8,6 +8,7 @@ import type { LabRun } from "../machine/lab-run.ts";
 import { type RunOptions, type RunOutput, runProgram } from "../machine/run-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { addNetworkNamespace, type NetworkNamespace } from "./network-namespace.ts";
+import { runtimeSeccomp } from "./runtime-seccomp.ts";
 
 /** A directory or file of the machine that a container sees at a path of its own. */
 export interface Mount {
@@ -31,6 +32,11 @@ export interface ContainerOptions extends Pick<ChildOptions, "env" | "stdin" | "
   readonly hugepages?: "2M" | "1G";
   /** Makes all but the mounts read-only, as `readOnlyRootFilesystem` does. */
   readonly readOnlyRoot?: boolean;
+  /**
+   * Runs it under the seccomp profile `RuntimeDefault`, which allows the more the more capabilities the pod's manifest
+   * adds: those named here. Default: without a profile.
+   */
+  readonly runtimeSeccomp?: readonly string[];
 }
 
 /** A running container. */
@@ -91,7 +97,9 @@ async function startContainer(
 ): Promise<Container> {
   const directory = join(pod.directory, options.name);
   await mkdir(join(directory, "root"), { recursive: true });
-  await writeFile(join(directory, "mounts"), (options.mounts ?? []).map(mountLine).join(""));
+  const seccomp = options.runtimeSeccomp && (await runtimeSeccomp(run, options.runtimeSeccomp));
+  const mounts = [...(options.mounts ?? []), ...(seccomp?.mounts ?? [])];
+  await writeFile(join(directory, "mounts"), mounts.map(mountLine).join(""));
   await writeFile(join(directory, "hugepages"), options.hugepages ?? "2M");
   await writeFile(join(directory, "root-mode"), options.readOnlyRoot === true ? "ro" : "rw");
   const pidFile = join(directory, "pid");
@@ -118,7 +126,8 @@ async function startContainer(
         "--kill-child",
       ],
       ...["--", "/bin/sh", BUILDER, directory, pod.name],
-      ...[String(options.uid ?? 0), String(options.gid ?? options.uid ?? 0), ...options.command],
+      ...[String(options.uid ?? 0), String(options.gid ?? options.uid ?? 0)],
+      ...[...(seccomp?.prefix ?? []), ...options.command],
     ],
     signalPid: () => numeric(readPid()),
     ...(options.env === undefined ? {} : { env: options.env }),

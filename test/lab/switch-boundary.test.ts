@@ -1,5 +1,5 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildAll } from "../../scripts/build/build-all.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { vlanNetwork } from "../cluster/network.ts";
@@ -27,13 +27,13 @@ const addressOf = (vm: { readonly host: number }, index: number) => `10.6.${VLAN
 
 let run: LabRun;
 let switches: Switches;
+let nodes: Record<Side, ClusterNode>;
 let source: VmPod;
 let target: VmPod;
 let peers: Record<Side, VmPod>;
 let pod: (name: string, node: Side, vm: Parameters<typeof smallVmi>[0]) => VmPod;
 
 beforeAll(async () => {
-  await buildAll();
   run = await openLabRun();
   const kernel = await findGuestKernel();
   if (kernel === undefined) throw new Error("no guest kernel; npm test installs it");
@@ -46,9 +46,10 @@ beforeAll(async () => {
       databaseSocket: switches[name].databaseSocket,
       // Longer than a guest boots: QEMU's emulation (10.0) was seen to abort in iotlb_to_section when its switch
       // reconnects meanwhile.
-      reconnectSilentAfterSeconds: 15,
+      reconnectSilentAfterSeconds: 60,
     });
-  const nodes = { a: await startNode("a"), b: await startNode("b") };
+  const [a, b] = await Promise.all([startNode("a"), startNode("b")]);
+  nodes = { a, b };
   const [network, second] = await Promise.all(VLANS.map(vlanNetwork));
   if (network === undefined || second === undefined) throw new Error("two VLANs are two networks");
   pod = (name, node, vm) =>
@@ -128,8 +129,8 @@ async function countAnnouncements() {
 describe("a VM of two interfaces in two VLANs that migrates to another switch", () => {
   it("is reachable for its peers on both nodes, each in its VLAN, and has its four queues", async () => {
     await bothPeersReachIt();
-    expect(await learned("a")).toEqual(expectedAt(source.portNames));
-    expect(await learned("b")).toEqual(expectedAt([UPLINK, UPLINK]));
+    await expect.poll(() => learned("a")).toEqual(expectedAt(source.portNames));
+    await expect.poll(() => learned("b")).toEqual(expectedAt([UPLINK, UPLINK]));
 
     await startTarget(target);
     const announcements = await countAnnouncements();
@@ -150,12 +151,12 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     const announced = async () => (await announcements()).every((count) => count > 0);
     await waitUntil(announced, { what: "both interfaces are announced across the link" });
 
-    expect(await learned("a"), "the peer's switch looks for it behind the link").toEqual(
-      expectedAt([UPLINK, UPLINK]),
-    );
-    expect(await learned("b"), "its own switch looks for it at its ports").toEqual(
-      expectedAt(target.portNames),
-    );
+    await expect
+      .poll(() => learned("a"), { message: "the peer's switch looks for it behind the link" })
+      .toEqual(expectedAt([UPLINK, UPLINK]));
+    await expect
+      .poll(() => learned("b"), { message: "its own switch looks for it at its ports" })
+      .toEqual(expectedAt(target.portNames));
     for (const [side, measurement] of Object.entries(pinging)) {
       const pings = await measurement.stop();
       const outage = `outage ${pings.longestLossMs} ms, ${pings.lost} of ${pings.sent} pings lost`;
@@ -168,20 +169,24 @@ describe("a VM of two interfaces in two VLANs that migrates to another switch", 
     expect(await frames(hearing.foreign), "no frames of the other VLAN arrive").toEqual([0, 0, 0, 0]);
 
     for (const mac of MOVING.macs) expect((await target.guest.interfaceOf(mac)).queues).toBe(QUEUES);
-    const polled = await switches.b.appctl("dpif-netdev/pmd-rxq-show");
     for (const port of target.portNames) {
       // A ring each way for each queue, and all of them served.
-      expect(await switches.b.vsctl("get", "Interface", port, "status:num_of_vrings")).toBe(
-        `"${2 * QUEUES}"`,
-      );
-      expect(polled.match(new RegExp(`port: ${port}\\s+queue-id:\\s+\\d+ \\(enabled\\)`, "g"))).toHaveLength(
-        QUEUES,
-      );
+      const rings = `status:num_of_vrings="${2 * QUEUES}"`;
+      await switches.b.vsctl("wait-until", "Interface", port, rings);
+      const polled = new RegExp(`port: ${port}\\s+queue-id:\\s+\\d+ \\(enabled\\)`, "g");
+      await expect
+        .poll(async () => (await switches.b.appctl("dpif-netdev/pmd-rxq-show")).match(polled))
+        .toHaveLength(QUEUES);
     }
   });
 
   it("leaves a node whose switch is dead, and is reachable on the other node", async () => {
     await endVm(source);
+    // No guest boots any more.
+    const config = await readFile(nodes.a.configFile, "utf8");
+    await nodes.a.stopDaemon();
+    await writeFile(nodes.a.configFile, config.replace(/("reconnectSilentAfterSeconds"):\d+/, "$1:2"));
+    await nodes.a.startDaemon();
     const back = pod("back", "a", { name: "moving", mac: MOVING.macs, queues: QUEUES });
     await startTarget(back);
     await switches.b.killVswitchd();

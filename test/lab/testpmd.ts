@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Failure } from "../../src/failure/failure.ts";
 import { hasTestpmd, TESTPMD_PATH } from "../machine/testpmd-program.ts";
 import { waitUntil } from "../machine/wait-until.ts";
-import type { Container, Mount, Pod } from "./pod.ts";
+import type { Container, ContainerOptions, Pod } from "./pod.ts";
 
 /** Hugepages of 2 MiB that one testpmd takes. */
 export const TESTPMD_HUGEPAGES = 32;
@@ -19,7 +19,7 @@ export interface PacketCounts {
 export type ForwardMode = "rxonly" | "txonly" | "flowgen" | "icmpecho" | "macswap" | "io";
 
 /** What to run. */
-export interface TestpmdOptions {
+export interface TestpmdOptions extends Pick<ContainerOptions, "mounts" | "env" | "uid" | "runtimeSeccomp"> {
   /** The vhost-user socket as the container sees it. */
   readonly socketPath: string;
   /** Default true: testpmd makes the socket; else it connects to the switch's, which has to be there. */
@@ -28,8 +28,6 @@ export interface TestpmdOptions {
   readonly mac: string;
   /** Destination of what it sends; testpmd's own default is 02:00:00:00:00:00. */
   readonly peerMac?: string;
-  readonly mounts?: readonly Mount[];
-  readonly env?: Readonly<Record<string, string>>;
   /** Queue pairs; default 1. */
   readonly queues?: number;
   /** How long the switch may take to connect; default 30 000. */
@@ -99,6 +97,8 @@ export async function startTestpmd(pod: Pod, options: TestpmdOptions): Promise<T
     ],
     stdin: true,
     ...(options.env === undefined ? {} : { env: options.env }),
+    ...(options.uid === undefined ? {} : { uid: options.uid }),
+    ...(options.runtimeSeccomp === undefined ? {} : { runtimeSeccomp: options.runtimeSeccomp }),
   });
   const connectLimitMs = options.connectLimitMs ?? 60_000;
   const prompt = openPrompt(container, pod);

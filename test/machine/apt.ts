@@ -1,6 +1,7 @@
 import { cp, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describeThrown, Failure } from "../../src/failure/failure.ts";
+import { plural } from "../../src/status/words.ts";
 import { type SourceFile, sourcePackagesOfBackports, sourcesWithBackports } from "./apt-sources.ts";
 import { CACHE_DIRECTORY } from "./cache.ts";
 import type { LabRun } from "./lab-run.ts";
@@ -42,7 +43,7 @@ export async function openApt(run: LabRun): Promise<Apt> {
       await runProgram("apt-get", [...options, ...args], {
         env: ENVIRONMENT,
         limitMs: LIMIT_MS,
-        onLine: narrator(run.progress, complaints),
+        onLine: listener(run, complaints),
         sharesTerminal: false,
         ...more,
       });
@@ -82,7 +83,7 @@ export async function openApt(run: LabRun): Promise<Apt> {
     },
     install: async (names) => {
       if (names.length === 0) return;
-      run.progress(`downloading ${names.length} packages and what they need`);
+      run.progress(`downloading ${plural(names.length, "package")} and the dependencies`);
       await apt(["install", "--download-only", ...names], { signal });
       run.progress("installing them");
       await unbroken(run, (onSpawn) => apt(["install", "--no-download", ...names], { onSpawn }));
@@ -189,15 +190,22 @@ async function dependency(options: readonly string[], name: string): Promise<str
   throw new Failure({ code: "part-missing", what: `the package ${name} depends on no linux-image` });
 }
 
-/** Passes on the lines of apt's talk that say how far it is, every twentieth of the many, and keeps its errors. */
-function narrator(progress: (line: string) => void, complaints: string[]): (line: string) => void {
-  let steps = 0;
+/** Passes on what apt says of its progress, counts packages for a terminal, and keeps its errors. */
+function listener({ progress, show }: LabRun, complaints: string[]): (line: string) => void {
+  const counts = { "Get:": 0, Unpacking: 0, Setting: 0 };
+  const words = { "Get:": "fetched", Unpacking: "unpacked", Setting: "set up" };
+  let packages = 0;
   let last = "";
   return (line) => {
     if (line === last) return; // while it waits for a lock apt says so every second
     last = line;
     if (/^[EW]: /.test(line)) complaints.push(line);
     if (/^Need to get|Waiting for cache lock/.test(line)) progress(`apt: ${line}`);
-    if (/^(Get:\d|Unpacking |Setting up )/.test(line) && ++steps % 20 === 0) progress(`apt: ${line}`);
+    const plan = /^(\d+) upgraded, (\d+) newly installed/.exec(line);
+    if (plan !== null) packages = Number(plan[1]) + Number(plan[2]);
+    const begun = (["Get:", "Unpacking", "Setting"] as const).find((word) => line.startsWith(word));
+    if (begun === undefined) return;
+    counts[begun] += 1;
+    show(`${words[begun]} ${counts[begun]}${packages === 0 ? "" : ` of ${packages}`}`);
   };
 }

@@ -57,13 +57,17 @@ export interface AddedHugepages {
   readonly granted: boolean;
 }
 
-/** Removes what was added and nothing else; another program's change of the pool in between stays. */
-export async function shrinkHugepages(added: AddedHugepages): Promise<void> {
+/**
+ * Removes what was added and nothing else; another program's change of the pool in between stays.
+ * @param removed called before another run sees the pool
+ */
+export async function shrinkHugepages(added: AddedHugepages, removed?: () => void): Promise<void> {
   await inHugepagePool(async () => {
     const { total } = await countHugepages(added.pageKiB);
     // Not known to be granted: at most what exceeds the number from before.
     const count = added.granted ? added.count : Math.min(added.count, Math.max(0, total - added.before));
     if (count > 0) await resizeHugepages(added.pageKiB, Math.max(0, total - count));
+    removed?.();
   });
 }
 

@@ -8,6 +8,7 @@ import {
   resizeHugepages,
   shrinkHugepages,
 } from "./hugepage-pool.ts";
+import { listedTraces } from "./journal.ts";
 import type { LabRun } from "./lab-run.ts";
 
 /**
@@ -39,11 +40,21 @@ async function add(run: LabRun, pageKiB: HugepageKiB, needed: number): Promise<n
   const added = { ...intent, count: Math.max(0, total - before), granted: true } as const;
   const addedId = run.journal.note(added);
   run.journal.strike(intentId);
-  run.cleanup.defer(`give back ${added.count} hugepages of ${pageKiB} KiB`, async () => {
-    await shrinkHugepages(added);
-    run.journal.strike(addedId);
-  });
+  run.cleanup.defer(`give back ${added.count} hugepages of ${pageKiB} KiB`, () =>
+    shrinkHugepages(added, () => run.journal.strike(addedId)),
+  );
   return added.count;
+}
+
+/** Pages that no journal lists: a run that ended has left behind what it made more, whatever other runs have now. */
+export function countUnlistedHugepages(pageKiB: HugepageKiB): Promise<number> {
+  return inHugepagePool(async () => {
+    const { total } = await countHugepages(pageKiB);
+    return listedTraces().reduce(
+      (left, trace) => left - (trace.kind === "hugepages" && trace.pageKiB === pageKiB ? trace.count : 0),
+      total,
+    );
+  });
 }
 
 async function notGiven(pageKiB: number, needed: number, free: number, added: number): Promise<Failure> {

@@ -83,6 +83,11 @@ export function createJournal(name: string, directory: string = JOURNAL_DIRECTOR
   return new Journal(path);
 }
 
+/** What all runs of this machine have to give back. */
+export function listedTraces(directory: string = JOURNAL_DIRECTORY): Trace[] {
+  return listJournals(directory).flatMap((path) => remaining(readLines(path)).map(({ trace }) => trace));
+}
+
 /** Takes over the journals whose process is gone; each is given to one caller only. */
 export function claimLeftJournals(directory: string = JOURNAL_DIRECTORY): LeftJournal[] {
   return listJournals(directory).flatMap((path) => {

@@ -18,13 +18,16 @@ export interface LabRun {
   readonly journal: Journal;
   /** Reports progress in a line. */
   readonly progress: (line: string) => void;
+  /** Says how far the present step is, where a terminal shows it. */
+  readonly show: (text: string) => void;
   /** Gives everything back; the same as `cleanup.run()` plus the end of the guard. Idempotent. */
   close(reason?: unknown): Promise<void>;
 }
 
 /** How to open a run. */
 export interface LabRunOptions {
-  readonly progress?: (line: string) => void;
+  /** Where it reports to; see scripts/narrator.mjs. */
+  readonly narrator?: { say(line: string): void; show?(text: string): void };
   /** Default {@link JOURNAL_DIRECTORY}. */
   readonly journalDirectory?: string;
   /** Where the run's directory is made; default the machine's temporary directory. */
@@ -37,7 +40,7 @@ export interface LabRunOptions {
  * journal still lists.
  */
 export async function openLabRun(options: LabRunOptions = {}): Promise<LabRun> {
-  const progress = options.progress ?? (() => undefined);
+  const progress = (line: string) => options.narrator?.say(line);
   const journalDirectory = options.journalDirectory ?? JOURNAL_DIRECTORY;
   await repairLeftovers({ progress, journalDirectory });
 
@@ -64,6 +67,7 @@ export async function openLabRun(options: LabRunOptions = {}): Promise<LabRun> {
     cleanup,
     journal,
     progress,
+    show: (text) => options.narrator?.show?.(text),
     close: (reason) => {
       end ??= close(reason);
       return end;

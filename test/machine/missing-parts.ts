@@ -6,6 +6,7 @@ import {
   NEEDED_PACKAGES,
   type NeededPackage,
   type PackageOrigin,
+  type Purpose,
   UNPACKED_PACKAGES,
 } from "./package-list.ts";
 import { isUnpacked, PROMTOOL } from "./packaged-program.ts";
@@ -22,19 +23,22 @@ export interface MissingParts {
   readonly unpacked: readonly string[];
 }
 
-/** Looks, without root and without changing anything, at what is missing for the lab. */
-export async function missingParts(): Promise<MissingParts> {
+/** Finds what is missing for the demo or the tests, without root and without changing anything. */
+export async function missingParts(purpose: Purpose = "tests"): Promise<MissingParts> {
+  const isForTests = purpose === "tests";
+  const missingOf = (origin: PackageOrigin) =>
+    missingPackages(NEEDED_PACKAGES[origin].filter(({ isForTestsOnly }) => isForTests || !isForTestsOnly));
   return {
     conditions: await missingConditions(),
     packages: {
-      bookworm: await missingPackages(NEEDED_PACKAGES.bookworm),
-      "bookworm-backports": await missingPackages(NEEDED_PACKAGES["bookworm-backports"]),
+      bookworm: await missingOf("bookworm"),
+      "bookworm-backports": await missingOf("bookworm-backports"),
     },
     unpacked: [
       ...((await findGuestKernel()) === undefined ? [UNPACKED_PACKAGES.guestKernel] : []),
       ...(hasTestpmd() ? [] : [UNPACKED_PACKAGES.testpmd]),
-      ...(isUnpacked(PROMTOOL) ? [] : [UNPACKED_PACKAGES.promtool]),
-      ...(hasLibvirtDomains() ? [] : [UNPACKED_PACKAGES.libvirtDomains]),
+      ...(!isForTests || isUnpacked(PROMTOOL) ? [] : [UNPACKED_PACKAGES.promtool]),
+      ...(!isForTests || hasLibvirtDomains() ? [] : [UNPACKED_PACKAGES.libvirtDomains]),
     ],
   };
 }

@@ -3,7 +3,12 @@ export interface NeededPackage {
   readonly name: string;
   /** At least this version; older ones count as missing. */
   readonly minimum?: string;
+  /** Whether the demo does without it. */
+  readonly isForTestsOnly?: boolean;
 }
+
+/** What the packages are for: the demo needs a part of what the tests need. */
+export type Purpose = "demo" | "tests";
 
 /** Where packages come from: Debian 12 itself or its backports. */
 export type PackageOrigin = "bookworm" | "bookworm-backports";
@@ -42,26 +47,12 @@ const TESTPMD_LIBRARIES = [
  */
 export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPackage[]>> = {
   bookworm: [
-    "openvswitch-switch-dpdk",
-    ...["librte-bus-vdev23", "librte-mempool-ring23", "librte-net-af-packet23", "librte-net-null23"],
-    ...["librte-net-vhost23", "librte-net-virtio23"],
-    ...TESTPMD_LIBRARIES,
-    ...[
-      "acl",
-      "busybox-static",
-      "containernetworking-plugins",
-      "cpio",
-      "iproute2",
-      "libxml2-utils",
-      "gcc",
-      "libc6-dev",
-      "musl-tools",
-      "xz-utils",
-    ],
-    ...["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
-    ...["buildah", "runc"],
-    "chromium",
-  ].map((name) => ({ name })),
+    ...["openvswitch-switch-dpdk", "librte-bus-vdev23", "librte-mempool-ring23", "librte-net-af-packet23"],
+    ...["librte-net-null23", "librte-net-vhost23", "librte-net-virtio23", ...TESTPMD_LIBRARIES],
+    ...["busybox-static", "cpio", "gcc", "iproute2", "libc6-dev", "musl-tools"],
+    ...testsOnly("containernetworking-plugins", "libxml2-utils", "xz-utils", "chromium", "buildah", "runc"),
+    ...testsOnly("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"),
+  ].map((one) => (typeof one === "string" ? { name: one } : one)),
   "bookworm-backports": [
     { name: "qemu-system-x86", minimum: "1:10" },
     { name: "libvirt-daemon", minimum: "11" },
@@ -72,3 +63,7 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
 
 /** The source packages that may come from backports; everything else stays at Debian 12's own version. */
 export const BACKPORTED_SOURCES = ["qemu", "libvirt", "seabios"] as const;
+
+function testsOnly(...names: readonly string[]): readonly NeededPackage[] {
+  return names.map((name) => ({ name, isForTestsOnly: true }));
+}

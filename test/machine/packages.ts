@@ -11,7 +11,7 @@ import {
   missingParts,
 } from "./missing-parts.ts";
 import { withoutServices } from "./no-services.ts";
-import { UNPACKED_PACKAGES } from "./package-list.ts";
+import { type Purpose, UNPACKED_PACKAGES } from "./package-list.ts";
 import { PROMTOOL, unpackProgram } from "./packaged-program.ts";
 import { unpackTestpmd } from "./testpmd-program.ts";
 
@@ -26,22 +26,22 @@ export async function requireMachine(): Promise<void> {
 }
 
 /**
- * Makes sure that all packages are there, at once where they are. On a fresh Debian 12 it installs them, from
+ * Makes sure that all packages for a purpose are there, at once where they are. On a fresh Debian 12 it installs them, from
  * backports only what must be newer, starts no service and leaves the machine's apt configuration alone.
  * @throws Failure part-missing listing every missing part and the command that installs them
  */
-export async function ensurePackages(run: LabRun): Promise<void> {
-  const missing = await missingParts();
+export async function ensurePackages(run: LabRun, purpose: Purpose = "tests"): Promise<void> {
+  const missing = await missingParts(purpose);
   if (missing.conditions.length > 0) throw notThere(missing);
   if (hasAllPackages(missing)) return;
-  run.progress(`missing: ${describeMissing(missing)}`);
+  run.progress(`missing, and to stay on this machine: ${describeMissing(missing)}`);
   try {
     await withoutServices(run, () => install(run, missing));
   } catch (cause) {
     if (run.cleanup.signal.aborted) throw cause;
-    throw notThere(await missingParts(), cause);
+    throw notThere(await missingParts(purpose), cause);
   }
-  const still = await missingParts();
+  const still = await missingParts(purpose);
   if (!hasAllPackages(still)) throw notThere(still);
 }
 

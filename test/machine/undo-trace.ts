@@ -1,4 +1,5 @@
-import { readFile, rm, rmdir } from "node:fs/promises";
+import { readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
 import { systemCode } from "../../src/failure/failure.ts";
 import { shrinkHugepages } from "./hugepage-pool.ts";
 import type { Trace } from "./journal.ts";
@@ -72,8 +73,10 @@ async function unmount(path: string): Promise<void> {
   while (await mounted()) await runProgram("umount", ["--lazy", path]);
 }
 
-/** Removes a control group; the kernel keeps it busy for a moment after its last process has ended. */
+/** Removes a control group and those below it; the kernel keeps one busy for a moment after its last process has ended. */
 export async function removeCgroup(path: string): Promise<void> {
+  const below = await readdir(path, { withFileTypes: true }).catch(() => []);
+  for (const entry of below) if (entry.isDirectory()) await removeCgroup(join(path, entry.name));
   const isRemoved = async () => {
     try {
       await rmdir(path);

@@ -31,10 +31,10 @@ export function parseManifests(text: string, where: string): Manifest[] {
   });
 }
 
-/** Files of manifests below a directory of deploy/, relative to it: no chart, no kustomization and no configuration of the daemon. */
+/** Files of manifests below a directory of deploy/, relative to it: no chart or values for it, no kustomization, and no configuration of the daemon. */
 export function manifestFiles(directory = DEPLOY): string[] {
   return readdirSync(directory, { recursive: true, encoding: "utf8" })
-    .filter((file) => /\.yaml$/.test(file) && !/(^|\/)(kustomization|config)\.yaml$/.test(file))
+    .filter((file) => /\.yaml$/.test(file) && !/(^|\/)(kustomization|config|values)\.yaml$/.test(file))
     .map((file) => join(directory, file))
     .filter((file) => !relative(DEPLOY, file).startsWith("chart/"))
     .sort();

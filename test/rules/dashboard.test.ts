@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import { INTERFACE_METRICS, METRICS } from "../../src/observe/declared-metrics.ts";
 import { labelsOf, unknownIn } from "../stand-in/prometheus/known-metrics.ts";
 import { readPromQl } from "../stand-in/prometheus/read-promql.ts";
@@ -160,8 +160,10 @@ describe("the Grafana dashboard", () => {
       ...["vhostuser_hugepages"],
       "vhostuser_pool_devices_in_use",
       ...["vhostuser_cni_request_duration_seconds", "vhostuser_reconcile_pass_duration_seconds"],
+      // It fires an alert or is 1.
+      "vhostuser_root_usable",
       // For a closer inspection.
-      ...["vhostuser_kubelet_registrations_total", "process_open_fds"],
+      ...["vhostuser_kubelet_registrations_total", "vhostuser_cni_unknown_keys_total", "process_open_fds"],
       "nodejs_eventloop_lag_seconds",
     ];
     const metrics = Object.keys({ ...METRICS, ...INTERFACE_METRICS });

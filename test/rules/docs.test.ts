@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { Ajv } from "ajv";
 import { describe, expect, it } from "vitest";
+import { portParametersSchema } from "../../scripts/build/claim-parameters-schema.ts";
 import { configurationReference } from "../../scripts/build/configuration-reference.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { FAILURE_CODES } from "../../src/failure/catalogue.ts";
@@ -15,6 +17,10 @@ describe("the references", () => {
     expect(read("docs/configuration.md")).toBe(configurationReference());
   });
 
+  it("docs/vhost-user-port.schema.json is what a claim's parameters are checked with (else: npm run docs)", () => {
+    expect(read("docs/vhost-user-port.schema.json")).toBe(portParametersSchema());
+  });
+
   it("docs/dependencies.md names every dependency", () => {
     const manifest = JSON.parse(read("package.json")) as Record<string, Record<string, string> | undefined>;
     const names = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
@@ -24,10 +30,28 @@ describe("the references", () => {
     expect(names.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
   });
 
-  it("docs/errors.md explains every failure code and no other", () => {
-    const explained = [...read("docs/errors.md").matchAll(/^\| `([\w-]+)` \|/gm)].map(([, code]) => code);
-    expect(explained.sort()).toEqual(Object.keys(FAILURE_CODES).sort());
+  it("docs/errors.md has meaning, cause and cure of every failure code and of no other", () => {
+    const rows = [
+      ...read("docs/errors.md").matchAll(/^\| `([\w-]+)` \| ([^|]+) \| [^|]{5,} \| [^|]{10,} \|$/gm),
+    ];
+    expect(Object.fromEntries(rows.map(([, code, meaning]) => [code, meaning]))).toEqual(FAILURE_CODES);
+    expect(rows).toHaveLength(Object.keys(FAILURE_CODES).length);
   });
+});
+
+it("the chart's schema refuses a network's wrong value and unknown key, and lets other programs' keys pass", () => {
+  const schema = JSON.parse(read("deploy/chart/kube-vhostuser/values.schema.json"));
+  const isValid = new Ajv({ strict: false, validateFormats: false }).compile(schema);
+  const valuesOf = (config: object) => ({ networks: [{ name: "blue", pool: "sockets", config }] });
+  expect(isValid(valuesOf({ vlan: 300, trunk: [{ id: 5 }], "example.org/x": 1 }))).toBe(true);
+  for (const config of [
+    { vlan: 30_000 },
+    { portSecurty: true },
+    { mtu: "9000" },
+    { trunk: [{ minID: 5 }] },
+    { bandwidth: { ingressRate: "1M" } },
+  ])
+    expect(isValid(valuesOf(config)), JSON.stringify(config)).toBe(false);
 });
 
 describe("deploy/examples", () => {

@@ -1,5 +1,5 @@
 import { parseAllDocuments, stringify } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { portSettingsOf } from "../../src/cni/port-settings-of.ts";
 import { parseConfig } from "../../src/config/load.ts";
@@ -39,7 +39,10 @@ function checkYaml(text: string): void {
     if (typeof value !== "object" || value === null) throw new Error("it is no object");
     // On its own, or in the values of the chart.
     const config = "config" in value ? value.config : value;
-    if (typeof config === "object" && config !== null && "pools" in config) checkConfig(config);
+    // The chart puts its value there.
+    const dra = "config" in value && "dra" in value ? { dra: value.dra } : {};
+    if (typeof config === "object" && config !== null && "pools" in config)
+      checkConfig({ ...dra, ...config });
     if ("kind" in value) checkObject(value.kind, value);
     else if ("metadata" in value && !("spec" in value)) checkVm({ ...value, spec: specFor(value) });
   }

@@ -20,4 +20,10 @@ describe("documents", () => {
   it.each(DOCUMENTS)("%s has YAML and JSON that the programs accept", (file) => {
     expect(examplesOf(file).flatMap((example) => exampleFault(example) ?? [])).toEqual([]);
   });
+
+  it("docs/README.md, from which the site's sidebar is made, lists every page", () => {
+    const list = readFileSync(join(TOP, "docs/README.md"), "utf8");
+    const pages = globSync("*.md", { cwd: join(TOP, "docs") }).filter((page) => page !== "README.md");
+    expect(pages.filter((page) => !list.includes(`](${page})`))).toEqual([]);
+  });
 });

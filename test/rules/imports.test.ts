@@ -10,11 +10,11 @@ const SRC = join(import.meta.dirname, "../../src");
  */
 const LAYERS: readonly (readonly string[])[] = [
   ["failure", "names", "sync"],
-  ["logging", "files", "journal", "grpc"],
+  ["logging", "command-line", "files", "journal", "grpc"],
   ["config", "records", "kubelet", "kube-api", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],
-  ["device-plugin", "cni", "announcement", "reconcile", "sidecar", "observe", "status"],
+  ["device-plugin", "cni", "dra", "announcement", "reconcile", "sidecar", "observe", "status"],
   ["node-setup", "ctl", "daemon"],
 ];
 const ORDER: readonly string[] = LAYERS.flat();
@@ -85,6 +85,21 @@ describe("the layout of src", () => {
       (file) => !file.endsWith("main.ts") && /process\.env/.test(readFileSync(join(SRC, file), "utf8")),
     );
     expect(readers).toEqual([]);
+  });
+
+  it("zod is imported as a namespace, so that bundles leave out what is not used of it", () => {
+    const whole = sources.filter((file) =>
+      /import (type )?\{.*from "zod"/.test(readFileSync(join(SRC, file), "utf8")),
+    );
+    expect(whole).toEqual([]);
+  });
+
+  it("the DRA driver is loaded only by a daemon that serves claims", () => {
+    const loads = /^import (?!type\b)[^;]*"[./]+\/dra\/(?!dra-context\.ts")/m;
+    const wrong = sources
+      .filter((file) => !file.startsWith("dra/"))
+      .filter((file) => loads.test(readFileSync(join(SRC, file), "utf8")));
+    expect(wrong, "use a dynamic import, as src/daemon/assemble.ts does").toEqual([]);
   });
 
   it("directories are removed recursively only by the function that follows no link", () => {

@@ -98,7 +98,7 @@ describe("deploy/manifests", () => {
 
 describe("the configurations in deploy/", () => {
   it.each(
-    ["deploy/config.yaml", "deploy/examples/pools/config.yaml"].concat(
+    ["deploy/config.yaml"].concat(
       ["openshift", "ovs-on-host", "vpp"].map((overlay) => `deploy/overlays/${overlay}/config.yaml`),
     ),
   )("%s is one that the daemon takes", (file) => {

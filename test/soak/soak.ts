@@ -1,5 +1,7 @@
 import { readFile } from "node:fs/promises";
+import type { Narrator } from "../../scripts/narrator.mjs";
 import { describeThrown } from "../../src/failure/failure.ts";
+import { plural } from "../../src/status/words.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { RoundFailure, runRound } from "./round.ts";
 import { type SoakWorld, startSoakWorld } from "./soak-world.ts";
@@ -12,7 +14,7 @@ export interface SoakOptions {
   readonly minutes: number;
   /** Most rounds. */
   readonly rounds: number;
-  readonly say: (line: string) => void;
+  readonly narrator: Narrator;
 }
 
 const LAST_LINES = 60;
@@ -25,24 +27,29 @@ const CHATTER =
  * @returns whether all went well
  */
 export async function soak(run: LabRun, options: SoakOptions): Promise<boolean> {
-  const { say } = options;
-  const world = await startSoakWorld(run);
+  const { narrator } = options;
+  const world = await narrator.step("start", "switch, nodes and guests start", async () => ({
+    result: await startSoakWorld(run),
+  }));
   const end = performance.now() + options.minutes * 60_000;
   let done = 0;
   for (; done < options.rounds && performance.now() < end; done++) {
     const seed = options.seed + done;
-    const began = performance.now();
+    const name = `round ${done + 1}${Number.isFinite(options.rounds) ? ` of ${options.rounds}` : ""}`;
+    const minutes = Math.ceil((end - performance.now()) / 60_000);
+    const doing = `seed ${seed}, no round begins after ${plural(minutes, "more minute")}`;
     try {
-      const { steps, checked } = await runRound(world, seed);
-      const ms = Math.round(performance.now() - began);
-      say(`round ${done + 1}, seed ${seed}: ${counted(steps)} | ${checked} | ${ms} ms`);
+      await narrator.step(name, doing, async () => {
+        const { steps, checked } = await runRound(world, seed);
+        return { say: `seed ${seed}: ${counted(steps)} | ${checked}` };
+      });
     } catch (error) {
       run.cleanup.signal.throwIfAborted();
-      await report(world, seed, error, say);
+      await report(world, seed, error, (line) => narrator.say(line));
       return false;
     }
   }
-  say(`${done} rounds, seeds ${options.seed} to ${options.seed + done - 1}: all well`);
+  narrator.say(`${plural(done, "round")}, seeds ${options.seed} to ${options.seed + done - 1}: all well`);
   return true;
 }
 

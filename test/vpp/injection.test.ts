@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { announcementFrames, unusedGroup } from "../../src/announcement/frames.ts";
 import { portSettingsSchema } from "../../src/config/port-settings.ts";
 import type { Dataplane } from "../../src/dataplane/dataplane.ts";
 import { FrameInjector } from "../../src/dataplane/vpp/announce.ts";
+import { whyNotOffered } from "../../src/dataplane/vpp/offers.ts";
 import { VppRequests } from "../../src/dataplane/vpp/requests.ts";
 import { connectVpp, type VppConnection } from "../../src/protocols/vpp-api/connection.ts";
 import { executeLine } from "../../src/protocols/vpp-api/messages.ts";
@@ -32,6 +33,7 @@ describe("frames that VPP accepts as if a guest had sent them", () => {
   let connection: VppConnection;
   let dataplane: Dataplane;
   let captures = 0;
+  let isOffered = false;
   const injector = new FrameInjector();
 
   const line = async (cmd: string) => {
@@ -57,9 +59,14 @@ describe("frames that VPP accepts as if a guest had sent them", () => {
     vpp = await startVppRig((run, directory) => startRealVpp(run, binary, directory));
     connection = await connectVpp({ path: vpp.apiSocket }, soon());
     dataplane = vpp.open();
+    isOffered = (await whyNotOffered(new VppRequests(connection, soon()), "announcements")) === undefined;
     await line("create packet-generator interface pg1");
     await line("set interface l2 bridge pg1 20");
     await line("set interface state pg1 up");
+  });
+  // An older VPP may crash; the daemon gives it no frames.
+  beforeEach((context) => {
+    if (!isOffered) context.skip();
   });
   afterEach(async () => {
     expect(await line("show packet-generator")).toContain("no streams");

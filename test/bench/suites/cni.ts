@@ -146,7 +146,7 @@ function verbsBeside(crowd: number): readonly Measurement<CniRig>[] {
     {
       name: `ADD ${beside}`,
       unit: "ms",
-      repetitions: 100,
+      repetitions: 60,
       warmUp: 10,
       prepare: (rig) => growCrowd(rig, crowd),
       ours: addAlone,
@@ -156,7 +156,7 @@ function verbsBeside(crowd: number): readonly Measurement<CniRig>[] {
     {
       name: `DEL ${beside}`,
       unit: "ms",
-      repetitions: 100,
+      repetitions: 60,
       warmUp: 10,
       ours: async ({ cni, pods: [pod] }) => {
         const sandbox = cni.sandbox(pod);
@@ -173,7 +173,7 @@ function verbsBeside(crowd: number): readonly Measurement<CniRig>[] {
     {
       name: `ADD of ${AT_ONCE} at once ${beside}, all done`,
       unit: "ms",
-      repetitions: 10,
+      repetitions: 8,
       warmUp: 1,
       ours: async (rig) => (await allAtOnce(rig)).addMs,
       peer: async (rig) => (await peerAllAtOnce(rig)).addMs,
@@ -183,7 +183,7 @@ function verbsBeside(crowd: number): readonly Measurement<CniRig>[] {
     {
       name: `DEL of ${AT_ONCE} at once ${beside}, all done`,
       unit: "ms",
-      repetitions: 10,
+      repetitions: 8,
       warmUp: 1,
       ours: async (rig) => (await allAtOnce(rig)).delMs,
       peer: async (rig) => (await peerAllAtOnce(rig)).delMs,

@@ -1,12 +1,10 @@
 import type { BenchNodeOptions } from "../bench-node.ts";
-import { REST_TIMES, type RestTimes } from "../daemon-at-rest.ts";
+import { REST_TIMES, type RestTimes, TRIAL_REST } from "../daemon-at-rest.ts";
 
 /** How much is done for a figure. */
 export interface Sizes {
   readonly devices: number;
   readonly few: number;
-  readonly bursts: number;
-  readonly warmUpBursts: number;
   /** Gives back at once what no pod holds, where the giving back is measured. */
   readonly reclaim: NonNullable<BenchNodeOptions["reclaim"]>;
   readonly rest: RestTimes;
@@ -16,8 +14,6 @@ export interface Sizes {
 export const FULL: Sizes = {
   devices: 1000,
   few: 100,
-  bursts: 15,
-  warmUpBursts: 5,
   reclaim: { intervalSeconds: 1, graceSeconds: 1 },
   rest: REST_TIMES,
 };
@@ -25,8 +21,6 @@ export const FULL: Sizes = {
 export const TRIAL: Sizes = {
   devices: 100,
   few: 30,
-  bursts: 1,
-  warmUpBursts: 0,
   reclaim: { intervalSeconds: 0.2, graceSeconds: 1 },
-  rest: { settleMs: 0, calmMs: 0, idleMs: 100 },
+  rest: TRIAL_REST,
 };

@@ -10,12 +10,15 @@ import { addNetworkNamespace } from "../../lab/network-namespace.ts";
 import { BenchNode } from "../bench-node.ts";
 import type { Bench } from "../bench-suite.ts";
 import { type BenchPod, CniCalls } from "../cni-calls.ts";
+import { calmMemory, idlePercent, REST_TIMES, TRIAL_REST } from "../daemon-at-rest.ts";
 import { atMost, type SuiteDefinition } from "../measurement.ts";
 import { timeWork } from "../timed-program.ts";
 
 const BRIDGE = "blue";
 /** Ports that VPP forgets and gets again. */
 const PORTS = 100;
+/** Ports of a large node that is left alone. */
+const IDLE_PORTS = 500;
 const REBUILD_LIMIT_MS = 30_000;
 /** Looking costs VPP time, too. */
 const POLL_MS = 10;
@@ -27,11 +30,12 @@ const where = binary === undefined ? "VPP's stand-in" : "VPP";
 /** A VPP with one bridge domain, a daemon on it, and pods that hold a device. */
 export interface VppBenchRig {
   readonly vpp: VppProcess;
+  readonly node: BenchNode;
   readonly cni: CniCalls;
   readonly pod: BenchPod;
   /** Attachments that stay. */
   crowd: number;
-  readonly crowdLimit: number;
+  readonly isTrial: boolean;
 }
 
 /** Starts VPP, the one of `VPP_BIN` where it names one, and a daemon with devices enough. */
@@ -44,12 +48,12 @@ export async function openVppRig({ run, isTrial }: Bench): Promise<VppBenchRig> 
   const node = await BenchNode.open(run, {
     name: "vpp-node",
     dataplane: { type: "vpp", apiSocket: vpp.apiSocket, bridge: BRIDGE },
-    devices: PORTS + 1,
+    devices: IDLE_PORTS + 1,
   });
   await node.startDaemon();
   const netns = await addNetworkNamespace(run, "vpp");
   const cni = await CniCalls.open(node, netns.path);
-  return { vpp, cni, pod: await cni.admit(), crowd: 0, crowdLimit: isTrial === true ? 2 : PORTS };
+  return { vpp, node, cni, pod: await cni.admit(), crowd: 0, isTrial: isTrial === true };
 }
 
 /** CNI verbs through the real executable and daemon, and what the daemon does when VPP has forgotten everything. */
@@ -85,16 +89,32 @@ export const vppSuite: SuiteDefinition<VppBenchRig> = {
       unit: "ms",
       repetitions: 10,
       warmUp: 1,
-      prepare: async (rig) => {
-        for (; rig.crowd < rig.crowdLimit; rig.crowd += 1) {
-          await rig.cni.add(rig.cni.sandbox(await rig.cni.admit()));
-        }
-      },
+      prepare: (rig) => attach(rig, PORTS),
       ours: rebuild,
       aim: atMost(1000, "< 1 s"),
     },
+    {
+      name: `daemon's CPU, idle, ${IDLE_PORTS} ports in ${where}`,
+      unit: "%",
+      repetitions: 1,
+      prepare: (rig) => attach(rig, IDLE_PORTS),
+      ours: async ({ node, isTrial }) => {
+        const rest = isTrial ? TRIAL_REST : REST_TIMES;
+        await calmMemory(node, rest);
+        return idlePercent(node, rest);
+      },
+      shows: "median",
+      aim: atMost(0.5, "< 0.5 %"),
+    },
   ],
 };
+
+/** Until so many pods have a port, which stays. */
+async function attach(rig: VppBenchRig, ports: number): Promise<void> {
+  for (; rig.crowd < (rig.isTrial ? 2 : ports); rig.crowd += 1) {
+    await rig.cni.add(rig.cni.sandbox(await rig.cni.admit()));
+  }
+}
 
 /** From when VPP answers and has its bridge domain until all ports are in it. */
 async function rebuild({ vpp, crowd }: VppBenchRig): Promise<number> {

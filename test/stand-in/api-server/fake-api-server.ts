@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { wrongWithEvent, wrongWithSeries } from "./check-event.ts";
+import { storedSlice, wrongWithClaimStatus, wrongWithSlice } from "./check-resource.ts";
 import { at, type Json, ObjectStore, Refusal, type Stored, type StoreEvent } from "./object-store.ts";
 import { selfSigned } from "./self-signed.ts";
 
@@ -30,7 +31,8 @@ interface Watcher {
 
 /**
  * An API server over TLS: tokens, RBAC, versions, conflicts, pages, watches and server-side apply as the real one has
- * them, for any resource; it holds events of events.k8s.io/v1 to their rules. Illnesses at will.
+ * them, for any resource; it holds events of events.k8s.io/v1, ResourceSlices and the status of ResourceClaims to their
+ * rules. Illnesses at will.
  */
 export class FakeApiServer {
   readonly ca: string;
@@ -41,6 +43,8 @@ export class FakeApiServer {
   readonly verbs = new Set(["get", "list", "watch", "create", "update", "patch", "delete"]);
   /** Namespaces that exist. */
   readonly namespaces = new Set(["default", "tenant"]);
+  /** Feature gate DRAConsumableCapacity. */
+  canShareDevices = true;
   /** Method and status of every answer. */
   readonly answers: string[] = [];
   /** What it suffers from, one for each request; undefined is nothing. */
@@ -54,6 +58,7 @@ export class FakeApiServer {
   private constructor() {
     const { cert, key } = selfSigned();
     this.ca = cert;
+    this.store.admit = (collection, object, before) => this.#admit(collection, object, before);
     this.#server = createServer({ cert, key }, (request, response) => {
       request.on("error", () => undefined);
       response.on("error", () => undefined);
@@ -219,7 +224,7 @@ export class FakeApiServer {
       throw new Refusal(415, "UnsupportedMediaType", type);
     const body = JSON.parse(bytes.toString("utf8")) as Json;
     if (to.plural === "events") checkEvent(verb, to.namespace ?? "", body);
-    if (verb === "create") return [201, this.store.create(collection, body)];
+    if (verb === "create") return [201, this.store.create(collection, body, query.get("dryRun") === "All")];
     if (verb === "update") return [200, this.store.update(collection, name, body, part)];
     if (verb === "delete") {
       const preconditions = (body["preconditions"] ?? {}) as Json;
@@ -229,6 +234,17 @@ export class FakeApiServer {
     const manager = query.get("fieldManager");
     if (manager === null) throw new Refusal(400, "BadRequest", "fieldManager is required for apply patch");
     return [200, this.store.apply(collection, name, body, manager, query.get("force") === "true")];
+  }
+
+  #admit(collection: string, object: Json, before: Stored | undefined): Json {
+    const isSlice = collection === "resourceslices";
+    const wrong = isSlice
+      ? wrongWithSlice(object, before)
+      : collection.endsWith("/resourceclaims")
+        ? wrongWithClaimStatus(object)
+        : [];
+    if (wrong.length > 0) throw new Refusal(422, "Invalid", wrong.join("; "));
+    return isSlice ? storedSlice(object, this.canShareDevices) : object;
   }
 
   #list(collection: string, query: URLSearchParams): Json {

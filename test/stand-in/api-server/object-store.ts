@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { deviceKey } from "./check-resource.ts";
 
 /** An object of a request, as JSON has it. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -34,6 +35,9 @@ export interface StoreEvent {
   readonly object: Stored;
 }
 
+/** Checks an object that is to be stored in place of another, and returns it as it is stored. */
+export type Admission = (collection: string, object: Json, before: Stored | undefined) => Json;
+
 /** Objects as etcd and the API server's registry keep them: versions, conflicts, finalizers, managers of fields. */
 export class ObjectStore {
   readonly #objects = new Map<string, Stored>();
@@ -41,6 +45,9 @@ export class ObjectStore {
   readonly #history: StoreEvent[] = [];
   readonly #pages = new Map<string, { readonly rest: readonly Stored[]; readonly version: number }>();
   readonly #listeners = new Set<(event: StoreEvent) => void>();
+  /** By object: who manages each entry of a claim's status.devices. */
+  readonly #entries = new Map<string, Map<string, string>>();
+  admit: Admission = (_, object) => object;
   #version = 100;
   /** Changes up to this version are forgotten. */
   #compacted = 0;
@@ -79,7 +86,7 @@ export class ObjectStore {
     return { items, version, next };
   }
 
-  create(collection: string, object: Json): Stored {
+  create(collection: string, object: Json, isDryRun = false): Stored {
     const metadata = (object["metadata"] ?? {}) as Json;
     const name = metadata["name"];
     if (typeof name !== "string" || name === "")
@@ -89,7 +96,9 @@ export class ObjectStore {
     if (this.#objects.has(`${collection}/${name}`))
       throw new Refusal(409, "AlreadyExists", `${collection} "${name}" already exists`);
     const made = { ...metadata, name, uid: randomUUID(), creationTimestamp: new Date().toISOString() };
-    return this.#store("ADDED", collection, { ...object, metadata: { ...made, resourceVersion: "" } });
+    const admitted = this.admit(collection, object, undefined);
+    if (isDryRun) return { ...admitted, metadata: { ...made, resourceVersion: "" } };
+    return this.#store("ADDED", collection, { ...admitted, metadata: { ...made, resourceVersion: "" } });
   }
 
   update(collection: string, name: string, object: Json, part?: string): Stored {
@@ -117,7 +126,7 @@ export class ObjectStore {
     const key = `${collection}/${name}`;
     const known = this.#objects.get(key);
     const managers = this.#managers.get(key) ?? new Map<string, string>();
-    const { apiVersion: _, kind: __, metadata: ___, ...fields } = body;
+    const { apiVersion: _, kind: __, metadata, ...fields } = this.#applyEntries(key, body, manager, isForced);
     for (const [path, value] of leaves(fields)) {
       const other = managers.get(path);
       const isForeign =
@@ -132,7 +141,40 @@ export class ObjectStore {
     }
     this.#managers.set(key, managers);
     if (known === undefined) return this.create(collection, body);
-    return this.#change(collection, known, merged(known, body) as Json);
+    return this.#change(collection, known, merged(known, { ...fields, metadata }) as Json);
+  }
+
+  /** A claim's status.devices is a list by key: a manager's entries are those that it applied last, others' stay. */
+  #applyEntries(object: string, body: Json, manager: string, isForced: boolean): Json {
+    const known = this.#objects.get(object);
+    const status = body["status"] as { readonly devices?: readonly Json[] } | undefined;
+    if (!object.includes("/resourceclaims/") || status === undefined) return body;
+    const { uid } = body["metadata"] as Json;
+    if (known !== undefined && uid !== undefined && uid !== known.metadata.uid)
+      throw new Refusal(422, "Invalid", "metadata.uid: field is immutable");
+    if (known === undefined && uid !== undefined)
+      throw new Refusal(
+        409,
+        "Conflict",
+        `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`,
+      );
+    if (known === undefined) throw new Refusal(404, "NotFound", `${object} not found`);
+    const managers = this.#entries.get(object) ?? new Map<string, string>();
+    this.#entries.set(object, managers);
+    const wanted = status.devices ?? [];
+    for (const key of wanted.map(deviceKey)) {
+      const other = managers.get(key);
+      if (other !== undefined && other !== manager && !isForced)
+        throw new Refusal(409, "Conflict", `Apply failed with 1 conflict: conflict with "${other}": ${key}`);
+    }
+    const before = (at(known, "status.devices") ?? []) as readonly Json[];
+    const kept = before.filter(
+      (entry) =>
+        managers.get(deviceKey(entry)) !== manager && !wanted.map(deviceKey).includes(deviceKey(entry)),
+    );
+    for (const [key, owner] of managers) if (owner === manager) managers.delete(key);
+    for (const entry of wanted) managers.set(deviceKey(entry), manager);
+    return { ...body, status: { ...status, devices: [...kept, ...wanted] } };
   }
 
   /** Removes an object, or marks it where it has finalizers. */
@@ -173,7 +215,7 @@ export class ObjectStore {
     const { uid, creationTimestamp } = known.metadata;
     const wanted = (object["metadata"] ?? {}) as Stored["metadata"];
     const metadata: Stored["metadata"] = { ...wanted, uid, creationTimestamp };
-    const changed = { ...object, metadata };
+    const changed = { ...this.admit(collection, object, known), metadata };
     const version = { resourceVersion: known.metadata.resourceVersion };
     // A write that changes nothing makes no version.
     if (isDeepStrictEqual({ ...changed, metadata: { ...metadata, ...version } }, known)) return known;

@@ -8,15 +8,15 @@ import { StaleRequestFilter } from "../../../src/cni/stale-requests.ts";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { Dataplane } from "../../../src/dataplane/dataplane.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
-import { silentLogger } from "../../../src/logging/logger.ts";
+import { type Logger, silentLogger } from "../../../src/logging/logger.ts";
 import { Pools } from "../../../src/pools/pools.ts";
-import { unobserved } from "../../../src/reconcile/reconcile-pass.ts";
 import { repairPort } from "../../../src/reconcile/repair-ports.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
 import { systemClock } from "../../../src/sync/clock.ts";
 import { KeyedMutex } from "../../../src/sync/keyed-mutex.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
+import { unobserved } from "../reconcile/unobserved.ts";
 import { runShim, type ShimEnd, type ShimRun } from "./shim-client.ts";
 
 /** Device of calls that name no other. */
@@ -49,6 +49,8 @@ export interface CniRigOptions {
   readonly dataplane?: Dataplane;
   /** What replaces the CNI executable; default the stand-in. */
   readonly execute?: (run: ShimRun) => Promise<ShimEnd>;
+  /** Default one that writes nothing. */
+  readonly logger?: Logger;
 }
 
 /** The daemon's CNI side with everything but the switch real: records, directories, the socket, plugins that are run. */
@@ -109,6 +111,7 @@ export class CniRig {
     const [pool] = config.pools;
     if (pool === undefined) throw new Error("no pool");
     const dataplane = this.#switch;
+    const { logger = silentLogger } = this.#options;
     const clock: Clock = {
       now: () => (this.stoppedAt ?? Date.now()) + this.aheadMs,
       monotonic: () => (this.stoppedAt ?? Date.now()) + this.aheadMs,
@@ -124,13 +127,13 @@ export class CniRig {
           pools: config.pools,
           allocations: records.allocations,
           open: () => dataplane,
-          logger: silentLogger,
+          logger,
         }),
       },
       locks: new KeyedMutex(),
       stale: new StaleRequestFilter(),
       clock,
-      logger: silentLogger,
+      logger,
       holders: {
         holds: async (_namespace, _name, device) => this.held.includes(device),
         devicesOf: async () => this.held,
@@ -143,11 +146,11 @@ export class CniRig {
       places: config,
       allocations: records.allocations,
       clock: systemClock,
-      logger: silentLogger,
+      logger,
     });
     this.#server = await serveCni({
       socketPath: this.socketPath,
-      logger: silentLogger,
+      logger,
       clock,
       answer: (request, signal) => answer(request, context, signal),
     });
@@ -251,15 +254,14 @@ export class CniRig {
       root: join(this.top, "run"),
       recordsDirectory: join(this.top, "records"),
       deviceInfoDirectory: join(this.top, "devinfo"),
-      pools: [
-        {
-          name: "sockets",
+      pools: {
+        sockets: {
           resource: "vhostuser/sockets",
           capacity: 4,
           dataplane: { type: "ovs-dpdk", bridge: "br0" },
           ...this.#options.pool,
         },
-      ],
+      },
     };
   }
 }

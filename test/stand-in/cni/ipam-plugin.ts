@@ -72,17 +72,19 @@ export class IpamPlugin {
 
   /** Standard input of the last call of a verb. */
   async lastInput(verb: string): Promise<Record<string, unknown>> {
-    return JSON.parse(await readFile(join(this.#directory, `stdin.${verb}`), "utf8"));
+    const inputs = await readFile(join(this.#directory, `stdin.${verb}`), "utf8");
+    return JSON.parse(inputs.trimEnd().split("\n").at(-1) ?? "");
   }
 }
 
 function script(directory: string): string {
   return `#!/bin/sh
 cd ${JSON.stringify(directory)} || exit 1
-stdin=$(cat)
-printf '%s' "$stdin" > "stdin.$$" && mv "stdin.$$" "stdin.$CNI_COMMAND" # several may run at once
+IFS= read -r stdin # what the shell does itself starts no process
+printf '%s\\n' "$stdin" >> "stdin.$CNI_COMMAND"
 printf '%s\\t%s\\t%s\\t%s\\t%s\\n' "$CNI_COMMAND" "$CNI_CONTAINERID" "$CNI_IFNAME" "$CNI_NETNS" "$CNI_ARGS" >> calls
-version=$(printf '%s' "$stdin" | sed -n 's/.*"cniVersion":"\\([0-9.]*\\)".*/\\1/p')
+version=\${stdin#*'"cniVersion":"'}
+version=\${version%%'"'*}
 file="held/$CNI_CONTAINERID@$CNI_IFNAME"
 if [ -e "hang.$CNI_COMMAND" ]; then exec sleep 1000; fi
 if [ -e "answer.$CNI_COMMAND" ]; then

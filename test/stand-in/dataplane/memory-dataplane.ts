@@ -25,6 +25,8 @@ export class MemoryDataplane implements Dataplane {
   hang: Promise<void> | undefined;
   /** Set to play a switch that takes a port and then reports an error for it. */
   portError: string | undefined;
+  /** Set to play a switch that can say so. */
+  settledPorts?: NonNullable<Dataplane["settledPorts"]>;
   /** NUMA node of each bridge's uplinks; none for a bridge that is not in it. */
   readonly numaNodes = new Map<string, number>();
   /** What {@link removeStrays} finds. */

@@ -9,7 +9,7 @@ import { containerOptions, mountProblems } from "./container-options.ts";
 import { type AllocateCall, DeviceManager } from "./device-manager.ts";
 import { singleNodeFor } from "./numa-affinity.ts";
 import type { Admission, AdmittedContainer, ContainerRequest, PodRequest } from "./pod.ts";
-import { type RunningPod, servePodResources } from "./pod-resources-server.ts";
+import { type ListedPod, type RunningPod, servePodResources } from "./pod-resources-server.ts";
 import { type RegistrationAttempt, RegistrationServer } from "./registration-server.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { TokenBucket } from "./token-bucket.ts";
@@ -53,6 +53,8 @@ export class StandInKubelet {
   latenessMs = 0;
   /** What PodResources waits for with each answer, where a test wants to say itself when it arrives. */
   beforeAnswer: (() => Promise<void>) | undefined;
+  /** What PodResources' List says instead of the pods that there are. */
+  lie: ((pods: readonly ListedPod[]) => readonly ListedPod[]) | undefined;
   readonly #random: () => number;
   readonly #policy: "none" | "single-numa-node";
   readonly #pods = new Map<string, RunningPod>();
@@ -102,6 +104,7 @@ export class StandInKubelet {
       socketPath: this.paths.podResourcesSocket,
       manager,
       pods: () => [...this.#pods.values()],
+      lie: (pods) => this.lie?.(pods) ?? pods,
       random: this.#random,
       bucket: new TokenBucket({ perSecond: 100, burst: 10 }),
       late: async () => {

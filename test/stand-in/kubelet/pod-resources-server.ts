@@ -14,11 +14,20 @@ export interface RunningPod {
   readonly request: PodRequest;
 }
 
+/** A pod as List shows it. */
+export interface ListedPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly containers: readonly object[];
+}
+
 /** What the PodResources service works with. */
 export interface PodResourcesOptions {
   readonly socketPath: string;
   readonly manager: DeviceManager;
   readonly pods: () => readonly RunningPod[];
+  /** What List says of the pods. */
+  readonly lie: (pods: readonly ListedPod[]) => readonly ListedPod[];
   readonly random: () => number;
   readonly bucket: TokenBucket;
   /** Resolves when an answer may arrive; what it says is from before. */
@@ -32,7 +41,7 @@ export async function servePodResources(options: PodResourcesOptions): Promise<U
   const implementation: UntypedServiceImplementation = {
     List: limited(options, () => {
       options.manager.collect();
-      return { pod_resources: options.pods().map((pod) => describe(pod, options)) };
+      return { pod_resources: options.lie(options.pods().map((pod) => describe(pod, options))) };
     }),
     GetAllocatableResources: limited(options, () => ({
       devices: options.manager
@@ -51,7 +60,7 @@ export async function servePodResources(options: PodResourcesOptions): Promise<U
 }
 
 /** App containers and restartable init containers; every device in an entry of its own, in arbitrary order. */
-function describe({ uid, request }: RunningPod, { manager, random }: PodResourcesOptions): object {
+function describe({ uid, request }: RunningPod, { manager, random }: PodResourcesOptions): ListedPod {
   const sidecars = (request.initContainers ?? []).filter(({ restartable }) => restartable === true);
   const containers = [...sidecars, ...request.containers].map(({ name }) => {
     const devices = manager

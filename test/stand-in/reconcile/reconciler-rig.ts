@@ -6,14 +6,16 @@ import type { DaemonConfig } from "../../../src/config/schema.ts";
 import { createAllocator } from "../../../src/device-plugin/allocate.ts";
 import { type Logger, silentLogger } from "../../../src/logging/logger.ts";
 import { Pools } from "../../../src/pools/pools.ts";
-import { type ReconcileObserver, unobserved } from "../../../src/reconcile/reconcile-pass.ts";
-import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import type { ReconcileObserver } from "../../../src/reconcile/reconcile-pass.ts";
+import { Reconciler, type ReconcilerOptions } from "../../../src/reconcile/reconciler.ts";
 import { PortRepair } from "../../../src/reconcile/repair-ports.ts";
 import { SilentGuests } from "../../../src/reconcile/silent-guests.ts";
 import { openRecords, type Records } from "../../../src/records/records.ts";
 import type { Clock } from "../../../src/sync/clock.ts";
 import { KeyedMutex } from "../../../src/sync/keyed-mutex.ts";
+import { poolsByName } from "../config/pools-by-name.ts";
 import { MemoryDataplane } from "../dataplane/memory-dataplane.ts";
+import { unobserved } from "./unobserved.ts";
 
 const OWN_POD = { namespace: "ns", name: "daemon" };
 
@@ -26,6 +28,8 @@ export interface ReconcilerWishes {
   readonly onList?: () => unknown;
   readonly observer?: Partial<ReconcileObserver>;
   readonly logger?: Logger;
+  readonly directories?: NonNullable<ReconcilerOptions["directories"]>;
+  readonly repairClaims?: () => Promise<void>;
 }
 
 /** Records and directories of a node with two pools, each with a switch in memory, for tests of the reconciler. */
@@ -59,7 +63,7 @@ export class ReconcilerRig {
       recordsDirectory: join(top, "records"),
       deviceInfoDirectory: join(top, "devinfo"),
       reclaim: { intervalSeconds: 30, graceSeconds: 10 },
-      pools: [pool("one"), pool("two")],
+      pools: poolsByName(pool("one"), pool("two")),
     });
     const config = parseConfig(text, "test");
     return new ReconcilerRig(top, config, await openRecords(config.recordsDirectory));
@@ -130,6 +134,8 @@ export class ReconcilerRig {
         return [{ podNamespace: OWN_POD.namespace, podName: OWN_POD.name, containers: [] }];
       },
       ownPod: OWN_POD,
+      repairClaims: wishes.repairClaims,
+      ...(wishes.directories === undefined ? {} : { directories: wishes.directories }),
       clock: wishes.clock ?? this.#clock,
     });
   }

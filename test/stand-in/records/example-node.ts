@@ -1,15 +1,19 @@
+import { hashedPodInterfaceName } from "../../../src/names/interface-name.ts";
 import type { NodeStatus, TraceAnswer, TracedInterface } from "../../../src/status/shape.ts";
 import { nodeStatus, tracedInterface } from "./traced-interface.ts";
 
 /** What an example says of one interface; the rest has no problems. */
 interface Example {
   readonly pod: readonly [namespace: string, name: string];
-  readonly name: string;
+  /** Of a VM's network the name is KubeVirt's hash, by default. */
+  readonly name?: string;
   readonly network: string;
   readonly pool?: "sockets" | "routed";
   /** Pairs of queues. */
   readonly queues?: number;
   readonly dropped?: number;
+  readonly vlan?: number;
+  readonly address?: string;
   readonly changes?: (whole: TracedInterface) => Partial<TracedInterface>;
 }
 
@@ -21,31 +25,47 @@ const BOOTING: Example["changes"] = ({ port }) =>
   port === undefined ? {} : { port: { ...port, link: "down" } };
 const PORT_LOST: Example["changes"] = ({ portName }) => ({
   port: undefined,
-  differences: [`port ${portName} belongs to another owner`],
+  differences: [`port ${portName} belongs to another program`],
 });
 
 /** The pods of {@link exampleNode}. */
 export const EXAMPLE_PODS: readonly Example[] = [
-  { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod37a8eec1ce1", network: "fast", queues: 4 },
-  { pod: ["shop", "virt-launcher-web-x7k2p"], name: "pod5e09c2d71ab", network: "storage", queues: 2 },
+  {
+    pod: ["shop", "virt-launcher-web-x7k2p"],
+    network: "fast",
+    queues: 4,
+    vlan: 100,
+    address: "10.20.0.17/24",
+  },
+  { pod: ["shop", "virt-launcher-web-x7k2p"], network: "storage", queues: 2, vlan: 200 },
   {
     pod: ["shop", "virt-launcher-db-9q4tz"],
-    name: "pod37a8eec1ce1",
     network: "fast",
     queues: 4,
     dropped: 12,
+    vlan: 100,
+    address: "10.20.0.18/24",
   },
-  {
-    pod: ["media", "virt-launcher-encoder-2mx8w"],
-    name: "pod8d1f60b3c42",
-    network: "fast",
-    changes: BOOTING,
-  },
-  { pod: ["lab", "virt-launcher-probe-k3d9f"], name: "pod37a8eec1ce1", network: "fast", changes: PORT_LOST },
+  { pod: ["media", "virt-launcher-encoder-2mx8w"], network: "fast", vlan: 100, changes: BOOTING },
+  { pod: ["lab", "virt-launcher-probe-k3d9f"], network: "fast", vlan: 100, changes: PORT_LOST },
   { pod: ["lab", "packet-generator"], name: "net1", network: "fast", queues: 2 },
-  { pod: ["edge", "gateway-0"], name: "net1", network: "uplink", pool: "routed", queues: 2 },
+  {
+    pod: ["edge", "gateway-0"],
+    name: "net1",
+    network: "uplink",
+    pool: "routed",
+    queues: 2,
+    address: "192.0.2.10/31",
+  },
   { pod: ["edge", "gateway-0"], name: "net2", network: "fast", queues: 2 },
-  { pod: ["edge", "gateway-1"], name: "net1", network: "uplink", pool: "routed", queues: 2 },
+  {
+    pod: ["edge", "gateway-1"],
+    name: "net1",
+    network: "uplink",
+    pool: "routed",
+    queues: 2,
+    address: "192.0.2.12/31",
+  },
 ];
 
 /** A typical node: most of it healthy, a guest that boots, a port that another program removed. */
@@ -74,6 +94,7 @@ export function exampleNode(examples: readonly Example[] = EXAMPLE_PODS): NodeSt
         inUse: inUse("routed"),
       },
     ],
+    hugepages: [{ size: "1Gi", total: 64, free: 30 }],
     resources: ["vhostuser/sockets", "vhostuser/routed", "vhostuser/dataplane"].map(registered),
     allocations: [],
     interfaces,
@@ -118,7 +139,15 @@ export function manyExamples(count: number): readonly Example[] {
 }
 
 function trace(
-  { pod, name, network, pool = "sockets", queues = 1, dropped = 0, changes }: Example,
+  {
+    pod,
+    network,
+    name = hashedPodInterfaceName(network),
+    pool = "sockets",
+    queues = 1,
+    dropped = 0,
+    ...rest
+  }: Example,
   index: number,
 ) {
   const [namespace, podName] = pod;
@@ -137,6 +166,9 @@ function trace(
     ...whole,
     ...{ pod: { namespace, name: podName, uid: "" }, name, network, device, pool, portName, allocation },
     ...{ resource: `vhostuser/${pool}`, bridge: BRIDGES[pool], createdAt: NOW - (index + 3) * 47 * MINUTE },
+    vmNetwork: name.startsWith("pod") ? network : undefined,
+    vlan: rest.vlan === undefined ? undefined : { mode: "access", tag: rest.vlan, trunks: [] },
+    addresses: rest.address === undefined ? undefined : [rest.address],
     mac: `02:00:00:00:1f:${id.slice(2)}`,
     podSocket: `/var/run/vhostuser/${pool}/${name}/vhost.sock`,
     places: {
@@ -150,5 +182,5 @@ function trace(
       traffic: pool === "routed" ? undefined : { fromGuest: traffic, toGuest: { ...traffic, dropped } },
     },
   };
-  return { ...one, ...changes?.(one) };
+  return { ...one, ...rest.changes?.(one) };
 }

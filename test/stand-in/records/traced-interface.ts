@@ -81,9 +81,11 @@ export function nodeStatus(changes: Partial<NodeStatus> = {}): NodeStatus {
         devices: 128,
         healthy: 128,
         inUse: 1,
+        claims: 0,
         registered: true,
       },
     ],
+    hugepages: [],
     resources: [{ name: "vhostuser/sockets", registered: true, registrations: 1 }],
     allocations: [
       {
@@ -93,7 +95,6 @@ export function nodeStatus(changes: Partial<NodeStatus> = {}): NodeStatus {
         devices: ["sockets-00003"],
         pod: one.pod,
         createdAt: 900,
-        directory: { path: ROOT, kind: "directory", owner: 0, group: 0, mode: 0o755 },
       },
     ],
     interfaces: [one],

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { cpuTopology, type MemoryPlan, planMemory } from "./memory-plan.ts";
+import { isOnRootComplex, placedOnRootComplex } from "./pci-slots.ts";
 import type { VirtualMachineInstance, VmiInterface } from "./vmi.ts";
 import { node, type XmlNode } from "./xml-tree.ts";
 
@@ -18,7 +19,7 @@ export function convertVmi(vmi: VirtualMachineInstance, options: ConverterOption
   const { domain, architecture = "amd64" } = vmi.spec;
   const memory = planMemory(vmi, options.hostNumaNodes ?? 1);
   const { vcpus } = cpuTopology(vmi);
-  return node("domain", { type: options.domainType ?? "kvm", "xmlns:qemu": QEMU_NAMESPACE }, [
+  const converted = node("domain", { type: options.domainType ?? "kvm", "xmlns:qemu": QEMU_NAMESPACE }, [
     node("name", {}, domainName(vmi)),
     node("uuid", {}, uuidOf(vmi)),
     node("memory", { unit: "b" }, String(memory.bytes)),
@@ -38,6 +39,7 @@ export function convertVmi(vmi: VirtualMachineInstance, options: ConverterOption
       node("qemu:arg", { value: "name=opt/org.kubevirt.test,string=a&b <c>" }),
     ]),
   ]);
+  return isOnRootComplex(vmi) && architecture !== "s390x" ? placedOnRootComplex(converted) : converted;
 }
 
 /** libvirt's name of a VMI. */

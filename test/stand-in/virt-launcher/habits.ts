@@ -6,7 +6,9 @@ export type KubevirtVersion =
   | "1.5"
   | "1.6"
   | "1.6.3"
+  | "1.6.4"
   | "1.7"
+  | "1.7.2"
   | "1.8"
   | "1.9"
   | "main";
@@ -23,21 +25,31 @@ export interface Habits {
   readonly infoOnTarget: boolean;
   /** Whether it has structured plugins. */
   readonly hasPlugins: boolean;
+  /**
+   * How it keeps PCI slots for devices that are plugged later. `four NICs`: placeholder NICs up to four. `by memory`: as
+   * many placeholders as the VM's memory and devices ask for. `both`: the former, and root ports for the rest.
+   */
+  readonly freeSlots: "four NICs" | "by memory" | "both";
+  /** Whether it reads the devices back from libvirt, and defines the VM again, where it has no placeholders. */
+  readonly readsBackAlways: boolean;
+  /** Whether QEMU's command line survives the way through its structs. */
+  readonly keepsCommandline: boolean;
 }
 
 /** The habits of a release. */
 export function habitsOf(version: KubevirtVersion): Habits {
-  const isNested = minor(version) >= 6;
+  const [minor, patch = 0] = version === "main" ? [10] : version.split(".").slice(1).map(Number);
+  const since = (newMinor: number, ...backports: readonly [minor: number, patch: number][]) =>
+    (minor ?? 0) >= newMinor || backports.some(([branch, first]) => minor === branch && patch >= first);
+  const isNested = since(6);
   return {
     hooksDirectory: isNested ? "nested" : "flat",
     tellsContainer: isNested,
-    tellsBinding: minor(version) >= 9,
-    infoOnTarget: minor(version) >= 7 || version === "1.6.3",
-    hasPlugins: minor(version) >= 9,
+    tellsBinding: since(9),
+    infoOnTarget: since(7, [6, 3]),
+    hasPlugins: since(9),
+    freeSlots: since(8, [6, 4], [7, 2]) ? "both" : since(6) ? "by memory" : "four NICs",
+    readsBackAlways: since(10),
+    keepsCommandline: since(10),
   };
-}
-
-/** 1.9 → 9; main is the release after the last one. */
-export function minor(version: KubevirtVersion): number {
-  return version === "main" ? 10 : Number(version.split(".")[1]);
 }

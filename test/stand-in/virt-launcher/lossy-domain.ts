@@ -3,17 +3,17 @@ import { child, node, parseXml, printXml, type XmlNode } from "./xml-tree.ts";
 /**
  * A domain through KubeVirt's Go structs and back, which is what happens to it between two OnDefineDomain calls:
  * of interfaces, memory backing and NUMA cells exactly the fields of the structs survive, and of QEMU's namespace
- * only its command line. Other parts of the domain are reprinted in Go's form and lose only comments.
+ * nothing. Other parts of the domain are reprinted in Go's form and lose only comments.
+ * @param keepsCommandline main reads QEMU's command line by other means
  */
-export function throughKubevirtStructs(xml: string): string {
-  return printXml(lossyDomain(parseXml(xml)));
-}
-
-/** {@link throughKubevirtStructs} on a parsed domain. */
-export function lossyDomain(domain: XmlNode): XmlNode {
+export function lossyDomain(domain: XmlNode, keepsCommandline = false): XmlNode {
+  const commandline = keepsCommandline ? child(domain, "qemu:commandline") : undefined;
+  const { "xmlns:qemu": qemu, ...attributes } = domain.attributes;
+  const parts = domain.children.filter((part) => part === commandline || !part.name.includes(":"));
   return {
     ...domain,
-    children: domain.children.filter(isKnown).map((part) => {
+    attributes: commandline === undefined || qemu === undefined ? attributes : domain.attributes,
+    children: parts.map((part) => {
       if (part.name === "memoryBacking") return lossyBacking(part);
       if (part.name === "cpu") return lossyCpu(part);
       if (part.name !== "devices") return part;
@@ -23,7 +23,10 @@ export function lossyDomain(domain: XmlNode): XmlNode {
   };
 }
 
-const isKnown = (part: XmlNode) => !part.name.includes(":") || part.name === "qemu:commandline";
+/** {@link lossyDomain} of a text. */
+export function throughKubevirtStructs(xml: string): string {
+  return printXml(lossyDomain(parseXml(xml)));
+}
 
 /** Fields of one struct: attributes, children by name, and fields that are written even when empty. */
 interface Struct {

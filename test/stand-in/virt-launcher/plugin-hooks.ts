@@ -5,7 +5,7 @@ import { loadService } from "../../../src/grpc/load-service.ts";
 import { dialUnix } from "../../../src/grpc/unix-client.ts";
 import { lossyDomain } from "./lossy-domain.ts";
 import type { VirtualMachineInstance } from "./vmi.ts";
-import { parseXml, printXml } from "./xml-tree.ts";
+import { child, parseXml, printXml, withChild, type XmlNode } from "./xml-tree.ts";
 
 /** A Plugin object with one domain hook that is a sidecar. */
 export interface StructuredPlugin {
@@ -13,6 +13,8 @@ export interface StructuredPlugin {
   /** As in the object, below `/var/run/kubevirt-plugin/<name>/`. */
   readonly socketPath: string;
   readonly failureStrategy?: "Fail" | "Ignore";
+  /** What its condition says of the VM; true where it has none. */
+  readonly matches?: boolean;
   /** Default 30 s, as KubeVirt's. */
   readonly timeoutMs?: number;
 }
@@ -29,9 +31,10 @@ const service = loadService(
 );
 
 /**
- * virt-launcher's pipeline of structured plugins (KubeVirt 1.9): what the legacy sidecars answered goes through
- * KubeVirt's structs, and from there through each plugin by name; between plugins it goes through libvirtxml, which
- * knows all of libvirt's elements, keeps no comments and reprints.
+ * virt-launcher's pipeline of structured plugins (KubeVirt 1.9), which runs wherever the cluster has a Plugin: what the
+ * legacy sidecars answered goes through KubeVirt's structs, and from there through each plugin by name whose condition
+ * matches; before and between plugins it goes through libvirtxml, which knows all of libvirt's elements, keeps no
+ * comments, reprints, and writes `type` for every source of a vhostuser interface.
  * @param root where the machine has compute's {@link PLUGIN_ROOT}
  */
 export async function applyPluginHooks(
@@ -40,10 +43,12 @@ export async function applyPluginHooks(
   context: "Boot" | "MigrationTarget",
   plugins: readonly StructuredPlugin[],
   root: string,
+  keepsCommandline: boolean,
 ): Promise<string> {
-  let domain = lossyDomain(parseXml(xml));
+  let domain = withSourceTypes(lossyDomain(parseXml(xml), keepsCommandline));
   const byName = plugins.toSorted((left, right) => (left.name < right.name ? -1 : 1));
   for (const plugin of byName) {
+    if (plugin.matches === false) continue;
     try {
       domain = parseXml(await mutate(printXml(domain), vmi, context, plugin, root));
     } catch (cause) {
@@ -52,6 +57,17 @@ export async function applyPluginHooks(
     }
   }
   return printXml(domain);
+}
+
+function withSourceTypes(domain: XmlNode): XmlNode {
+  const devices = child(domain, "devices");
+  if (devices === undefined) return domain;
+  const children = devices.children.map((one) => {
+    const source = child(one, "source");
+    if (one.attributes["type"] !== "vhostuser" || source === undefined) return one;
+    return withChild(one, { ...source, attributes: { type: "unix", ...source.attributes } });
+  });
+  return withChild(domain, { ...devices, children });
 }
 
 async function mutate(

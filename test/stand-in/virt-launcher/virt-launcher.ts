@@ -1,8 +1,9 @@
 import { type Logger, silentLogger } from "../../../src/logging/logger.ts";
 import { type ConverterOptions, convertVmi, domainName, virtioModel } from "./converter.ts";
-import { habitsOf, type KubevirtVersion, minor } from "./habits.ts";
+import { type Habits, habitsOf, type KubevirtVersion } from "./habits.ts";
 import { type CollectedHook, HookManager } from "./hook-manager.ts";
 import { lossyDomain } from "./lossy-domain.ts";
+import { hasPcieSlots, planFreeSlots, withRootPorts } from "./pci-slots.ts";
 import { applyPluginHooks, type StructuredPlugin } from "./plugin-hooks.ts";
 import type { VirtualMachineInstance } from "./vmi.ts";
 import { child, node, parseXml, printXml, withChild, type XmlNode } from "./xml-tree.ts";
@@ -47,24 +48,20 @@ export interface DefinedVm {
   readonly calls: readonly HookCall[];
 }
 
-/** KubeVirt keeps this many slots for NICs that are plugged later. */
-const INTERFACE_SLOTS = 4;
-const NO_PLACEHOLDERS = "kubevirt.io/placePCIDevicesOnRootComplex";
-/** How many root ports KubeVirt adds for devices that are plugged later. */
-const EXTRA_ROOT_PORTS = 6;
-
 /** The compute container's part of a VM's life, as far as hook sidecars see it. */
 export class VirtLauncher {
   readonly #options: VirtLauncherOptions;
+  readonly #habits: Habits;
   readonly #hooks: HookManager;
   readonly #logger: Logger;
 
   constructor(options: VirtLauncherOptions) {
     this.#options = options;
+    this.#habits = habitsOf(options.kubevirtVersion);
     this.#logger = options.logger ?? silentLogger;
     this.#hooks = new HookManager({
       hooksDirectory: options.hooksDirectory,
-      layout: habitsOf(options.kubevirtVersion).hooksDirectory,
+      layout: this.#habits.hooksDirectory,
       ...(options.collectTimeoutMs === undefined ? {} : { collectTimeoutMs: options.collectTimeoutMs }),
       ...(options.callbackDeadlineMs === undefined ? {} : { callbackDeadlineMs: options.callbackDeadlineMs }),
     });
@@ -78,7 +75,6 @@ export class VirtLauncher {
   /** Defines the VM as often as this release does, and leaves libvirt with the last call's XML. */
   async defineVm(vmi: VirtualMachineInstance): Promise<DefinedVm> {
     const domain = this.#convert(vmi);
-    const placeholders = placeholderCount(vmi);
     const calls: HookCall[] = [];
     const define = async (next: XmlNode) => {
       const input = printXml(next);
@@ -89,23 +85,20 @@ export class VirtLauncher {
       return output;
     };
     const name = domainName(vmi);
-    const version = minor(this.#options.kubevirtVersion);
-    const hotplugs = (vmi.spec.domain.machine?.type ?? "q35") === "q35" && vmi.spec.architecture !== "s390x";
-    let xml: string;
-    if (version >= 9 && !hotplugs) {
-      xml = await define(domain);
-    } else if (placeholders > 0) {
-      await define(withPlaceholders(domain, vmi, placeholders));
-      xml = await define(withReadDevices(domain, await this.#readBack(name), interfacesOf(domain)));
-    } else {
-      xml = await define(domain);
+    const { freeSlots, readsBackAlways } = this.#habits;
+    const none = { placeholders: 0, rootPorts: 0 };
+    const plan = hasPcieSlots(vmi) ? planFreeSlots(domain, vmi, freeSlots) : none;
+    let next = domain;
+    if (plan.placeholders > 0) {
+      await define(withPlaceholders(domain, vmi, plan.placeholders));
+      next = withReadDevices(domain, await this.#readBack(name), interfacesOf(domain));
     }
-    if (version >= 8 && hotplugs) {
-      const readBack = version >= 10 && placeholders === 0;
-      const base = readBack
-        ? withReadDevices(domain, await this.#readBack(name))
-        : lossyDomain(parseXml(xml));
-      xml = await define(withRootPorts(base));
+    let xml = await define(next);
+    const readsBack = readsBackAlways && hasPcieSlots(vmi);
+    if (plan.rootPorts > 0 || readsBack) {
+      next = this.#lossy(xml);
+      if (readsBack && plan.placeholders === 0) next = withReadDevices(next, await this.#readBack(name));
+      xml = await define(withRootPorts(next, plan.rootPorts));
     }
     return { name, xml, calls };
   }
@@ -128,10 +121,9 @@ export class VirtLauncher {
     const answer = await this.#hooks.onDefineDomain(xml, vmi);
     const { plugins, kubevirtVersion } = this.#options;
     if (plugins === undefined || plugins.active.length === 0) return answer;
-    if (!habitsOf(kubevirtVersion).hasPlugins) {
-      throw new Error(`KubeVirt ${kubevirtVersion} has no structured plugins`);
-    }
-    return applyPluginHooks(answer, vmi, context, plugins.active, plugins.root);
+    const { hasPlugins, keepsCommandline } = this.#habits;
+    if (!hasPlugins) throw new Error(`KubeVirt ${kubevirtVersion} has no structured plugins`);
+    return applyPluginHooks(answer, vmi, context, plugins.active, plugins.root, keepsCommandline);
   }
 
   #convert(vmi: VirtualMachineInstance): XmlNode {
@@ -140,14 +132,12 @@ export class VirtLauncher {
   }
 
   async #readBack(name: string): Promise<XmlNode> {
-    return lossyDomain(parseXml(await this.#options.libvirt.dumpInactiveXml(name)));
+    return this.#lossy(await this.#options.libvirt.dumpInactiveXml(name));
   }
-}
 
-function placeholderCount(vmi: VirtualMachineInstance): number {
-  const count = vmi.spec.domain.devices.interfaces?.length ?? 0;
-  if (count === 0 || vmi.metadata.annotations?.[NO_PLACEHOLDERS] === "true") return 0;
-  return Math.max(0, INTERFACE_SLOTS - count);
+  #lossy(xml: string): XmlNode {
+    return lossyDomain(parseXml(xml), this.#habits.keepsCommandline);
+  }
 }
 
 function withPlaceholders(domain: XmlNode, vmi: VirtualMachineInstance, count: number): XmlNode {
@@ -167,20 +157,6 @@ function withReadDevices(domain: XmlNode, read: XmlNode, interfaces = interfaces
   const devices = child(read, "devices");
   if (devices === undefined) throw new Error("libvirt's domain has no devices");
   return withInterfaces(withChild(domain, devices), interfaces);
-}
-
-function withRootPorts(domain: XmlNode): XmlNode {
-  const devices = child(domain, "devices");
-  if (devices === undefined) throw new Error("the domain has no devices");
-  const ports = [...Array(EXTRA_ROOT_PORTS).keys()].map(() =>
-    node("controller", { type: "pci", model: "pcie-root-port" }),
-  );
-  const pci = devices.children.filter(
-    ({ name, attributes }) => name === "controller" && attributes["type"] === "pci",
-  );
-  // Where nothing was read back from libvirt there is no bus yet, and libvirt takes the first controller for it.
-  const bus = pci.length > 0 ? [] : [node("controller", { type: "pci", index: 0, model: "pcie-root" })];
-  return withChild(domain, { ...devices, children: [...devices.children, ...bus, ...ports] });
 }
 
 function interfacesOf(domain: XmlNode): readonly XmlNode[] {

@@ -23,11 +23,7 @@ const createVhost: Handler = (state, ask) => {
 /** What the stand-in does, by request. */
 export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
   ["control_ping", () => done("control_ping", 0, { client_index: 0, vpe_pid: process.pid })],
-  [
-    "show_version",
-    () =>
-      done("show_version", 0, { program: "vpe", version: "stand-in", build_date: "", build_directory: "" }),
-  ],
+  ["show_version", () => done("show_version", 0)],
   ["create_vhost_user_if_v2", createVhost],
   [
     "delete_vhost_user_if",

@@ -25,8 +25,15 @@ export class RoutingState {
   readonly #routes = new Map<string, readonly Fields[]>();
   readonly #interfaces: ReadonlyMap<number, Interface>;
 
-  constructor(interfaces: ReadonlyMap<number, Interface>) {
+  /** Whether neighbours outlive their interface, as before VPP 26.02. */
+  readonly #keepsNeighbors: boolean;
+
+  constructor(
+    interfaces: ReadonlyMap<number, Interface>,
+    { keepsNeighbors }: { readonly keepsNeighbors: boolean },
+  ) {
     this.#interfaces = interfaces;
+    this.#keepsNeighbors = keepsNeighbors;
   }
 
   addTable({ is_add, table_id, is_ip6, name }: Fields): number {
@@ -152,7 +159,10 @@ export class RoutingState {
     this.ip6.delete(index);
     for (const family of [4, 6]) this.#tableOf.delete(`${index} ${family}`);
     for (const [key, { sw_if_index }] of this.neighbors) {
-      if (sw_if_index === index) this.neighbors.delete(key);
+      if (sw_if_index !== index) continue;
+      if (this.#keepsNeighbors)
+        throw new Error(`neighbour ${key} outlives its interface, which crashes VPP later`);
+      this.neighbors.delete(key);
     }
     this.addresses.splice(
       0,

@@ -34,7 +34,7 @@ export class SwitchState {
   /** Interfaces that a policer is applied to, as `<direction> <index>`, with its name. */
   readonly applied = new Map<string, string>();
   readonly generator = new PacketGenerator(this.interfaces);
-  readonly routing = new RoutingState(this.interfaces);
+  readonly routing: RoutingState;
   /** Numbers of vhost-user interfaces and of all that are free again, the last one first. */
   readonly #freeIndices: number[] = [];
   readonly #freeInstances: number[] = [];
@@ -45,7 +45,8 @@ export class SwitchState {
   readonly #freeLoopbacks: number[] = [];
   #loopbacks = 0;
 
-  constructor() {
+  constructor(options: { readonly keepsNeighbors: boolean }) {
+    this.routing = new RoutingState(this.interfaces, options);
     this.#add({ name: "local0" });
   }
 

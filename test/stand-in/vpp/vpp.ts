@@ -13,12 +13,16 @@ const HELLO_BYTES = 70;
 const NO_GENERATOR = done("cli_inband", -1, { reply: "unknown input `packet-generator'\n" });
 const NO_STREAM = done("cli_inband", -1, { reply: "packet-generator new: pg0 is in use\n" });
 
+const VERSION = { retval: 0, program: "vpe", build_date: "", build_directory: "" };
+
 /** How the stand-in behaves. */
 export interface VppStandInOptions {
   /** Path of its API socket. */
   readonly path: string;
   /** Names of messages that it does not have, as if a plugin were not loaded or the release were older. */
   readonly lacks?: readonly string[];
+  /** Of an old one it has the defects that the product avoids, and notes them where it does not; default the newest. */
+  readonly release?: "22.06.1" | "24.10" | "26.06";
   /** Other checksums than the usual, by name of message. */
   readonly checksums?: Readonly<Record<string, string>>;
 }
@@ -31,13 +35,16 @@ export interface VppStandInOptions {
 export class VppStandIn {
   /** What clients did that they must not do, one sentence each. */
   readonly violations: string[] = [];
+  /** How many requests came. */
+  requests = 0;
   /** Whether its command line has no packet generator, or refuses that a stream is made. */
   refusesLines: "all" | "streams" | undefined;
   readonly #options: VppStandInOptions;
-  #state = new SwitchState();
+  #state = new SwitchState({ keepsNeighbors: false });
   #server: Server | undefined;
   #clients = new Map<Socket, { index: number; eventPid: number | undefined }>();
   #ids = new Map<number, Definition>();
+  #byName = new Map<string, readonly [number, Definition]>();
   #starts = 0;
 
   constructor(options: VppStandInOptions) {
@@ -47,8 +54,9 @@ export class VppStandIn {
   /** Starts with nothing configured, and with other message numbers than the last time. */
   async start(): Promise<void> {
     this.#starts += 1;
-    this.#state = new SwitchState();
+    this.#state = new SwitchState({ keepsNeighbors: (this.#options.release ?? "26.06") < "26.02" });
     this.#ids = this.#number();
+    this.#byName = new Map([...this.#ids].map((entry) => [entry[1].name, entry]));
     try {
       unlinkSync(this.#options.path); // as VPP does: its socket file outlives it
     } catch {
@@ -117,6 +125,8 @@ export class VppStandIn {
     this.#clients.set(socket, { index: -1, eventPid: undefined });
     socket.on("data", (chunk) => {
       pending = Buffer.concat([pending, chunk]);
+      socket.cork();
+      process.nextTick(() => socket.uncork());
       while (pending.length >= HEADER_BYTES) {
         const end = HEADER_BYTES + pending.readUInt32BE(8);
         if (pending.length < end) return;
@@ -134,6 +144,7 @@ export class VppStandIn {
   #take(socket: Socket, message: Buffer): void {
     const client = this.#clients.get(socket);
     if (client === undefined) return;
+    this.requests += 1;
     const id = message.readUInt16BE(0);
     if (id === HELLO_ID) {
       client.index = this.#welcome(socket, message);
@@ -155,7 +166,15 @@ export class VppStandIn {
       }
       client.eventPid = isWanted ? Number(ask.pid) : undefined;
     }
+    const { release = "26.06" } = this.#options;
+    if (definition.name === "show_version") {
+      this.#say(socket, "show_version_reply", context, { ...VERSION, version: `${release}-release` });
+      return;
+    }
     const refused = definition.name === "cli_inband" ? this.#refused(String(ask.cmd)) : undefined;
+    if (release < "26.02" && definition.name === "cli_inband" && String(ask.cmd).includes(" new ")) {
+      throw new Error("a frame is given to a packet generator that crashes VPP");
+    }
     const { says, changed = [] } = refused ?? handler(this.#state, ask);
     for (const { index: touched, deleted } of changed) this.#notify(touched, deleted);
     for (const [name, fields] of says) {
@@ -198,7 +217,7 @@ export class VppStandIn {
   }
 
   #say(socket: Socket, name: string, context: number, fields: Readonly<Record<string, unknown>>): void {
-    const [id, definition] = [...this.#ids].find(([, one]) => one.name === name) ?? [];
+    const [id, definition] = this.#byName.get(name) ?? [];
     if (id === undefined || definition === undefined) throw new Error(`${name} cannot be said`);
     const head = Buffer.alloc(6);
     head.writeUInt16BE(id, 0);
