@@ -1,4 +1,5 @@
 import type { PortInspection, PortRequest, PortState } from "./port.ts";
+import type { Uplink } from "./uplink.ts";
 
 /**
  * Whether a bridge can take ports now; else the reason says why not and what to do. Of one that can, `limitations` has a
@@ -58,10 +59,10 @@ export interface Dataplane {
   settledPorts?(requests: readonly PortRequest[], signal: AbortSignal): Promise<readonly string[]>;
 
   /**
-   * The NUMA node of the network hardware behind `bridge`; undefined where it has none, or more than one node.
+   * The network hardware behind `bridge`; nothing of a bridge that has none.
    * @throws Failure when the switch does not know yet or cannot be asked: dataplane-unavailable, dataplane-timeout, dataplane-protocol
    */
-  numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined>;
+  uplink(bridge: string, signal: AbortSignal): Promise<Uplink>;
 
   /** All ports that carry this node's mark. */
   listPorts(signal: AbortSignal): Promise<readonly PortState[]>;

@@ -6,7 +6,7 @@ import { deviceId } from "../names/device-id.ts";
 import { DeviceUses } from "../pools/capacity.ts";
 import { PoolDevices } from "./pool-devices.ts";
 
-const HEALTHY = { healthy: true, numaNodes: [] };
+const HEALTHY = { healthy: true, uplink: {} };
 
 function start(
   capacity = 4,
@@ -42,10 +42,10 @@ describe("a pool's devices", () => {
   it("begin unhealthy and become what the switch says, with one change for all of it", () => {
     const { devices, changes, indices } = start();
     expect(devices.current().some(({ healthy }) => healthy)).toBe(false);
-    devices.update({ healthy: true, numaNodes: [1] });
+    devices.update({ healthy: true, uplink: { numaNode: 1 } });
     expect(indices()).toEqual([0, 1, 2, 3]);
     expect(devices.current().every(({ healthy, numaNodes }) => healthy && numaNodes[0] === 1)).toBe(true);
-    devices.update({ healthy: true, numaNodes: [1] });
+    devices.update({ healthy: true, uplink: { numaNode: 1 } });
     expect(changes()).toBe(1);
   });
 

@@ -1,4 +1,5 @@
 // The devices of one pool as kubelet sees them.
+import { isDeepStrictEqual } from "node:util";
 import type { PoolConfig } from "../config/schema.ts";
 import { deviceId } from "../names/device-id.ts";
 import { type DeviceUses, planDevices, splitCapacity } from "../pools/capacity.ts";
@@ -37,7 +38,7 @@ export class PoolDevices implements DeviceSource {
   readonly #listeners = new Set<() => void>();
   /** Every device that was ever listed. */
   readonly #known = new Set<string>();
-  #state: PoolState = { healthy: false, numaNodes: [] };
+  #state: PoolState = { healthy: false, uplink: {} };
   #usesSeen = -1;
   #indices: readonly number[] = [];
   #list: readonly PluginDevice[] = [];
@@ -69,10 +70,12 @@ export class PoolDevices implements DeviceSource {
   /** Lists what the switch says, and what was allocated and freed since; to be called now and then. */
   update(state: PoolState): void {
     const isSameState =
-      state.healthy === this.#state.healthy && state.numaNodes.join() === this.#state.numaNodes.join();
+      state.healthy === this.#state.healthy && isDeepStrictEqual(state.uplink, this.#state.uplink);
     if (!this.#plan() && isSameState) return;
     this.#state = state;
-    this.#list = this.#indices.map((index) => ({ id: deviceId(this.#pool.name, index), ...state }));
+    const { healthy, uplink } = state;
+    const numaNodes = uplink.numaNode === undefined ? [] : [uplink.numaNode];
+    this.#list = this.#indices.map((index) => ({ id: deviceId(this.#pool.name, index), healthy, numaNodes }));
     for (const { id } of this.#list) this.#known.add(id);
     for (const listener of this.#listeners) listener();
   }

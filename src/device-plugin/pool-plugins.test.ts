@@ -245,7 +245,7 @@ describe("the pools' plugins", () => {
   });
 
   it("report to kubelet the NUMA node of the bridge's uplinks, or the configured one, or none", async () => {
-    switchAt("/db.sock").numaNodes.set("br0", 1);
+    switchAt("/db.sock").uplinks.set("br0", { numaNode: 1 });
     await start([{ name: "a" }, { name: "b", numaNode: 3 }, { name: "c", numaNode: "none" }], {
       topologyPolicy: "single-numa-node",
     });

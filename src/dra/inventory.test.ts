@@ -11,16 +11,17 @@ const pool = (name: string, change: Partial<OfferedPool> & { readonly bandwidth?
       ...{ name, resource: `vhostuser/${name}`, claims },
       dataplane: { type: "ovs-dpdk" as const, database: "/db.sock", bridge: `br-${name}` },
     },
-    ...{ healthy: true, numaNodes: [], ports: 3 },
+    ...{ healthy: true, uplink: {}, ports: 3 },
     ...others,
   };
 };
+const UPLINK = { numaNode: 1, pciAddress: "0000:3b:00.1", pcieRoot: "pci0000:3a", mtu: 9_000 };
 const names = (pools: readonly OfferedPool[], isShared: boolean) =>
   planSliceDevices(pools, isShared).map(({ name }) => name);
 
 describe("devices for claims", () => {
   it("are one for each pool, which claims share port by port", () => {
-    expect(planSliceDevices([pool("red", { numaNodes: [1], bandwidth: 25_000_000_000 })], true)).toEqual([
+    expect(planSliceDevices([pool("red", { uplink: UPLINK, bandwidth: 25_000_000_000 })], true)).toEqual([
       {
         name: "red",
         allowMultipleAllocations: true,
@@ -28,7 +29,9 @@ describe("devices for claims", () => {
           ...{ pool: { string: "red" }, bridge: { string: "br-red" }, switch: { string: "ovs-dpdk" } },
           "k8s.cni.cncf.io/resourceName": { string: "vhostuser/red" },
           "k8s.cni.cncf.io/deviceID": { string: "red" },
-          numaNode: { int: 1 },
+          ...{ numaNode: { int: 1 }, mtu: { int: 9000 } },
+          "resource.kubernetes.io/pciBusID": { string: "0000:3b:00.1" },
+          "resource.kubernetes.io/pcieRoot": { string: "pci0000:3a" },
         },
         capacity: {
           ports: { value: "3", requestPolicy: { default: "1", validValues: ["1"] } },
@@ -52,10 +55,11 @@ describe("devices for claims", () => {
     expect(names(pools, false)).toEqual(["blue--0", "blue--1", "blue--2"]);
   });
 
-  it("are near to no NUMA node where the pool is near to several", () => {
-    expect(planSliceDevices([pool("red", { numaNodes: [0, 1] })], true)[0]?.attributes).not.toHaveProperty(
-      "numaNode",
-    );
+  it("say nothing of hardware that is not known", () => {
+    const [device] = planSliceDevices([pool("red")], true);
+    expect(Object.keys(device?.attributes ?? {})).toEqual([
+      ...["pool", "bridge", "switch", "k8s.cni.cncf.io/resourceName", "k8s.cni.cncf.io/deviceID"],
+    ]);
   });
 
   it("have no attribute that would be too long for a slice", () => {

@@ -1,5 +1,6 @@
 // What the node offers to claims: devices of ResourceSlices, from pools and their state.
 import type { PoolConfig } from "../config/schema.ts";
+import type { Uplink } from "../dataplane/uplink.ts";
 import { DRA_DRIVER } from "./dra-context.ts";
 
 /** A pool with what is known of it now. */
@@ -7,7 +8,7 @@ export interface OfferedPool {
   readonly config: Pick<PoolConfig, "name" | "resource" | "claims" | "dataplane">;
   /** Whether its switch serves ports. */
   readonly healthy: boolean;
-  readonly numaNodes: readonly number[];
+  readonly uplink: Uplink;
   /** How many ports claims may have. */
   readonly ports: number;
 }
@@ -65,18 +66,22 @@ export function deviceHealth(node: string, pools: readonly OfferedPool[], isShar
   });
 }
 
-function attributesOf({ config, numaNodes }: OfferedPool, device: string): SliceDevice["attributes"] {
+function attributesOf({ config, uplink }: OfferedPool, device: string): SliceDevice["attributes"] {
   const { name, resource, dataplane } = config;
   const texts = {
     ...{ pool: name, bridge: dataplane.bridge, switch: dataplane.type },
     // Multus 4.3 hands the device of this id to networks that name this resource.
     ...{ "k8s.cni.cncf.io/resourceName": resource, "k8s.cni.cncf.io/deviceID": device },
+    // By these a claim asks for a GPU or another NIC beside the switch's.
+    "resource.kubernetes.io/pciBusID": uplink.pciAddress,
+    "resource.kubernetes.io/pcieRoot": uplink.pcieRoot,
   };
   const attributes: Record<string, Attribute> = {};
   for (const [key, string] of Object.entries(texts))
-    if (string.length <= MAX_ATTRIBUTE) attributes[key] = { string };
-  const [numaNode] = numaNodes;
-  if (numaNode !== undefined && numaNodes.length === 1) attributes["numaNode"] = { int: numaNode };
+    if (string !== undefined && string.length <= MAX_ATTRIBUTE) attributes[key] = { string };
+  const { numaNode, mtu } = uplink;
+  for (const [key, int] of Object.entries({ numaNode, mtu }))
+    if (int !== undefined) attributes[key] = { int };
   return attributes;
 }
 

@@ -60,7 +60,10 @@ beforeEach(async () => {
   if (pool === undefined) throw new Error("one pool");
   const uses = new DeviceUses(records.allocations);
   devices = new PoolDevices(pool.config, uses);
-  devices.update({ healthy: true, numaNodes: [] });
+  devices.update({
+    healthy: true,
+    uplink: { numaNode: 1, pciAddress: "0000:3b:00.1", pcieRoot: "pci0000:3a" },
+  });
   options = {
     ...{ node: { config, records, pools }, locks: new KeyedMutex(), pools: [{ pool, devices }], uses },
     observe: ({ prepare, unprepare }) => ({
@@ -93,7 +96,12 @@ describe("the driver", () => {
     await settles("the driver knows that it is registered", () => dra?.registered === true);
     expect(dra).toMatchObject({ resource: DRIVER, registrations: 1 });
     await settles("devices are published", () => offered().length === 1);
-    expect(offered()).toMatchObject([{ name: "one", capacity: { ports: { value: "4" } } }]);
+    expect(offered()).toMatchObject([
+      {
+        ...{ name: "one", capacity: { ports: { value: "4" } } },
+        attributes: { "resource.kubernetes.io/pciBusID": { string: "0000:3b:00.1" } },
+      },
+    ]);
 
     const ipam = await IpamPlugin.install({ binDir: join(top, "plugins"), directory: join(top, "ipam") });
     const { metadata, ...claim } = claimObject({
@@ -134,12 +142,12 @@ describe("the driver", () => {
     kubelet.start();
     await kubelet.waitForDriver(DRIVER);
     await settles("devices are published", () => offered().length === 1);
-    devices.update({ healthy: false, numaNodes: [] });
+    devices.update({ healthy: false, uplink: {} });
     await settles("no device is offered", () => offered().length === 0);
     expect(rig.server.store.all("resourceslices")).toHaveLength(1);
     await settles("kubelet knows", () => kubelet.health[0]?.health === 2);
     expect(kubelet.health[0]?.device).toEqual({ pool_name: "n1", device_name: "one" });
-    devices.update({ healthy: true, numaNodes: [] });
+    devices.update({ healthy: true, uplink: {} });
     await settles("devices are published again", () => offered().length === 1);
   });
 

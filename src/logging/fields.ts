@@ -26,7 +26,8 @@ export interface LogFields {
   readonly bridge?: string | undefined;
   /** SELinux label. */
   readonly label?: string | undefined;
-  readonly numaNode?: number | undefined;
+  /** The hardware behind a bridge: NUMA node, PCI address and root, MTU. */
+  readonly uplink?: object | undefined;
   /** namespace/name of a ResourceClaim. */
   readonly claim?: string | undefined;
   /** Name of the VirtualMachineInstance. */

@@ -40,7 +40,7 @@ export class ObservedDataplanes {
       ...(settledPorts && {
         settledPorts: (requests, signal) => this.#call("settled-ports", () => settledPorts(requests, signal)),
       }),
-      numaNode: (bridge, signal) => this.#call("numa-node", () => dataplane.numaNode(bridge, signal)),
+      uplink: (bridge, signal) => this.#call("uplink", () => dataplane.uplink(bridge, signal)),
       listPorts: (signal) => this.#listPorts(dataplane, signal),
       inspectPorts: (signal) => this.#inspect("inspect-ports", () => dataplane.inspectPorts(signal)),
       version: (signal) => this.#inspect("version", () => dataplane.version(signal)),

@@ -1,7 +1,10 @@
-// Whether a pool's switch answers, and which NUMA node its hardware is near to.
+// Whether a pool's switch answers, and what hardware is behind its bridge.
+import { isDeepStrictEqual } from "node:util";
 import type { Dataplane, Readiness } from "../dataplane/dataplane.ts";
+import type { Uplink } from "../dataplane/uplink.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
+import { present } from "../names/present.ts";
 import type { Clock } from "../sync/clock.ts";
 import { within } from "../sync/deadlines.ts";
 import { judgeHealth, type PoolHealth, UNPROVEN } from "./pool-health.ts";
@@ -10,8 +13,8 @@ import type { Pool } from "./pools.ts";
 /** What a pool's switch says of all its devices. */
 export interface PoolState {
   readonly healthy: boolean;
-  /** NUMA nodes of the hardware behind the bridge; empty for no affinity. */
-  readonly numaNodes: readonly number[];
+  /** The hardware behind the bridge; the NUMA node is the configured one, if one is. */
+  readonly uplink: Uplink;
 }
 
 /** What a pool is monitored with. */
@@ -37,7 +40,7 @@ const CALM_INTERVAL_MS = 4_000;
 /** A switch that takes longer to answer counts as not ready. */
 const PROBE_MS = 5_000;
 /** Uplinks are added and removed by hand; this is soon enough to see it. */
-const NUMA_INTERVAL_MS = 60_000;
+const UPLINK_INTERVAL_MS = 60_000;
 
 /** Probes a pool's switch until it is closed. */
 export function monitorPool(options: PoolMonitorOptions): PoolMonitor {
@@ -53,13 +56,13 @@ export function monitorPool(options: PoolMonitorOptions): PoolMonitor {
 
 async function probeUntil(options: PoolMonitorOptions, signal: AbortSignal) {
   const { pool, onProbed, clock, logger } = options;
-  const numaNodes = numaReader({ pool, clock, logger });
+  const uplink = uplinkReader({ pool, clock, logger });
   const log = stateLog(pool, logger);
   let health: PoolHealth = UNPROVEN;
   while (!signal.aborted) {
     const readiness = await probe(options, signal);
     health = judgeHealth(health, { ready: readiness.ready, atMs: clock.monotonic() });
-    const state = { healthy: health.verdict === "healthy", numaNodes: await numaNodes(readiness, signal) };
+    const state = { healthy: health.verdict === "healthy", uplink: await uplink(readiness, signal) };
     if (signal.aborted) return;
     if (state.healthy === readiness.ready) log(readiness);
     onProbed(state);
@@ -112,26 +115,34 @@ async function probe(
   }
 }
 
-/** Reads a pool's NUMA nodes, as configured or as the switch says. What the switch cannot say now stays as it was. */
-function numaReader({ pool, clock, logger }: Omit<PoolMonitorOptions, "onProbed">) {
-  const { name, numaNode, dataplane } = pool.config;
-  let known: readonly number[] = typeof numaNode === "number" ? [numaNode] : [];
+/**
+ * Reads what is behind a pool's bridge, with the configured NUMA node. What the switch cannot say now stays as it was; a
+ * switch that nothing of it is needed of is not asked.
+ */
+function uplinkReader({ pool, clock, logger }: Omit<PoolMonitorOptions, "onProbed">) {
+  const { name, numaNode, claims, dataplane } = pool.config;
+  const isNeeded = numaNode === "auto" || claims !== undefined;
+  const configured = (found: Uplink): Uplink =>
+    numaNode === "auto" ? found : present({ ...found, numaNode: numaNode === "none" ? undefined : numaNode });
+  let known = configured({});
   let readAt: number | undefined;
-  return async ({ ready }: Readiness, signal: AbortSignal): Promise<readonly number[]> => {
-    if (numaNode !== "auto") return known;
+  return async ({ ready }: Readiness, signal: AbortSignal): Promise<Uplink> => {
+    if (!isNeeded) return known;
     // A switch that was unreachable may come back with other uplinks.
     if (!ready) readAt = undefined;
     const now = clock.monotonic();
-    if (!ready || (readAt !== undefined && now - readAt < NUMA_INTERVAL_MS)) return known;
+    if (!ready || (readAt !== undefined && now - readAt < UPLINK_INTERVAL_MS)) return known;
     try {
-      const node = await pool.dataplane.numaNode(dataplane.bridge, within(signal, PROBE_MS));
+      const found = configured(await pool.dataplane.uplink(dataplane.bridge, within(signal, PROBE_MS)));
       readAt = now;
-      const found = node === undefined ? [] : [node];
-      if (found.join() === known.join()) return known;
+      if (isDeepStrictEqual(found, known)) return known;
       known = found;
-      logger.info({ pool: name, numaNode: node }, "NUMA node of the pool's uplinks changed");
+      logger.info({ pool: name, uplink: found }, "the uplinks of the pool's bridge changed");
     } catch (error) {
-      logger.debug({ pool: name, reason: describeThrown(error) }, "NUMA node is not known yet");
+      logger.debug(
+        { pool: name, reason: describeThrown(error) },
+        "the uplinks of the pool's bridge are not known yet",
+      );
     }
     return known;
   };

@@ -11,13 +11,13 @@ import { PortLinks } from "./links/port-links.ts";
 import { macTableRefresher } from "./links/refresh-mac-table.ts";
 import { type DisturbedPorts, watchDatabase } from "./links/watch-database.ts";
 import { probe, version } from "./misconfiguration.ts";
-import { numaNode } from "./numa-node.ts";
 import { checkPort } from "./ports/check-port.ts";
 import { ensurePort } from "./ports/ensure-port.ts";
 import { inspectPorts, listPorts } from "./ports/list-ports.ts";
 import { removePort, removeStrayLimits } from "./ports/remove-port.ts";
 import { PortSecurity } from "./security/port-security.ts";
 import { enableForwarding, removeStraySecurity } from "./security/secured-ports.ts";
+import { readUplink } from "./uplink.ts";
 
 /** Where the switch is and what it reports to. */
 export interface OvsDataplaneOptions extends Pick<OvsContext, "databaseSocket" | "node" | "logger"> {
@@ -87,7 +87,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
       }),
     removePort: (name, signal) => locked("removing", name, signal, () => removePort(context, name, signal)),
     checkPort: (request, signal) => checkPort(context, request, signal),
-    numaNode: (bridge, signal) => numaNode(context, bridge, options.sysfs ?? "/sys", signal),
+    uplink: (bridge, signal) => readUplink(context, bridge, options.sysfs ?? "/sys", signal),
     listPorts: (signal) => listPorts(context, signal),
     inspectPorts: (signal) => inspectPorts(context, signal),
     version: (signal) => version(context, signal),

@@ -9,9 +9,9 @@ import { announce, FrameInjector } from "./announce.ts";
 import { probe } from "./bridges.ts";
 import { checkPort, settledPorts } from "./check-port.ts";
 import { ensurePort } from "./ensure-port.ts";
-import { numaNode } from "./numa-node.ts";
 import { removePort, removeStrays } from "./remove-port.ts";
 import { startWork, type VppContext } from "./requests.ts";
+import { readUplink } from "./uplink.ts";
 import { listPorts } from "./view.ts";
 import { LinkStates, watchLinks } from "./watch-links.ts";
 
@@ -58,7 +58,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
     removePort: (name, signal) => locked(name, "removal", signal, () => removePort(context, name, signal)),
     checkPort: (request, signal) => checkPort(context, request, signal),
     settledPorts: (requests, signal) => settledPorts(context, requests, signal),
-    numaNode: (bridge, signal) => numaNode(context, bridge, signal),
+    uplink: (bridge, signal) => readUplink(context, bridge, signal),
     listPorts: (signal) => listPorts(context, signal),
     // Its counters and queues are in its statistics segment, which is shared memory and not in its binary API.
     inspectPorts: (signal) => listPorts(context, signal),

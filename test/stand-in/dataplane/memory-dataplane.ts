@@ -5,6 +5,7 @@ import type {
   Readiness,
 } from "../../../src/dataplane/dataplane.ts";
 import type { PortInspection, PortRequest, PortState } from "../../../src/dataplane/port.ts";
+import type { Uplink } from "../../../src/dataplane/uplink.ts";
 import { Failure } from "../../../src/failure/failure.ts";
 import { orAborted } from "../../../src/sync/deadlines.ts";
 
@@ -27,8 +28,8 @@ export class MemoryDataplane implements Dataplane {
   portError: string | undefined;
   /** Set to play a switch that can say so. */
   settledPorts?: NonNullable<Dataplane["settledPorts"]>;
-  /** NUMA node of each bridge's uplinks; none for a bridge that is not in it. */
-  readonly numaNodes = new Map<string, number>();
+  /** The hardware behind each bridge; none for a bridge that is not in it. */
+  readonly uplinks = new Map<string, Uplink>();
   /** What {@link removeStrays} finds. */
   strays = 0;
   closed = false;
@@ -89,9 +90,9 @@ export class MemoryDataplane implements Dataplane {
     return port.bridge === request.bridge ? [] : [`port ${request.name} is on bridge ${port.bridge}`];
   }
 
-  async numaNode(bridge: string, signal: AbortSignal): Promise<number | undefined> {
+  async uplink(bridge: string, signal: AbortSignal): Promise<Uplink> {
     await this.#reach(signal);
-    return this.numaNodes.get(bridge);
+    return this.uplinks.get(bridge) ?? {};
   }
 
   async listPorts(signal: AbortSignal): Promise<readonly PortState[]> {

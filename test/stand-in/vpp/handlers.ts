@@ -174,7 +174,7 @@ function details(state: SwitchState, one: Interface): Fields {
     vtr_tag1,
     vtr_tag2,
     interface_name: one.name,
-    interface_dev_type: above?.vhost === undefined ? "local" : "vhost-user",
+    interface_dev_type: above?.device ?? "local",
     tag: one.tag,
   };
 }

@@ -21,6 +21,8 @@ export interface Interface {
   rewrite: readonly [op: number, dot1q: number, tag1: number, tag2: number];
   filtered: boolean;
   readonly mac: Buffer;
+  /** What drives it. */
+  readonly device: "local" | "dpdk" | "vhost-user";
 }
 
 const NO_REWRITE = [0, 0, 0, 0] as const;
@@ -45,9 +47,10 @@ export class SwitchState {
   readonly #freeLoopbacks: number[] = [];
   #loopbacks = 0;
 
-  constructor(options: { readonly keepsNeighbors: boolean }) {
+  constructor(options: { readonly keepsNeighbors: boolean; readonly nics: readonly string[] }) {
     this.routing = new RoutingState(this.interfaces, options);
     this.#add({ name: "local0" });
+    for (const name of options.nics) this.#add({ name, mtu: [9000, 0, 0, 0], device: "dpdk" });
   }
 
   createVhost({ sock_filename, is_server, tag }: Fields): readonly [retval: number, index: number] {
@@ -58,7 +61,7 @@ export class SwitchState {
     const isServer = is_server === true;
     const instance = this.#freeInstances.pop() ?? this.#instances++;
     const vhost = { path, isServer, socket: new VhostSocket(path, isServer) };
-    const made = this.#add({ name: `VirtualEthernet0/0/${instance}`, vhost });
+    const made = this.#add({ name: `VirtualEthernet0/0/${instance}`, vhost, device: "vhost-user" });
     made.tag = String(tag);
     made.mtu = [9000, 0, 0, 0];
     return [0, made.index];
@@ -209,6 +212,7 @@ export class SwitchState {
       rewrite: NO_REWRITE,
       filtered: false,
       mac: Buffer.from([2, 0xfe, 0, 0, index >> 8, index & 0xff]),
+      device: "local",
       ...one,
     };
     this.interfaces.set(index, made);

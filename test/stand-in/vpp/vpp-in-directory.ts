@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VppStandIn } from "./vpp.ts";
+import { VppStandIn, type VppStandInOptions } from "./vpp.ts";
 
 /** A running stand-in of VPP with a directory of its own, which its socket is in. */
 export interface VppInDirectory {
@@ -12,10 +12,12 @@ export interface VppInDirectory {
   close(): Promise<void>;
 }
 
-export async function startVppInDirectory(): Promise<VppInDirectory> {
+export async function startVppInDirectory(
+  options: Omit<VppStandInOptions, "path"> = {},
+): Promise<VppInDirectory> {
   const directory = await mkdtemp(join(tmpdir(), "vpp-"));
   const apiSocket = join(directory, "api.sock");
-  const vpp = new VppStandIn({ path: apiSocket });
+  const vpp = new VppStandIn({ ...options, path: apiSocket });
   await vpp.start();
   const close = async () => {
     await vpp.kill();

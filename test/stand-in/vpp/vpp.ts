@@ -25,6 +25,8 @@ export interface VppStandInOptions {
   readonly release?: "22.06.1" | "24.10" | "26.06";
   /** Other checksums than the usual, by name of message. */
   readonly checksums?: Readonly<Record<string, string>>;
+  /** Names of the interfaces on PCI hardware, which it has after every start. */
+  readonly nics?: readonly string[];
 }
 
 /**
@@ -40,7 +42,7 @@ export class VppStandIn {
   /** Whether its command line has no packet generator, or refuses that a stream is made. */
   refusesLines: "all" | "streams" | undefined;
   readonly #options: VppStandInOptions;
-  #state = new SwitchState({ keepsNeighbors: false });
+  #state = new SwitchState({ keepsNeighbors: false, nics: [] });
   #server: Server | undefined;
   #clients = new Map<Socket, { index: number; eventPid: number | undefined }>();
   #ids = new Map<number, Definition>();
@@ -54,7 +56,8 @@ export class VppStandIn {
   /** Starts with nothing configured, and with other message numbers than the last time. */
   async start(): Promise<void> {
     this.#starts += 1;
-    this.#state = new SwitchState({ keepsNeighbors: (this.#options.release ?? "26.06") < "26.02" });
+    const { release = "26.06", nics = [] } = this.#options;
+    this.#state = new SwitchState({ keepsNeighbors: release < "26.02", nics });
     this.#ids = this.#number();
     this.#byName = new Map([...this.#ids].map((entry) => [entry[1].name, entry]));
     try {

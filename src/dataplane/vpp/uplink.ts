@@ -1,23 +1,25 @@
 import { Failure } from "../../failure/failure.ts";
-import { pciNode } from "../pci-node.ts";
+import { present } from "../../names/present.ts";
+import { commonUplink, pciDevice, type Uplink } from "../uplink.ts";
 import { findBridge } from "./bridges.ts";
 import { startWork, type VppContext } from "./requests.ts";
-import { type Interface, shareView, type View } from "./view.ts";
+import { type Interface, mtuOf, shareView, type View } from "./view.ts";
 
 /**
- * {@link Dataplane.numaNode}. VPP's API does not say it, but names interfaces on PCI hardware after the device's
+ * {@link Dataplane.uplink}. VPP's API says nothing of hardware, but names interfaces on PCI devices after the device's
  * bus, slot and function.
  */
-export async function numaNode(
-  context: VppContext,
-  bridge: string,
-  signal: AbortSignal,
-): Promise<number | undefined> {
+export async function readUplink(context: VppContext, bridge: string, signal: AbortSignal): Promise<Uplink> {
   const view = await shareView(await startWork(context, signal));
-  const addresses = uplinksOf(view, bridge).flatMap((row) => pciAddress(row) ?? []);
-  const nodes = new Set(await Promise.all(addresses.map((address) => pciNode(context.sysfs, address))));
-  const [node] = nodes;
-  return nodes.size === 1 ? node : undefined;
+  const ports = uplinksOf(view, bridge).flatMap((row) => {
+    const address = pciAddress(row);
+    return address === undefined ? [] : { address, mtu: mtuOf({ interface: row }) || undefined };
+  });
+  return commonUplink(
+    await Promise.all(
+      ports.map(async ({ address, mtu }) => present({ ...(await pciDevice(context.sysfs, address)), mtu })),
+    ),
+  );
 }
 
 /** Hardware interfaces that are in the bridge domain, themselves or by a sub-interface. */

@@ -1,5 +1,6 @@
 import { Failure } from "../../failure/failure.ts";
-import { parseNode, pciNode } from "../pci-node.ts";
+import { present } from "../../names/present.ts";
+import { commonUplink, parseNode, pciDevice, type Uplink } from "../uplink.ts";
 import { type OvsContext, readRows } from "./database.ts";
 import { bridgePortsTable, type InterfaceRow, interfaceTable, type PortRow, portTable } from "./tables.ts";
 
@@ -9,22 +10,20 @@ const UPLINK = "dpdk";
 const PATCH = "patch";
 
 /**
- * {@link Dataplane.numaNode}: where all physical DPDK ports are on the same node, that node. Ports of bridges that
- * are joined by patch ports count too, for that is how a bridge for VMs usually reaches the one with the uplinks.
+ * {@link Dataplane.uplink}. Ports of bridges that are joined by patch ports count too, for that is how a bridge for VMs
+ * usually reaches the one with the uplinks.
  * @param sysfs where sysfs is mounted
  */
-export async function numaNode(
+export async function readUplink(
   context: OvsContext,
   bridge: string,
   sysfs: string,
   signal: AbortSignal,
-): Promise<number | undefined> {
+): Promise<Uplink> {
   const queries = [bridgePortsTable.select(), portTable.select(), interfaceTable.select()] as const;
   const [bridges, ports, interfaces] = await readRows(context.client, queries, signal);
   const uplinks = uplinksOf(bridge, { bridges, ports, interfaces });
-  const nodes = new Set(await Promise.all(uplinks.map((uplink) => nodeOf(uplink, sysfs))));
-  const [node] = nodes;
-  return nodes.size === 1 ? node : undefined;
+  return commonUplink(await Promise.all(uplinks.map((uplink) => readPort(uplink, sysfs))));
 }
 
 interface Tables {
@@ -54,24 +53,21 @@ export function uplinksOf(bridge: string, { bridges, ports, interfaces }: Tables
 }
 
 /**
- * The node of one port: from the switch, else from the kernel for the PCI device that its options name.
- * Undefined for hardware without a node.
+ * One port: its NUMA node from the switch, else from the kernel for the PCI device that its options name.
  * @throws Failure dataplane-unavailable for a port that the switch has not opened yet
  */
-async function nodeOf(uplink: InterfaceRow, sysfs: string): Promise<number | undefined> {
-  const reported = parseNode(uplink.status.get("numa_id"));
-  if (reported !== undefined) return reported;
+async function readPort(uplink: InterfaceRow, sysfs: string): Promise<Uplink> {
   const address = pciAddress(uplink.options.get("dpdk-devargs"));
-  const node = address === undefined ? undefined : await pciNode(sysfs, address);
-  if (node !== undefined) return node;
-  if (uplink.ofport === undefined) {
+  const device = address === undefined ? {} : await pciDevice(sysfs, address);
+  const numaNode = parseNode(uplink.status.get("numa_id")) ?? device.numaNode;
+  if (numaNode === undefined && uplink.ofport === undefined) {
     throw new Failure({
       code: "dataplane-unavailable",
       what: `the switch has not opened port ${JSON.stringify(uplink.name)} yet`,
       where: "Interface.ofport",
     });
   }
-  return undefined;
+  return present({ ...device, numaNode, mtu: uplink.mtu });
 }
 
 /** The PCI address in DPDK's device arguments, which may also name a virtual device or a class. */

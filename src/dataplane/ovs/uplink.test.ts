@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { pciAddress, uplinksOf } from "./numa-node.ts";
+import { pciAddress, uplinksOf } from "./uplink.ts";
 
 const row = (name: string, type: string, options: Readonly<Record<string, string>> = {}) => ({
   _uuid: `i-${name}`,
