@@ -40,6 +40,19 @@ export interface LibvirtNodeOptions {
 
 /** Where all nodes of a run see each other's sockets. */
 const PEERS = "/run/peers";
+const QEMU = "qemu-system-x86_64";
+/**
+ * QEMU's emulation (10.0) with a thread for each CPU aborts now and then in iotlb_to_section when a guest maps a device's
+ * memory while its other CPUs run, as it does when it boots. libvirt has no setting for one thread for all CPUs.
+ */
+const SINGLE_THREADED_QEMU = `#!/bin/sh
+for argument; do
+	shift
+	if [ "$argument" = tcg ]; then argument=tcg,thread=single; fi
+	set -- "$@" "$argument"
+done
+exec /usr/bin/${QEMU} "$@"
+`;
 const START_LIMIT_MS = 60_000;
 /** A guest starts once the switch has connected, and a busy machine takes its time to move one. */
 const VIRSH_LIMIT_MS = 240_000;
@@ -51,14 +64,16 @@ const VIRSH_LIMIT_MS = 240_000;
 export async function startLibvirtNode(pod: Pod, options: LibvirtNodeOptions = {}): Promise<LibvirtNode> {
   const base = join(pod.directory, "libvirt");
   const etc = join(base, "etc");
+  const programs = join(base, "bin");
   const logDirectory = join(base, "log");
   const peers = join(pod.run.directory, "peers");
   const sockets = join(peers, pod.name);
-  for (const directory of [etc, logDirectory, sockets]) await mkdir(directory, { recursive: true });
+  for (const directory of [etc, programs, logDirectory, sockets]) await mkdir(directory, { recursive: true });
   await chmod(peers, 0o777); // QEMU's user binds the migration socket there
   const user = options.qemuUser ?? 107;
   await writeFile(join(etc, "libvirtd.conf"), libvirtdConfig(pod));
   await writeFile(join(etc, "qemu.conf"), qemuConfig(user));
+  await writeFile(join(programs, QEMU), SINGLE_THREADED_QEMU, { mode: 0o755 });
 
   const container = await pod.startContainer({
     name: "compute",
@@ -71,12 +86,13 @@ export async function startLibvirtNode(pod: Pod, options: LibvirtNodeOptions = {
     ].concat([...["/usr/sbin/libvirtd", "--pid-file", "/run/libvirtd.pid"]]),
     mounts: [
       { hostPath: etc, containerPath: "/etc/libvirt" },
+      { hostPath: programs, containerPath: "/usr/local/bin" },
       { hostPath: logDirectory, containerPath: "/var/log/libvirt" },
       { hostPath: sockets, containerPath: "/run/libvirt" },
       { hostPath: peers, containerPath: PEERS },
       ...(options.mounts ?? []),
     ],
-    ...(options.env === undefined ? {} : { env: options.env }),
+    env: { PATH: "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ...options.env },
     ...(options.hugepages === undefined ? {} : { hugepages: options.hugepages }),
   });
   const socket = join(sockets, "libvirt-sock");
