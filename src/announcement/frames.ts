@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
-import { ipv4Bytes, ipv6Bytes } from "../names/ip-address.ts";
+import { ipv4Bytes, ipv6Bytes } from "../addresses/host-address.ts";
 import type { PortRecord } from "../records/port-record.ts";
 
 const BROADCAST = Buffer.alloc(6, 0xff);

@@ -1,8 +1,8 @@
 // The daemon's configuration file: every key, its default, and what docs/configuration.md says of it.
 import { isIP } from "node:net";
 import * as z from "zod";
+import { isLoopback } from "../addresses/host-address.ts";
 import { isAllocationId } from "../names/allocation-id.ts";
-import { isLoopback } from "../names/ip-address.ts";
 import { isBelow } from "../names/unix-path.ts";
 import { absolutePath, poolsSchema, resourceName } from "./pool-schema.ts";
 

@@ -8,6 +8,8 @@ export const FAILURE_CODES = {
     "A caller (kubelet, the container runtime, Multus, virt-launcher) sent something malformed.",
   "invalid-network-config": "The CNI network configuration (NetworkAttachmentDefinition) is wrong.",
   "invalid-claim": "A ResourceClaim, or the configuration of it or its DeviceClass, is wrong.",
+  "invalid-address-object":
+    "An IPAM object in the Kubernetes API (space, pool, block or allocation) is wrong.",
   "invalid-network-info": "KubeVirt's network-info, or the device-info in it, is malformed.",
   "invalid-vmi": "The VirtualMachineInstance requests something that vhost-user does not support.",
   "invalid-domain": "The libvirt domain XML is malformed or conflicts with what vhost-user needs.",

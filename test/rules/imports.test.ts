@@ -9,9 +9,9 @@ const SRC = join(import.meta.dirname, "../../src");
  * those before it in its own.
  */
 const LAYERS: readonly (readonly string[])[] = [
-  ["failure", "names", "sync"],
+  ["failure", "names", "addresses", "sync"],
   ["logging", "command-line", "files", "journal", "grpc"],
-  ["config", "records", "kubelet", "kube-api", "protocols"],
+  ["config", "records", "kubelet", "kube-api", "address-objects", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],
   ["device-plugin", "cni", "dra", "announcement", "reconcile", "sidecar", "observe", "status"],

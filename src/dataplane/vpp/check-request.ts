@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
+import { whyNotRoutable } from "../../addresses/host-address.ts";
 import type { PortSettings } from "../../config/port-settings.ts";
-import { whyNotRoutable } from "../../names/ip-address.ts";
 import {
   checkPortRequest,
   type PortLimits,

@@ -1,5 +1,6 @@
 import { isIPv4 } from "node:net";
-import { ipv4Bytes, ipv6Bytes } from "../../names/ip-address.ts";
+import { formatAddress } from "../../addresses/address.ts";
+import { ipv4Bytes, ipv6Bytes } from "../../addresses/host-address.ts";
 import type { Answered } from "../../protocols/vpp-api/call.ts";
 import {
   dumpNeighbors,
@@ -52,8 +53,7 @@ export function addressOf(text: string): Address {
 /** An address as text: always the same for the same address. */
 export function printAddress({ af, un }: Address): string {
   if (af === 0) return [...un.subarray(0, 4)].join(".");
-  const words = Array.from({ length: 8 }, (_, at) => un.readUInt16BE(at * 2).toString(16)).join(":");
-  return words.replace(/\b0(:0)+\b/, ":").replace(/:{3,}/, "::");
+  return formatAddress({ family: "ipv6", value: BigInt(`0x${un.toString("hex")}`) });
 }
 
 /** The same address in the form of {@link printAddress}. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
+import { isLoopback } from "../../addresses/host-address.ts";
 import type { Logger } from "../../logging/logger.ts";
-import { isLoopback } from "../../names/ip-address.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../../observe/http-server.ts";
 import { SharedRead } from "../../sync/shared-read.ts";
 import { PAGE_FILE, readPageFile } from "../page-file.ts";

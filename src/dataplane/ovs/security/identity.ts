@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
+import { ipv4Bytes, ipv6Bytes, isHostAddress } from "../../../addresses/host-address.ts";
 import { Failure } from "../../../failure/failure.ts";
-import { ipv4Bytes, ipv6Bytes, isHostAddress } from "../../../names/ip-address.ts";
 import { parseUnicastMac } from "../../../names/mac-address.ts";
 
 /** What a guest may claim to be, as bytes. */

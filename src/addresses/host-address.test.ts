@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ipv4Bytes, ipv6Bytes, isLoopback } from "./ip-address.ts";
+import { ipv4Bytes, ipv6Bytes, isLoopback } from "./host-address.ts";
 
 describe("an IP address as bytes", () => {
   it("is four of them, or sixteen in whatever form it is written", () => {

@@ -1,0 +1,107 @@
+import * as z from "zod";
+import { type Address, type Family, isInPrefix, type Prefix } from "../addresses/address.ts";
+import { RangeSet } from "../addresses/range-set.ts";
+import { rangeOf, usableAddresses } from "../addresses/subnet.ts";
+import type { KubeObject } from "../kube-api/client.ts";
+import {
+  dnsSchema,
+  invalidObject,
+  type ObjectIdentity,
+  parseObject,
+  routeSchema,
+  subnetSchema,
+} from "./fields.ts";
+import { DEFAULT_SPACE, IPAM_API_VERSION } from "./resources.ts";
+
+/** A subnet with what of it can be handed out. */
+export interface Subnet {
+  readonly prefix: Prefix;
+  readonly gateway: Address | undefined;
+  readonly usable: RangeSet;
+}
+
+/** Whose addresses a network's interfaces get: all of one family and one space. */
+export interface AddressPool extends ObjectIdentity {
+  readonly space: string;
+  readonly family: Family;
+  readonly subnets: readonly Subnet[];
+  /** Of all subnets. */
+  readonly usable: RangeSet;
+  readonly routes: readonly z.infer<typeof routeSchema>[];
+  readonly dns: z.infer<typeof dnsSchema> | undefined;
+  /** Who hands addresses out: nodes from blocks of their own, or each address by an AddressAllocation. */
+  readonly mode: "NodeBlocks" | "PerAddress";
+  /** How long an address rests after its release. */
+  readonly cooldownSeconds: number;
+}
+
+const schema = z.looseObject({
+  spec: z.looseObject({
+    space: z.string().min(1).default(DEFAULT_SPACE),
+    subnets: z.array(subnetSchema.loose()).min(1, "must have a subnet"),
+    routes: z.array(routeSchema).default([]),
+    dns: dnsSchema.loose().optional(),
+    mode: z.enum(["NodeBlocks", "PerAddress"]).default("NodeBlocks"),
+    cooldownSeconds: z.int().min(0).default(60),
+  }),
+});
+
+/** @throws Failure `invalid-address-object` */
+export function parseAddressPool(object: unknown): AddressPool {
+  const { content, ...identity } = parseObject("AddressPool", schema, object);
+  const { space, routes, dns, mode, cooldownSeconds } = content.spec;
+  const subnets = content.spec.subnets.map(subnetOf);
+  const [family, ...others] = new Set(subnets.map(({ prefix }) => prefix.family));
+  const refuse = (what: string) => invalidObject("AddressPool", identity.name, `spec.subnets: ${what}`);
+  if (family === undefined || others.length > 0) throw refuse("a pool has IPv4 or IPv6 subnets, not both");
+  const all = RangeSet.of(subnets.map(({ prefix }) => rangeOf(prefix)));
+  if (all.size < subnets.reduce((sum, { prefix }) => sum + RangeSet.of([rangeOf(prefix)]).size, 0n))
+    throw refuse("two subnets overlap; write what to hand out of one subnet into its ranges");
+  const usable = subnets.reduce((union, subnet) => union.plus(subnet.usable), RangeSet.EMPTY);
+  return { ...identity, space, family, subnets, usable, routes, dns, mode, cooldownSeconds };
+}
+
+/** A subnet as {@link subnetSchema} gives it, with what of it can be handed out. */
+export function subnetOf({ cidr, ranges, exclude, gateway }: z.infer<typeof subnetSchema>): Subnet {
+  return { prefix: cidr, gateway, usable: usableAddresses({ prefix: cidr, ranges, exclude, gateway }) };
+}
+
+/** The subnet from which an address is handed out; undefined where none of them has it. */
+export function subnetOfAddress(
+  { subnets }: Pick<AddressPool, "subnets">,
+  address: Address,
+): Subnet | undefined {
+  return subnets.find(({ prefix, usable }) => isInPrefix(prefix, address) && usable.has(address.value));
+}
+
+/** A condition as Kubernetes' conventions have it; `lastTransitionTime` in RFC 3339. */
+export interface Condition {
+  readonly type: "Ready" | "NearlyFull" | "Exhausted" | "Overlapping";
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly message: string;
+  readonly lastTransitionTime: string;
+  readonly observedGeneration?: number;
+}
+
+/** Counts of addresses; of a number above 2^53-1 this. */
+export interface PoolStatus {
+  readonly total: number;
+  /** In blocks that have an owner. */
+  readonly inBlocks: number;
+  readonly used: number;
+  readonly free: number;
+  /** How many blocks with the pool's addresses have an owner. */
+  readonly blocks: number;
+  readonly conditions: readonly Condition[];
+}
+
+/** A number of addresses as JSON can hold it exactly: at most 2^53-1. */
+export function boundedCount(count: bigint): number {
+  return Number(count < BigInt(Number.MAX_SAFE_INTEGER) ? count : BigInt(Number.MAX_SAFE_INTEGER));
+}
+
+/** The object for an update of a pool's status, which conflicts where the pool has changed since it was read. */
+export function poolStatusUpdate({ name, resourceVersion }: ObjectIdentity, status: PoolStatus): KubeObject {
+  return { apiVersion: IPAM_API_VERSION, kind: "AddressPool", metadata: { name, resourceVersion }, status };
+}
