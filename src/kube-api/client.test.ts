@@ -72,6 +72,14 @@ describe("objects of the API", () => {
     );
   });
 
+  it("are read without what is beside the metadata where only that is wanted", async () => {
+    await create("s-1");
+    const only = { ...WIDGETS, isMetadataOnly: true };
+    const { objects } = await client.list(only, {}, signal);
+    expect(objects).toMatchObject([{ kind: "PartialObjectMetadata", metadata: { name: "s-1" } }]);
+    expect(await client.get(only, "s-1", signal)).not.toHaveProperty("spec");
+  });
+
   it("are changed by field, and by server-side apply, which keeps what others manage", async () => {
     await create("s-1", { pool: "a", node: "n" });
     const merged = await client.patch(
@@ -107,9 +115,13 @@ describe("a list", () => {
     const { objects, resourceVersion } = await client.list(WIDGETS, {}, signal);
     expect(objects).toHaveLength(1_200);
     expect(resourceVersion).toBe(String(api.store.version));
-    expect(api.answers).toEqual(["GET 200", "GET 200", "GET 200"]);
+    expect(api.answers).toEqual(Array(5).fill("GET 200"));
     const ours = await client.list(WIDGETS, { fieldSelector: "spec.nodeName=node-1" }, signal);
     expect(ours.objects).toHaveLength(600);
+    const names = await client.list(WIDGETS, {}, signal, ({ metadata: { name } }) => ({
+      metadata: { name },
+    }));
+    expect(names.objects.at(-1)).toEqual({ metadata: { name: "s-1199" } });
   });
 
   it("starts again when its continue token expires on the way, and not for ever", async () => {
@@ -117,7 +129,7 @@ describe("a list", () => {
     api.illnesses.push(undefined, { kind: "status", status: 410 });
     const list = await client.list(WIDGETS, {}, signal);
     expect(list.objects).toHaveLength(600);
-    expect(api.answers).toEqual(["GET 200", "GET 410", "GET 200", "GET 200"]);
+    expect(api.answers).toEqual(["GET 200", "GET 410", "GET 200", "GET 200", "GET 200"]);
     api.illnesses.push(...Array.from({ length: 3 }, () => ({ kind: "status", status: 410 }) as const));
     expect(await problemOf(client.list(WIDGETS, {}, signal))).toBe("expired");
   });

@@ -25,6 +25,8 @@ export interface Resource {
   readonly namespace?: string;
   /** For example `status`, of update and patch. */
   readonly subresource?: string;
+  /** Reads have only the metadata (`PartialObjectMetadata`), of pods a fifth of the bytes. */
+  readonly isMetadataOnly?: boolean;
 }
 
 /** An object of the API; its reader checks what is beside the metadata. */
@@ -59,13 +61,15 @@ interface Request {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | boolean | undefined>>;
   readonly contentType?: string;
+  readonly accept?: string;
   readonly body?: object;
 }
 
 const DEADLINE_MS = 10_000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-const PAGE_SIZE = 500;
-const MAX_PAGES = 200;
+/** Nodes may have 50 KiB each. */
+const PAGE_SIZE = 250;
+const MAX_PAGES = 2_000;
 /** A list whose continue token expires more often is too slow for its server. */
 const MAX_LIST_STARTS = 3;
 const MAX_CONNECTIONS = 4;
@@ -84,14 +88,23 @@ export class KubeApi {
   }
 
   get(resource: Resource, name: string, signal: AbortSignal): Promise<KubeObject> {
-    return this.#object({ method: "GET", path: pathOf(resource, name) }, signal);
+    const [path, accept] = [pathOf(resource, name), acceptOf(resource, "")];
+    return this.#object({ method: "GET", path, accept }, signal);
   }
 
-  /** Lists in pages; a list whose continue token expires on the way (410) starts again. */
-  async list(resource: Resource, selection: Selection, signal: AbortSignal) {
+  /**
+   * Lists in pages; a list whose continue token expires on the way (410) starts again.
+   * @param keep what is kept of each object, so that a long list is never in memory as a whole
+   */
+  async list(
+    resource: Resource,
+    selection: Selection,
+    signal: AbortSignal,
+    keep: (object: KubeObject) => KubeObject = (object) => object,
+  ) {
     for (let start = 1; ; start++) {
       try {
-        return await this.#listOnce(resource, selection, signal);
+        return await this.#listOnce(resource, selection, signal, keep);
       } catch (error) {
         const isExpired = error instanceof ApiFailure && error.problem === "expired";
         if (!isExpired || start === MAX_LIST_STARTS) throw error;
@@ -135,7 +148,8 @@ export class KubeApi {
 
   /** Opens a watch on a connection of its own, which its reader ends by destroying the answer. */
   openWatch(resource: Resource, query: Request["query"], signal: AbortSignal): Promise<IncomingMessage> {
-    const request: Request = { method: "GET", path: pathOf(resource), query: { ...query, watch: "true" } };
+    const [path, accept] = [pathOf(resource), acceptOf(resource, "")];
+    const request: Request = { method: "GET", path, query: { ...query, watch: "true" }, accept };
     return this.#guarded(request, signal, () => this.#open(request, signal, true));
   }
 
@@ -144,12 +158,18 @@ export class KubeApi {
     this.#agent = undefined;
   }
 
-  async #listOnce(resource: Resource, selection: Selection, signal: AbortSignal) {
+  async #listOnce(
+    resource: Resource,
+    selection: Selection,
+    signal: AbortSignal,
+    keep: (object: KubeObject) => KubeObject,
+  ) {
     const objects: KubeObject[] = [];
     let next: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const query = { ...selection, limit: String(PAGE_SIZE), continue: next };
-      const request: Request = { method: "GET", path: pathOf(resource), query };
+      const accept = acceptOf(resource, "List");
+      const request: Request = { method: "GET", path: pathOf(resource), query, accept };
       const { items, metadata } = (await this.#json(request, signal)) as {
         readonly items?: unknown;
         readonly metadata?: { readonly resourceVersion?: unknown; readonly continue?: unknown };
@@ -157,7 +177,7 @@ export class KubeApi {
       const resourceVersion = metadata?.resourceVersion;
       if (!Array.isArray(items) || !items.every(isObject) || typeof resourceVersion !== "string")
         throw new ApiFailure("unreachable", "the answer is not a list", whereOf(request));
-      objects.push(...items);
+      objects.push(...items.map(keep));
       next = typeof metadata?.continue === "string" ? metadata.continue : "";
       if (next === "") return { objects, resourceVersion };
     }
@@ -207,7 +227,7 @@ export class KubeApi {
         signal,
         headers: {
           authorization: `Bearer ${token?.trim()}`,
-          accept: "application/json",
+          accept: request.accept ?? "application/json",
           "user-agent": "kube-vhostuser",
           ...(body === undefined
             ? {}
@@ -265,6 +285,11 @@ function pathOf({ group, version, plural, namespace, subresource }: Resource, na
   const place = namespace === undefined ? [] : ["namespaces", namespace];
   const parts = [...api, version, ...place, plural, name, subresource].filter((part) => part !== undefined);
   return `/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+function acceptOf({ isMetadataOnly = false }: Resource, list: "" | "List"): string {
+  const kind = isMetadataOnly ? `;as=PartialObjectMetadata${list};g=meta.k8s.io;v=v1` : "";
+  return `application/json${kind}`;
 }
 
 function whereOf({ method, path }: Request): string {

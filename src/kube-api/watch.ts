@@ -13,6 +13,8 @@ export interface WatchOptions {
   readonly api: Pick<KubeApi, "list" | "openWatch">;
   readonly resource: Resource;
   readonly selection?: Selection;
+  /** What is kept of each object, its name and resourceVersion among it; default all. */
+  readonly keep?: (object: KubeObject) => KubeObject;
   readonly clock: Clock;
   /** Called with every failure but an expired resourceVersion; the watch goes on. */
   readonly onFailure?: (failure: ApiFailure) => void;
@@ -38,20 +40,22 @@ export async function* watchResource(
   options: WatchOptions,
   signal: AbortSignal,
 ): AsyncGenerator<ObjectChange, never> {
-  const { api, resource, selection = {}, clock, onFailure, random = Math.random } = options;
+  const { api, resource, selection = {}, keep = (one) => one, clock, onFailure } = options;
+  const { random = Math.random } = options;
   let resourceVersion: string | undefined;
   for (let failures = 0; ; failures++) {
     let retryAfterMs = 0;
     try {
       if (resourceVersion === undefined) {
-        const list = await api.list(resource, selection, signal);
+        const list = await api.list(resource, selection, signal, keep);
         yield { kind: "all", objects: list.objects };
         resourceVersion = list.resourceVersion;
       }
       for await (const { type, object } of readWatch(options, resourceVersion, signal)) {
         failures = 0;
         resourceVersion = object.metadata.resourceVersion ?? resourceVersion;
-        if (type !== "BOOKMARK") yield { kind: type === "DELETED" ? "removed" : "set", object };
+        if (type === "BOOKMARK") continue;
+        yield { kind: type === "DELETED" ? "removed" : "set", object: keep(object) };
       }
     } catch (error) {
       signal.throwIfAborted();

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
 import { isOfClaim, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
-import type { Metrics } from "./metrics.ts";
+import type { PROCESS_METRICS } from "./declared-metrics.ts";
+import type { MetricSet, Metrics } from "./metrics.ts";
 import type { ObservedNode } from "./observed-node.ts";
 
 const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching", "releasing"];
@@ -127,7 +128,7 @@ function orNothing<Value>(read: () => readonly Value[]): readonly Value[] {
 }
 
 /** What the process costs. */
-export async function collectProcess(version: string, metrics: Metrics): Promise<void> {
+export async function collectProcess(metrics: MetricSet<typeof PROCESS_METRICS>): Promise<void> {
   const before = performance.now();
   await eventLoop();
   metrics.set("nodejs_eventloop_lag_seconds", {}, (performance.now() - before) / 1000);
@@ -138,5 +139,4 @@ export async function collectProcess(version: string, metrics: Metrics): Promise
   metrics.set("process_resident_memory_bytes", {}, process.memoryUsage.rss());
   metrics.set("process_start_time_seconds", {}, performance.timeOrigin / 1000);
   metrics.set("process_open_fds", {}, readdirSync("/proc/self/fd").length);
-  metrics.set("vhostuser_build_info", { version, node_version: process.versions.node }, 1);
 }

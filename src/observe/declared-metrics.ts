@@ -8,6 +8,9 @@ export interface DeclaredMetric {
   readonly buckets?: readonly number[];
 }
 
+/** Metrics of one page, by name. */
+export type DeclaredMetrics = Readonly<Record<string, DeclaredMetric>>;
+
 const gauge = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
   ({ type: "gauge", labels, help }) as const;
 const counter = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
@@ -25,7 +28,17 @@ const SWITCHED = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /** A reconciler pass has 60 s. */
 const PASS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60];
 
-/** Every metric of `/metrics`. Names and labels are API: dashboards and alerts of others depend on them. */
+/** What a program costs, whichever it is. */
+export const PROCESS_METRICS = {
+  process_resident_memory_bytes: gauge([], "Resident memory of the program."),
+  process_cpu_seconds_total: counter([], "Processor time of the program, user and system."),
+  process_start_time_seconds: gauge([], "Unix time at which the program started."),
+  process_open_fds: gauge([], "Open file descriptors of the program."),
+  nodejs_eventloop_lag_seconds: gauge([], "Time that work had to wait for the event loop at this scrape."),
+  nodejs_eventloop_busy_seconds_total: counter([], "Time during which the event loop was not idle."),
+} satisfies DeclaredMetrics;
+
+/** Every metric of `/metrics` of the daemon. Names and labels are API: dashboards and alerts of others depend on them. */
 export const METRICS = {
   vhostuser_pool_devices: gauge(["pool"], "Devices of the pool, healthy or not."),
   vhostuser_pool_devices_healthy: gauge(
@@ -164,13 +177,8 @@ export const METRICS = {
     ["version", "node_version"],
     "Always 1; the labels say which release runs, on which Node.",
   ),
-  process_resident_memory_bytes: gauge([], "Resident memory of the daemon."),
-  process_cpu_seconds_total: counter([], "Processor time of the daemon, user and system."),
-  process_start_time_seconds: gauge([], "Unix time at which the daemon started."),
-  process_open_fds: gauge([], "Open file descriptors of the daemon."),
-  nodejs_eventloop_lag_seconds: gauge([], "Time that work had to wait for the event loop at this scrape."),
-  nodejs_eventloop_busy_seconds_total: counter([], "Time during which the event loop was not idle."),
-} satisfies Readonly<Record<string, DeclaredMetric>>;
+  ...PROCESS_METRICS,
+} satisfies DeclaredMetrics;
 
 const OF_INTERFACE = ["pool", "pod_namespace", "pod_name", "interface"] as const;
 const OF_DIRECTION = [...OF_INTERFACE, "direction"] as const;
@@ -190,14 +198,16 @@ export const INTERFACE_METRICS = {
     OF_DIRECTION,
     "Packets that the switch received and dropped; to the guest, mostly because the guest's queues were full.",
   ),
-} satisfies Readonly<Record<string, DeclaredMetric>>;
+} satisfies DeclaredMetrics;
 
-type Declared = typeof METRICS;
-
-/** Names of the metrics of one type. */
-export type MetricName<Type extends DeclaredMetric["type"] = DeclaredMetric["type"]> = {
-  [Name in keyof Declared]: Declared[Name]["type"] extends Type ? Name : never;
-}[keyof Declared];
+/** Names of the metrics of one type on a page. */
+export type MetricName<
+  Declared extends DeclaredMetrics,
+  Type extends DeclaredMetric["type"] = DeclaredMetric["type"],
+> = string &
+  {
+    [Name in keyof Declared]: Declared[Name]["type"] extends Type ? Name : never;
+  }[keyof Declared];
 
 /** A value for each label of a metric. */
-export type LabelsOf<Name extends MetricName> = Readonly<Record<Declared[Name]["labels"][number], string>>;
+export type LabelsOf<Metric extends DeclaredMetric> = Readonly<Record<Metric["labels"][number], string>>;

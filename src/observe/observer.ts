@@ -59,12 +59,13 @@ const CHECK_MS = 800;
 export async function startObserver(options: ObserverOptions): Promise<Observer> {
   const { listen, interfaces = false, node, version, clock, logger, sys = "/sys" } = options;
   const metrics: Metrics = new Metrics([
-    collectZeros,
+    () => collectZeros(metrics),
     () => collectNode(node, { downFor: dataplanes.downFor(), unsettled: reconcile.unsettledPorts }, metrics),
     () => dataplanes.collect(),
     async () => metrics.set("vhostuser_root_usable", {}, (await node.rootProblem()) === undefined ? 1 : 0),
     () => collectMachine(node.root, sys, metrics),
-    () => collectProcess(version, metrics),
+    () => metrics.set("vhostuser_build_info", { version, node_version: process.versions.node }, 1),
+    () => collectProcess(metrics),
   ]);
   const dataplanes = new ObservedDataplanes(metrics, clock);
   const reconcile: ReconcileWatch = new ReconcileWatch(metrics, clock);

@@ -23,6 +23,9 @@ const PATH =
 const VERBS = { GET: "get", POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" } as const;
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
 
+/** A client that wants only the metadata says so for an object or a watch, and for a list. */
+const METADATA = /^application\/json;as=PartialObjectMetadata(List)?;g=meta\.k8s\.io;v=v1$/;
+
 interface Watcher {
   readonly response: ServerResponse;
   readonly hasBookmarks: boolean;
@@ -193,9 +196,10 @@ export class FakeApiServer {
     if (bytes.length > MAX_BODY_BYTES)
       throw new Refusal(413, "RequestEntityTooLarge", "the request is too large");
     const collection = namespace === undefined ? plural : `${namespace}/${plural}`;
-    if (verb === "watch") return this.#watch(collection, query, response);
-    if (verb === "list") return [200, this.#list(collection, query)];
-    if (verb === "get") return [200, this.store.get(collection, name ?? "")];
+    const shape = shapeOf(request.headers.accept, verb === "list");
+    if (verb === "watch") return this.#watch(collection, query, response, shape);
+    if (verb === "list") return [200, this.#list(collection, query, shape)];
+    if (verb === "get") return [200, shape(this.store.get(collection, name ?? ""))];
     return this.#write(
       verb,
       { collection, plural, namespace, name: name ?? "", part, query },
@@ -247,7 +251,7 @@ export class FakeApiServer {
     return isSlice ? storedSlice(object, this.canShareDevices) : object;
   }
 
-  #list(collection: string, query: URLSearchParams): Json {
+  #list(collection: string, query: URLSearchParams, shape: (object: Stored) => Json): Json {
     const limit = Number(query.get("limit") ?? 0);
     const { items, version, next } = this.store.page(
       collection,
@@ -256,14 +260,19 @@ export class FakeApiServer {
       query.get("continue"),
     );
     const metadata = { resourceVersion: String(version), ...(next === undefined ? {} : { continue: next }) };
-    return { kind: "List", apiVersion: "v1", metadata, items };
+    return { kind: "List", apiVersion: "v1", metadata, items: items.map(shape) };
   }
 
-  #watch(collection: string, query: URLSearchParams, response: ServerResponse): undefined {
+  #watch(
+    collection: string,
+    query: URLSearchParams,
+    response: ServerResponse,
+    shape: (object: Stored) => Json,
+  ): undefined {
     const watcher = { response, query, hasBookmarks: query.get("allowWatchBookmarks") === "true" };
     const passes = selects(query);
     const onEvent = ({ type, object, collection: of }: StoreEvent) => {
-      if (of === collection && passes(object)) this.#line(watcher, { type, object });
+      if (of === collection && passes(object)) this.#line(watcher, { type, object: shape(object) });
     };
     response.writeHead(200, { "content-type": "application/json", "transfer-encoding": "chunked" });
     response.flushHeaders();
@@ -285,6 +294,18 @@ export class FakeApiServer {
     const size = Math.min(this.chunkBytes, bytes.length);
     for (let from = 0; from < bytes.length; from += size) response.write(bytes.subarray(from, from + size));
   }
+}
+
+/** What an answer has of an object. @throws Refusal 406 */
+function shapeOf(accept: string | undefined, isList: boolean): (object: Stored) => Json {
+  if (accept === "application/json") return (object) => object;
+  const [wanted, list] = METADATA.exec(accept ?? "") ?? [];
+  if (wanted === undefined || (list !== undefined) !== isList)
+    throw new Refusal(406, "NotAcceptable", `the body cannot be encoded as ${accept}`);
+  return ({ metadata }) => ({
+    ...{ kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1" },
+    metadata,
+  });
 }
 
 function checkEvent(verb: string, namespace: string, body: Json): void {
