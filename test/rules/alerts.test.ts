@@ -109,8 +109,8 @@ describe("docs/monitoring.md", () => {
     for (const block of blocks) expect(parse(block)).toBeTypeOf("object");
   });
 
-  it("explains every event that the daemon posts, and no other", () => {
-    const explained = [...page.matchAll(/^\| the (?:pod|node) \| (\w+) \| `(\w+)`/gm)].map(
+  it("explains every event that is posted, and no other", () => {
+    const explained = [...page.matchAll(/^\| the (?:pod|node|pool|block) \| (\w+) \| `(\w+)`/gm)].map(
       ([, type, reason]) => `${type} ${reason}`,
     );
     const posted = Object.entries(EVENT_REASONS).map(([reason, type]) => `${type} ${reason}`);

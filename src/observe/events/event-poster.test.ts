@@ -27,6 +27,7 @@ beforeEach(async () => {
   poster = new EventPoster({
     // A late answer would not be retried: the poster's clock stands still.
     api: new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 60_000 }),
+    program: "daemon",
     instance: "daemon",
     clock,
     logger: pino({}, { write: (line) => logged.push(JSON.parse(line)) }),

@@ -4,12 +4,13 @@ import { type KubeApi, microTime } from "../../kube-api/client.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { WorkQueue } from "../../sync/work-queue.ts";
-import { eventName, eventObject, isNamed, type NodeEvent, namespaceOf } from "./event.ts";
+import { type EventProgram, eventName, eventObject, isNamed, type NodeEvent, namespaceOf } from "./event.ts";
 
 /** What a poster works with. */
 export interface EventPosterOptions {
   readonly api: Pick<KubeApi, "create" | "patch" | "close">;
-  /** Name of the daemon's pod, or of the node. */
+  readonly program: EventProgram;
+  /** Name of the program's pod, or of the node. */
   readonly instance: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -120,7 +121,7 @@ export class EventPoster {
   async #write(key: string, signal: AbortSignal): Promise<void> {
     const series = this.#series.get(key);
     if (series === undefined || series.count === series.posted) return;
-    const { api, clock, instance, logger } = this.#options;
+    const { api, clock, program, instance, logger } = this.#options;
     const nowMs = clock.monotonic();
     this.#freeAtMs = Math.max(this.#freeAtMs, nowMs - BURST * PACE_MS) + PACE_MS;
     if (this.#freeAtMs > nowMs) await clock.sleep(this.#freeAtMs - nowMs, signal);
@@ -131,7 +132,12 @@ export class EventPoster {
     try {
       if (series.posted > 0)
         await api.patch(resource, name, { type: "merge", body: { series: repeated } }, signal);
-      else await api.create(resource, eventObject(event, { name, at, instance, series: repeated }), signal);
+      else
+        await api.create(
+          resource,
+          eventObject(event, { name, at, program, instance, series: repeated }),
+          signal,
+        );
     } catch (error) {
       // It exists where an earlier try made it and the answer was lost: the name is random.
       if (!(error instanceof ApiFailure && error.problem === "exists")) throw error;

@@ -7,7 +7,12 @@ const pod: NodeEvent = {
   regarding: { kind: "Pod", namespace: "tenant", name: "vm", uid: "u-1" },
   ...{ reason: "InterfaceAttached", action: "Attach", note: "net1 is attached" },
 };
-const made = { name: "vm.0123456789abcdef", at: 1_700_000_000_123, instance: "kube-vhostuser-x7k2p" };
+const made = {
+  name: "vm.0123456789abcdef",
+  at: 1_700_000_000_123,
+  program: "daemon",
+  instance: "kube-vhostuser-x7k2p",
+} as const;
 
 describe("an event", () => {
   it("about a pod is what events.k8s.io/v1 requires", () => {
@@ -34,6 +39,18 @@ describe("an event", () => {
     expect(namespaceOf(regarding)).toBe("default");
     expect(object).toMatchObject({
       regarding: { apiVersion: "v1", kind: "Node", name: "worker-1.example", uid: "worker-1.example" },
+    });
+    expect(wrongWithEvent({ ...object }, "default")).toEqual([]);
+  });
+
+  it("about a pool of addresses names the pool's kind, and the program that posts it", () => {
+    const regarding = { kind: "AddressPool", name: "blue-v4", uid: "u-2" } as const;
+    const event = { ...pod, regarding, reason: "AddressPoolNearlyFull" } as const;
+    const object = eventObject(event, { ...made, program: "ipam-controller" });
+    expect(object).toMatchObject({
+      metadata: { namespace: "default" },
+      reportingController: "kube-vhostuser.io/ipam-controller",
+      regarding: { apiVersion: "ipam.kube-vhostuser.io/v1alpha1", kind: "AddressPool", uid: "u-2" },
     });
     expect(wrongWithEvent({ ...object }, "default")).toEqual([]);
   });

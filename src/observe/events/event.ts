@@ -4,7 +4,8 @@ import { microTime } from "../../kube-api/client.ts";
 /** What an event is about. */
 export type Regarding =
   | { readonly kind: "Pod"; readonly namespace: string; readonly name: string; readonly uid: string }
-  | { readonly kind: "Node"; readonly name: string };
+  | { readonly kind: "Node"; readonly name: string }
+  | { readonly kind: "AddressPool" | "AddressBlock"; readonly name: string; readonly uid: string };
 
 /** Every reason of an event, one word that a machine can match, and its type. */
 export const EVENT_REASONS = {
@@ -16,7 +17,13 @@ export const EVENT_REASONS = {
   InterfaceLinkDown: "Warning",
   SwitchUnreachable: "Warning",
   SwitchReady: "Normal",
+  AddressPoolNearlyFull: "Warning",
+  AddressPoolExhausted: "Warning",
+  AddressBlockQuarantined: "Warning",
 } as const;
+
+/** A program that posts events. */
+export type EventProgram = "daemon" | "ipam-controller";
 
 /** Something that happened, for readers of `kubectl describe`. */
 export interface NodeEvent {
@@ -40,6 +47,11 @@ export interface EventSeries {
 /** Limits of the API server's validation (`NoteLengthLimit`, `ReportingInstanceLengthLimit`), in bytes. */
 const NOTE_MAX_BYTES = 1024;
 const INSTANCE_MAX_BYTES = 128;
+const IPAM_VERSION = "ipam.kube-vhostuser.io/v1alpha1";
+const API_VERSIONS: Readonly<Record<Regarding["kind"], string>> = {
+  ...{ Pod: "v1", Node: "v1" },
+  ...{ AddressPool: IPAM_VERSION, AddressBlock: IPAM_VERSION },
+};
 const NAME_MAX = 253;
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -48,10 +60,10 @@ const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 export function isNamed(regarding: Regarding): boolean {
   const { name } = regarding;
   if (!DNS_SUBDOMAIN.test(name) || name.length > NAME_MAX) return false;
-  return regarding.kind === "Node" || DNS_LABEL.test(regarding.namespace);
+  return regarding.kind !== "Pod" || DNS_LABEL.test(regarding.namespace);
 }
 
-/** Namespace of events about this; those about a node are in `default`, as kubelet's own. */
+/** Namespace of events about this; those about an object without one are in `default`, as kubelet's own. */
 export function namespaceOf(regarding: Regarding): string {
   return regarding.kind === "Pod" ? regarding.namespace : "default";
 }
@@ -69,7 +81,9 @@ export function eventObject(
     readonly name: string;
     /** Milliseconds since the epoch. */
     readonly at: number;
-    /** Name of the daemon's pod, or of the node. */
+    /** Which program posts it. */
+    readonly program: EventProgram;
+    /** Name of the program's pod, or of the node. */
     readonly instance: string;
     readonly series?: EventSeries | undefined;
   },
@@ -82,11 +96,11 @@ export function eventObject(
     kind: "Event",
     metadata: { name: made.name, namespace: namespaceOf(regarding) },
     eventTime: microTime(made.at),
-    reportingController: "kube-vhostuser.io/daemon",
+    reportingController: `kube-vhostuser.io/${made.program}`,
     reportingInstance: cut(made.instance, INSTANCE_MAX_BYTES),
     ...{ action, reason, type: EVENT_REASONS[reason], note: cut(note, NOTE_MAX_BYTES) },
     regarding: {
-      ...{ apiVersion: "v1", kind, name },
+      ...{ apiVersion: API_VERSIONS[kind], kind, name },
       ...(regarding.kind === "Pod" ? { namespace: regarding.namespace } : {}),
       ...(uid === "" ? {} : { uid }),
     },

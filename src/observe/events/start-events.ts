@@ -34,7 +34,8 @@ export function startEvents(options: StartEventsOptions): RunningEvents | undefi
   const opened = openApi(options);
   if (opened === undefined) return undefined;
   const { url, api } = opened;
-  const poster = new EventPoster({ api, instance: podName ?? config.node, clock, logger });
+  const instance = podName ?? config.node;
+  const poster = new EventPoster({ api, program: "daemon", instance, clock, logger });
   logger.info({ url }, "posting Kubernetes events");
   return {
     events: new NodeEvents({ ...options, node: config.node, post: (event) => poster.post(event) }),
