@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Agent } from "node:https";
 import { join } from "node:path";
 import { describeThrown } from "../failure/failure.ts";
+import { bodyOf, parsed } from "./answer-body.ts";
 import { ApiFailure, failureOf } from "./api-failure.ts";
 
 /** How to reach the API server. */
@@ -66,7 +67,6 @@ interface Request {
 }
 
 const DEADLINE_MS = 10_000;
-const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Nodes may have 50 KiB each. */
 const PAGE_SIZE = 250;
 const MAX_PAGES = 2_000;
@@ -294,23 +294,4 @@ function acceptOf({ isMetadataOnly = false }: Resource, list: "" | "List"): stri
 
 function whereOf({ method, path }: Request): string {
   return `${method} ${path}`;
-}
-
-async function bodyOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error("the answer is too long");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
