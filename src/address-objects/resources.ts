@@ -60,10 +60,7 @@ export function allocationName(space: string, address: Address): string {
   return `${space}.${nameOf(address)}`;
 }
 
-/** `10-0-0-1`, or all eight groups of an IPv6 address: `fd00::` would end with a hyphen, which no name may. */
+/** `10-0-0-1`, `fd00x40` for `fd00::40`: with `--` for `::` a name could end with a hyphen, which no name may. */
 function nameOf(address: Address): string {
-  if (address.family === "ipv4") return formatAddress(address).replaceAll(".", "-");
-  return Array.from({ length: 8 }, (_, group) =>
-    ((address.value >> BigInt(112 - 16 * group)) & 0xffffn).toString(16),
-  ).join("-");
+  return formatAddress(address).replace("::", "x").replaceAll(/[.:]/g, "-");
 }
