@@ -3,7 +3,8 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { wrongWithEvent, wrongWithSeries } from "./check-event.ts";
 import { storedSlice, wrongWithClaimStatus, wrongWithSlice } from "./check-resource.ts";
-import { at, type Json, ObjectStore, Refusal, type Stored, type StoreEvent } from "./object-store.ts";
+import { type Json, ObjectStore, Refusal, type Stored, type StoreEvent } from "./object-store.ts";
+import { eventSeenBy, metadataOf, selects } from "./selection.ts";
 import { selfSigned } from "./self-signed.ts";
 
 /** How a server behaves that is not well. */
@@ -255,7 +256,7 @@ export class FakeApiServer {
     const limit = Number(query.get("limit") ?? 0);
     const { items, version, next } = this.store.page(
       collection,
-      selects(query),
+      selects(Object.fromEntries(query)),
       limit,
       query.get("continue"),
     );
@@ -270,9 +271,10 @@ export class FakeApiServer {
     shape: (object: Stored) => Json,
   ): undefined {
     const watcher = { response, query, hasBookmarks: query.get("allowWatchBookmarks") === "true" };
-    const passes = selects(query);
-    const onEvent = ({ type, object, collection: of }: StoreEvent) => {
-      if (of === collection && passes(object)) this.#line(watcher, { type, object: shape(object) });
+    const passes = selects(Object.fromEntries(query));
+    const onEvent = (event: StoreEvent) => {
+      const seen = eventSeenBy(event, collection, passes);
+      if (seen !== undefined) this.#line(watcher, { ...seen, object: shape(seen.object) });
     };
     response.writeHead(200, { "content-type": "application/json", "transfer-encoding": "chunked" });
     response.flushHeaders();
@@ -302,10 +304,7 @@ function shapeOf(accept: string | undefined, isList: boolean): (object: Stored) 
   const [wanted, list] = METADATA.exec(accept ?? "") ?? [];
   if (wanted === undefined || (list !== undefined) !== isList)
     throw new Refusal(406, "NotAcceptable", `the body cannot be encoded as ${accept}`);
-  return ({ metadata }) => ({
-    ...{ kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1" },
-    metadata,
-  });
+  return metadataOf;
 }
 
 function checkEvent(verb: string, namespace: string, body: Json): void {
@@ -318,15 +317,4 @@ function checkEvent(verb: string, namespace: string, body: Json): void {
           ...wrongWithSeries(series as Json | undefined),
         ];
   if (wrong.length > 0) throw new Refusal(422, "Invalid", wrong.join("; "));
-}
-
-/** Selectors of equality, which are all that we use. */
-function selects(query: URLSearchParams): (object: Stored) => boolean {
-  const pairs = (text: string | null) =>
-    (text ?? "").split(",").flatMap((term) => (term === "" ? [] : [term.split("=") as [string, string]]));
-  const fields = pairs(query.get("fieldSelector"));
-  const labels = pairs(query.get("labelSelector"));
-  return (object) =>
-    fields.every(([path, value]) => at(object, path) === value) &&
-    labels.every(([label, value]) => (at(object, "metadata.labels") as Json | undefined)?.[label] === value);
 }

@@ -33,10 +33,15 @@ export interface StoreEvent {
   readonly collection: string;
   readonly version: number;
   readonly object: Stored;
+  /** What it was; undefined where it was not there. */
+  readonly before: Stored | undefined;
 }
 
 /** Checks an object that is to be stored in place of another, and returns it as it is stored. */
 export type Admission = (collection: string, object: Json, before: Stored | undefined) => Json;
+
+/** Custom resources of ours. */
+const WITH_STATUS = ["addressspaces", "addresspools", "addressblocks", "addressallocations"];
 
 /** Objects as etcd and the API server's registry keep them: versions, conflicts, finalizers, managers of fields. */
 export class ObjectStore {
@@ -49,6 +54,10 @@ export class ObjectStore {
   readonly #entries = new Map<string, Map<string, string>>();
   admit: Admission = (_, object) => object;
   #version = 100;
+  /** Resources whose status is written by its subresource alone. */
+  readonly withStatus = new Set(["examples", ...WITH_STATUS]);
+  /** The uid of a new object. */
+  newUid: () => string = randomUUID;
   /** Changes up to this version are forgotten. */
   #compacted = 0;
 
@@ -64,11 +73,17 @@ export class ObjectStore {
   }
 
   all(collection: string): readonly Stored[] {
-    return [...this.#objects].flatMap(([key, object]) => (key.startsWith(`${collection}/`) ? [object] : []));
+    return [...this.#objects].flatMap(([key, object]) =>
+      isPartOf(key.slice(0, key.lastIndexOf("/")), collection) ? [object] : [],
+    );
+  }
+
+  find(collection: string, name: string): Stored | undefined {
+    return this.#objects.get(`${collection}/${name}`);
   }
 
   get(collection: string, name: string): Stored {
-    const object = this.#objects.get(`${collection}/${name}`);
+    const object = this.find(collection, name);
     if (object === undefined) throw new Refusal(404, "NotFound", `${collection} "${name}" not found`);
     return object;
   }
@@ -95,8 +110,8 @@ export class ObjectStore {
       throw new Refusal(400, "BadRequest", "resourceVersion should not be set on objects to be created");
     if (this.#objects.has(`${collection}/${name}`))
       throw new Refusal(409, "AlreadyExists", `${collection} "${name}" already exists`);
-    const made = { ...metadata, name, uid: randomUUID(), creationTimestamp: new Date().toISOString() };
-    const admitted = this.admit(collection, object, undefined);
+    const made = { ...metadata, name, uid: this.newUid(), creationTimestamp: new Date().toISOString() };
+    const admitted = this.admit(collection, this.#withStatusOf(collection, object, undefined), undefined);
     if (isDryRun) return { ...admitted, metadata: { ...made, resourceVersion: "" } };
     return this.#store("ADDED", collection, { ...admitted, metadata: { ...made, resourceVersion: "" } });
   }
@@ -109,14 +124,20 @@ export class ObjectStore {
     if (metadata["resourceVersion"] === undefined)
       throw new Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update");
     this.#checkSame(known, metadata);
-    return this.#change(collection, known, part === undefined ? object : { ...known, [part]: object[part] });
+    const whole = this.#withStatusOf(collection, object, known);
+    return this.#change(collection, known, part === undefined ? whole : { ...known, [part]: object[part] });
   }
 
   merge(collection: string, name: string, patch: Json, part?: string): Stored {
     const known = this.get(collection, name);
     this.#checkSame(known, (patch["metadata"] ?? {}) as Json);
     const wanted = part === undefined ? patch : { [part]: patch[part] };
-    return this.#change(collection, known, merged(known, wanted) as Json);
+    const whole = merged(known, wanted) as Json;
+    return this.#change(
+      collection,
+      known,
+      part === undefined ? this.#withStatusOf(collection, whole, known) : whole,
+    );
   }
 
   /** Server-side apply: a field of another manager is a conflict unless it is forced or has this value already. */
@@ -201,6 +222,12 @@ export class ObjectStore {
     return () => this.#listeners.delete(listener);
   }
 
+  #withStatusOf(collection: string, object: Json, known: Stored | undefined): Json {
+    if (!this.withStatus.has(collection.slice(collection.lastIndexOf("/") + 1))) return object;
+    const { status: _, ...others } = object;
+    return known?.["status"] === undefined ? others : { ...others, status: known["status"] };
+  }
+
   #checkSame(known: Stored, wanted: Json): void {
     for (const field of ["uid", "resourceVersion"] as const)
       if (wanted[field] !== undefined && wanted[field] !== known.metadata[field])
@@ -229,15 +256,21 @@ export class ObjectStore {
     const resourceVersion = String(this.#version);
     const stored = { ...object, metadata: { ...object.metadata, resourceVersion } };
     const key = `${collection}/${object.metadata.name}`;
+    const before = this.#objects.get(key);
     if (type === "DELETED") {
       this.#objects.delete(key);
       this.#managers.delete(key);
     } else this.#objects.set(key, stored);
-    const event = { type, collection, version: this.#version, object: stored };
+    const event = { type, collection, version: this.#version, object: stored, before };
     this.#history.push(event);
     for (const listener of this.#listeners) listener(event);
     return stored;
   }
+}
+
+/** Whether objects of one collection belong to another: a resource without a namespace is that of all namespaces. */
+export function isPartOf(collection: string, of: string): boolean {
+  return collection === of || collection.endsWith(`/${of}`);
 }
 
 /** RFC 7386. */
