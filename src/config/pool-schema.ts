@@ -87,7 +87,7 @@ const claimsSchema = z.strictObject({
     .positive()
     .optional()
     .describe(
-      "Bits a second that claims may share, if the scheduler is to count them: each request says how much of it (`capacity.requests`).",
+      "Bits a second that claims share, if the scheduler is to count them: a request says how much of it its ports take (`capacity.requests`), which also is their limit.",
     ),
   mayConfigure: z
     .array(z.enum(CLAIM_KEYS))

@@ -4,6 +4,8 @@ import type { ClaimReference } from "../kubelet/dra-service.ts";
 import { present } from "../names/present.ts";
 import type { ClaimHolder } from "../records/claim-holder.ts";
 import { DRA_DRIVER } from "./dra-context.ts";
+import { BANDWIDTH } from "./inventory.ts";
+import { quantitySchema } from "./quantity.ts";
 
 /** A result of a claim's allocation that is this driver's. */
 export type ClaimResult = Pick<
@@ -12,6 +14,8 @@ export type ClaimResult = Pick<
 > & {
   /** For looking at a device that others use: nothing may be made for it (KEP-5018). */
   readonly isAdminAccess: boolean;
+  /** What it takes of its pool's bandwidth, in bits a second; undefined or 0 for none. */
+  readonly bandwidth?: number | undefined;
 };
 
 /** An entry of the allocation's configuration. */
@@ -55,6 +59,7 @@ const resultSchema = z.looseObject({
   device: label,
   shareID: z.string().min(1).nullish(),
   adminAccess: z.boolean().nullish(),
+  consumedCapacity: z.looseObject({ [BANDWIDTH]: quantitySchema.optional() }).nullish(),
 });
 
 const configSchema = z.looseObject({
@@ -155,7 +160,7 @@ function resultsOf(results: readonly z.infer<typeof resultSchema>[]): readonly C
   const counts = new Map<string, number>();
   return results
     .filter(({ driver }) => driver === DRA_DRIVER)
-    .map(({ request: full, pool: slicePool, device, shareID, adminAccess }) => {
+    .map(({ request: full, pool: slicePool, device, shareID, adminAccess, consumedCapacity }) => {
       const [request = "", subrequest] = full.split("/");
       const index = counts.get(request) ?? 0;
       counts.set(request, index + 1);
@@ -168,6 +173,7 @@ function resultsOf(results: readonly z.infer<typeof resultSchema>[]): readonly C
         device,
         shareID: shareID ?? undefined,
         isAdminAccess,
+        bandwidth: consumedCapacity?.[BANDWIDTH],
       });
     });
 }

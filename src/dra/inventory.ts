@@ -25,6 +25,8 @@ export interface SliceDevice {
 }
 
 const MAX_ATTRIBUTE = 64;
+/** Name of the capacity that requests take bandwidth of, in bits a second. */
+export const BANDWIDTH = "bandwidth";
 
 /**
  * Names of a pool's devices: the pool itself, which claims share, or one for each socket where the cluster cannot share
@@ -85,7 +87,7 @@ function attributesOf({ config, uplink }: OfferedPool, device: string): SliceDev
   return attributes;
 }
 
-/** A result of a claim is one port; bandwidth is counted where it is asked for. */
+/** A result of a claim is one port; one that does not ask for bandwidth takes none. */
 function capacityOf({ config: { claims }, ports }: OfferedPool): NonNullable<SliceDevice["capacity"]> {
   const bandwidth = claims?.bandwidth;
   return {
@@ -93,7 +95,7 @@ function capacityOf({ config: { claims }, ports }: OfferedPool): NonNullable<Sli
     ...(bandwidth === undefined
       ? {}
       : {
-          bandwidth: {
+          [BANDWIDTH]: {
             value: String(bandwidth),
             requestPolicy: { default: "0", validRange: { min: "0" } },
           },

@@ -18,7 +18,7 @@ import {
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
 import type { AllocatedClaim, ClaimResult } from "./claim.ts";
 import type { DraContext } from "./dra-context.ts";
-import { type PortParameters, portParameters, whereOf } from "./port-config.ts";
+import { type PortParameters, portParameters, whereOf, withinBandwidth } from "./port-config.ts";
 
 /** What is to be made or adopted for a result. */
 export interface PortPlan {
@@ -45,7 +45,8 @@ export function planPort(
   const identity = claimIdentity(claim, result);
   const pool = earlier === undefined ? poolFor(result, where, context) : node.pools.ofAllocation(earlier);
   if (pool === undefined) throw unknownDevice(result, where);
-  const parameters = portParameters(claim, result, pool.config.claims?.mayConfigure ?? []);
+  const asked = portParameters(claim, result, pool.config.claims?.mayConfigure ?? []);
+  const parameters = withinBandwidth(asked, result, where);
   const settings = settingsOf(parameters, earlier?.socketServer ?? pool.config.socketServer, where);
   const interfaceName = claimInterface(identity);
   const { pod } = identity;
@@ -80,7 +81,7 @@ export function planPort(
 /** Which result it is, as its allocation's record says. */
 export function claimIdentity(
   claim: AllocatedClaim,
-  { isAdminAccess: _, ...result }: ClaimResult,
+  { isAdminAccess: _, bandwidth: __, ...result }: ClaimResult,
 ): ClaimIdentity {
   const { namespace, name, uid, podClaimName, pod } = claim;
   return present({ kind: "claim" as const, namespace, name, uid, podClaimName, pod, ...result });

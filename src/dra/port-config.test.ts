@@ -7,7 +7,7 @@ import {
 } from "../../test/stand-in/dra/claim-object.ts";
 import { CLAIM_DEFAULT_KEYS, CLAIM_KEYS } from "../config/claim-keys.ts";
 import { parseClaim } from "./claim.ts";
-import { portParameters, vhostUserPortSchema } from "./port-config.ts";
+import { portParameters, vhostUserPortSchema, withinBandwidth } from "./port-config.ts";
 
 const OTHER = "ovsdpdk.k8snetworkplumbingwg.io";
 
@@ -136,6 +136,28 @@ describe("a port's parameters", () => {
     expect(() => parameters([ofOther({ Vlan: 7 })])).toThrow("Vlan: there is no such key");
     // It has a device of the claim itself, and what is meant for it is no business of ours.
     expect(parameters([ofOther({ vlan: 7 })], { drivers: [OTHER] })).toEqual({});
+  });
+
+  it("have the bandwidth that the request takes as limits, where class and claim set no lower ones", () => {
+    const limits = (keys: object, bandwidth: number) =>
+      withinBandwidth(parameters([ofClass(keys)]), { bandwidth }, "claim ns/c").bandwidth;
+    const low = { ingressRate: 2_000, ingressBurst: 100 };
+    expect(limits({}, 0)).toBeUndefined();
+    expect(limits({ bandwidth: low }, 0)).toEqual(low);
+    expect(limits({}, 10_000_000_000)).toEqual({
+      ...{ ingressRate: 10_000_000_000, ingressBurst: 1_000_000_000 },
+      ...{ egressRate: 10_000_000_000, egressBurst: 1_000_000_000 },
+    });
+    const rest = { egressRate: 3_000, egressBurst: 8_000_000 };
+    expect(limits({ bandwidth: low }, 3_000)).toEqual({ ...low, ...rest });
+    expect(limits({ bandwidth: low, excessBandwidth: { rate: 1_000, burst: 1 } }, 3_000)).toMatchObject(low);
+    for (const keys of [
+      { bandwidth: { ingressRate: 3_001, ingressBurst: 1 } },
+      { bandwidth: { egressRate: 3_001, egressBurst: 1 } },
+      { bandwidth: low, excessBandwidth: { rate: 1_001, burst: 1 } },
+    ])
+      expect(() => limits(keys, 3_000)).toThrow(/^invalid-claim: its limit of 3001 bits a second is above/);
+    expect(() => limits({ excessBandwidth: { rate: 1, burst: 1 } }, 3_000)).toThrow("its limit of 3001");
   });
 
   it("are all keys of the configuration's list", () => {

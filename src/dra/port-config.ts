@@ -96,6 +96,42 @@ export function portParameters(
   return { ...fromClass, ...fromClaim };
 }
 
+/** The burst that a limit has by default: a tenth of a second, and no less than Open vSwitch's own, in bits. */
+const burstOf = (rate: number): number => Math.max(DEFAULT_BURST_KBIT * 1_000, Math.ceil(rate / 10));
+
+/**
+ * Parameters with limits in both directions, where the request took bandwidth of its pool: that, unless class and claim
+ * set lower ones.
+ * @throws Failure `invalid-claim` where they set a higher one
+ */
+export function withinBandwidth(
+  parameters: PortParameters,
+  { bandwidth: taken = 0 }: Pick<ClaimResult, "bandwidth">,
+  where: string,
+): PortParameters {
+  if (taken === 0) return parameters;
+  const { bandwidth: given = {}, excessBandwidth } = parameters;
+  const burst = burstOf(taken);
+  const bandwidth = {
+    ...given,
+    ...(given.ingressRate || given.ingressBurst ? {} : { ingressRate: taken, ingressBurst: burst }),
+    ...(given.egressRate || given.egressBurst ? {} : { egressRate: taken, egressBurst: burst }),
+  };
+  const highest = Math.max(
+    (bandwidth.ingressRate ?? 0) + (excessBandwidth?.rate ?? 0),
+    bandwidth.egressRate ?? 0,
+  );
+  if (highest > taken) {
+    throw new Failure({
+      code: "invalid-claim",
+      what: `its limit of ${highest} bits a second is above the bandwidth that the request takes, ${taken}`,
+      where,
+      fix: "let the request ask for more bandwidth (capacity.requests), or lower the limit in class or claim",
+    });
+  }
+  return { ...parameters, bandwidth };
+}
+
 /** Where a result's port is to be corrected. */
 export function whereOf(
   { namespace, name }: Pick<AllocatedClaim, "namespace" | "name">,

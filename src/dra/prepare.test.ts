@@ -198,6 +198,23 @@ describe("Prepare", () => {
     expect(metadata(devices.slice(0, 1), "first", "claim", "a").requests[0].devices).toHaveLength(2);
   });
 
+  it("limits a port to the bandwidth that its request takes of the pool", async () => {
+    const results = ["1500M", "0", undefined].map((bandwidth) => ({
+      consumedCapacity: { ports: "1", ...(bandwidth && { bandwidth }) },
+    }));
+    await rig.prepare({ name: "c", results });
+    const limits = rig.records.ports.list().map(({ interfaceName, settings }) => [interfaceName, settings]);
+    const rate = { rate: 1_500_000_000, burst: 150_000_000 };
+    expect(Object.fromEntries(limits)).toEqual({
+      net: { fromGuest: rate, toGuest: rate },
+      ...{ "net.1": {}, "net.2": {} },
+    });
+    const consumedCapacity = { bandwidth: "much" };
+    await expect(rig.prepare({ name: "d", results: [{ consumedCapacity }] })).rejects.toThrow(
+      "must be a quantity that is not negative",
+    );
+  });
+
   it("answers the same when it is repeated, and restores what is missing", async () => {
     const object = rig.put({ name: "c" });
     const first = await rig.prepareAgain(object);

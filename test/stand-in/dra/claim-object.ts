@@ -12,6 +12,7 @@ export interface ResultWish {
   readonly device?: string;
   readonly shareID?: string;
   readonly adminAccess?: boolean;
+  readonly consumedCapacity?: Readonly<Record<string, string>>;
 }
 
 /** An entry of the allocation's configuration. */
