@@ -1,6 +1,6 @@
 // The files by which containers of a claim get its sockets: one for the runtime (CDI), one for the guest's side for each
 // request (device metadata). All follow from records, so that they can be written again at any time.
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
 import { describeThrown, systemCode } from "../failure/failure.ts";
@@ -69,6 +69,8 @@ export function removeClaimFiles(uid: string, context: FilesContext): void {
  */
 export async function restoreClaimFiles(context: FilesContext): Promise<void> {
   const { records } = context.node;
+  // A damaged record may be of a claim whose pod lives, and of a device that no other record tells of.
+  const isDamaged = records.allocations.unreadable.length > 0;
   for (const [index, [uid, allocations]] of [...liveClaims(records)].entries()) {
     if (index % CLAIMS_AT_ONCE === CLAIMS_AT_ONCE - 1) await eventLoop();
     try {
@@ -80,8 +82,9 @@ export async function restoreClaimFiles(context: FilesContext): Promise<void> {
           ? [{ allocation, port }]
           : [];
       });
+      const isThere = existsSync(join(context.cdiDirectory, cdiFileName(uid)));
       // A port that is away for a moment, between two sandboxes, is in the files that there are.
-      if (results.length === allocations.length) writeClaimFiles(results, context);
+      if (results.length === allocations.length && !(isDamaged && isThere)) writeClaimFiles(results, context);
     } catch (error) {
       context.logger.warn(
         { reason: describeThrown(error), entry: uid },
@@ -89,8 +92,7 @@ export async function restoreClaimFiles(context: FilesContext): Promise<void> {
       );
     }
   }
-  // A damaged record may be that of a claim whose pod lives.
-  if (records.allocations.unreadable.length > 0) return;
+  if (isDamaged) return;
   for (const directory of [context.cdiDirectory, metadataDirectory(context)])
     await removeTemporaries(directory);
   const live = liveClaims(records);

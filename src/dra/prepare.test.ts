@@ -14,6 +14,7 @@ import { DRIVER, portParameters } from "../../test/stand-in/dra/claim-object.ts"
 import { DraRig } from "../../test/stand-in/dra/dra-rig.ts";
 import type { KubeletDevice } from "../../test/stand-in/kubelet/dra-manager.ts";
 import { unobserved } from "../../test/stand-in/reconcile/unobserved.ts";
+import { changeEntries } from "../../test/stand-in/records/journal-files.ts";
 import { silentLogger } from "../logging/logger.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import { isOfClaim } from "../records/allocation-record.ts";
@@ -523,6 +524,19 @@ describe("the reconciler", () => {
     const edits = rig.container(devices);
     const [port] = rig.records.ports.list();
     if (port !== undefined) await rig.records.ports.remove(portKey(port));
+    await pass(["pod"]);
+    expect(rig.container(devices)).toEqual(edits);
+    expect(metadata(devices, "c", "claim").requests[0].devices).toHaveLength(2);
+  });
+
+  it("keeps the files of a claim while a record of it is damaged, as its containers need all of its devices", async () => {
+    const devices = await rig.prepare({ name: "c", results: [{}, {}] });
+    const edits = rig.container(devices);
+    const [, damaged] = rig.records.allocations.list();
+    const damage = (line: string) =>
+      line.includes(`"key":"${damaged?.id}"`) ? line.replace('"pool":"one"', '"pool":7') : line;
+    await rig.restartDriver(() => changeEntries(join(rig.config.recordsDirectory, "allocations"), damage));
+    expect(rig.records.allocations.unreadable).toHaveLength(1);
     await pass(["pod"]);
     expect(rig.container(devices)).toEqual(edits);
     expect(metadata(devices, "c", "claim").requests[0].devices).toHaveLength(2);
