@@ -1,11 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { PodActions } from "./actions.ts";
 import type { ChurnNode } from "./churn-node.ts";
-import { ClaimActions } from "./claim-actions.ts";
 import { Dice } from "./dice.ts";
 import { VAIN_INTERFACE } from "./living-pod.ts";
 import { NETWORK_VARIANTS, VAIN_NETWORK } from "./network-variants.ts";
 import { agree, bringUp, checkAll, endAll } from "./peace.ts";
+import { randomActions } from "./random-action.ts";
 import { settledAll } from "./settled-all.ts";
 import type { SharedSwitch } from "./shared-switch.ts";
 
@@ -18,14 +17,9 @@ export async function churnOnce(lane: ChurnNode, shared: SharedSwitch, seed: num
   const dice = new Dice(seed);
   const steps: string[] = [];
   try {
-    const actions = new PodActions();
-    const claimActions = new ClaimActions();
-    const act = () =>
-      lane.claims !== undefined && dice.percent(35)
-        ? claimActions.one(lane.claims, dice)
-        : actions.one(lane, dice);
+    const act = randomActions(lane);
     for (let round = 2 + dice.below(4); round > 0; round--) {
-      const atOnce = Array.from({ length: 1 + dice.below(3) }, act);
+      const atOnce = Array.from({ length: 1 + dice.below(3) }, () => act(dice));
       const disturbed = disturb(lane, shared, dice);
       steps.push(...(await settledAll([...atOnce, disturbed])));
     }

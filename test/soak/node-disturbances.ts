@@ -6,6 +6,7 @@ import { systemCode } from "../../src/failure/failure.ts";
 import type { Dice } from "../churn/dice.ts";
 import type { SharedSwitch } from "../churn/shared-switch.ts";
 import { freeze } from "../machine/freeze.ts";
+import type { Illness } from "../stand-in/api-server/fake-api-server.ts";
 import type { Site } from "./site.ts";
 
 /** Something that goes wrong with one node for a while. Over when it resolves; pods come and go meanwhile. */
@@ -41,6 +42,20 @@ export const LASTING_DISTURBANCES: Readonly<Record<string, NodeDisturbance>> = {
     kubelet.latenessMs = 100 + dice.below(1_400);
     await delay(1_000 + dice.below(4_000));
     kubelet.latenessMs = 0;
+  },
+  "API server away": async ({ api }, dice) => {
+    const answers: readonly [Illness, ...Illness[]] = [
+      { kind: "status", status: 503 },
+      { kind: "half" },
+      { kind: "html" },
+      { kind: "silent" },
+    ];
+    api.endWatches("cut");
+    const illness = dice.pick(answers);
+    // More than come.
+    api.illnesses.push(...Array.from({ length: 10_000 }, () => illness));
+    await delay(500 + dice.below(4_000));
+    api.illnesses.length = 0;
   },
   "ports changed by another program": async ({ node }, dice, shared) => {
     for (let time = 0; time < 3; time++) await shared.changePorts(node.name, dice);

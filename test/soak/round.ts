@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { PodActions } from "../churn/actions.ts";
 import { Dice } from "../churn/dice.ts";
 import { agree, bringUp, checkAll, endAll } from "../churn/peace.ts";
+import { randomActions } from "../churn/random-action.ts";
 import { settledAll } from "../churn/settled-all.ts";
 import { GUEST_ACTIONS } from "./guest-actions.ts";
 import { LASTING_DISTURBANCES, NODE_DISTURBANCES, type NodeDisturbance } from "./node-disturbances.ts";
@@ -51,13 +51,15 @@ export async function runRound(world: SoakWorld, seed: number): Promise<RoundRep
       await agreeAll(world);
       await checkGuests(guests);
     }
-    const pods = sites.map(({ churn }) => churn.pods.length);
+    const pods = sites.map(
+      ({ churn: { pods, claims } }) => `${pods.length} pods and ${claims?.pods.length ?? 0} with claims`,
+    );
     await settledAll(sites.map(({ churn }) => endAll(churn, new Dice(dice.below(2 ** 32)))));
     await agreeAll(world);
     const holdings = await settledAll(sites.map(({ leaks }) => leaks.check()));
     const each = holdings.map(({ descriptors, mib }, index) => {
       const { name } = sites[index]?.node ?? {};
-      return `${name}: ${pods[index]} pods, ${sites[index]?.churn.residents.length} guests, ${descriptors} descriptors, ${mib} MiB`;
+      return `${name}: ${pods[index]}, ${sites[index]?.churn.residents.length} guests, ${descriptors} descriptors, ${mib} MiB`;
     });
     return { steps, checked: each.join("; ") };
   } catch (error) {
@@ -139,9 +141,9 @@ async function storm(
 }
 
 async function churnSite({ churn, node }: Site, dice: Dice, steps: string[]): Promise<void> {
-  const actions = new PodActions();
+  const act = randomActions(churn);
   for (let round = 2 + dice.below(4); round > 0; round--) {
-    const atOnce = Array.from({ length: 1 + dice.below(3) }, () => actions.one(churn, dice));
+    const atOnce = Array.from({ length: 1 + dice.below(3) }, () => act(dice));
     for (const name of await settledAll(atOnce)) steps.push(`${node.name}: ${name}`);
   }
 }

@@ -70,7 +70,8 @@ export async function tearRecord(site: Site, shared: SharedSwitch, dice: Dice): 
 
 /** How the keys begin of the allocations and ports of pods that live. */
 function livingKeys({ churn }: Site): readonly string[] {
-  return [...churn.pods, ...churn.residents].map(({ hostPath }) => basename(hostPath));
+  const claimed = churn.claims?.ports().map(({ allocationId }) => allocationId) ?? [];
+  return [...[...churn.pods, ...churn.residents].map(({ hostPath }) => basename(hostPath)), ...claimed];
 }
 
 const valueStart = (entry: string): number => entry.indexOf('"value":');
