@@ -1,14 +1,11 @@
-import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
-import { IpamError } from "../ipam/ipam.ts";
 import { retryPendingIpamDels } from "../ipam/release-addresses.ts";
-import type { LogFields } from "../logging/fields.ts";
-import { parseCniArgs } from "../names/cni-args.ts";
 import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import type { CniContext } from "./cni-context.ts";
 import { del } from "./del.ts";
+import { errorAnswer, requestedVersion, requestFields } from "./error-answer.ts";
 import { gc } from "./gc.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 import { parseAttachmentRequest, parseSandboxInterface, type RawRequest } from "./request.ts";
@@ -54,14 +51,6 @@ export async function answer(raw: RawRequest, context: CniContext, signal: Abort
 
 /** Verbs that warn of unknown keys; the others come to the same networks. */
 export const WARNING_VERBS: ReadonlySet<string> = new Set(["ADD", "STATUS"]);
-
-/** What a log line says of a request, whatever is wrong with it. */
-function requestFields({ env, stdin }: RawRequest): LogFields {
-  const { CNI_COMMAND: verb, CNI_CONTAINERID: container, CNI_IFNAME: interfaceName, CNI_ARGS = "" } = env;
-  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = parseCniArgs(CNI_ARGS);
-  const pod = name === undefined ? undefined : `${namespace}/${name}`;
-  return { verb, pod, network: textOf(stdin, "name"), container, interface: interfaceName };
-}
 
 /** Verbs that also retry pending releases of addresses; a runtime calls the others many times an hour. */
 const RETRYING: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK", "GC"]);
@@ -112,67 +101,4 @@ function requireVersion(config: NetworkConfig, least: "0.4.0" | "1.1.0", verb: s
     what: `${verb} needs cniVersion ${least}, the configuration says ${config.cniVersion}`,
     where: "network configuration",
   });
-}
-
-/** The request's cniVersion, or ours where stdin holds none: errors need one whatever is wrong with stdin. */
-function requestedVersion({ stdin }: RawRequest): string {
-  return textOf(stdin, "cniVersion") ?? "1.1.0";
-}
-
-/** A text of a configuration that may be wrong; undefined where it holds none. */
-function textOf(stdin: Buffer, key: "cniVersion" | "name"): string | undefined {
-  try {
-    const text: unknown = JSON.parse(stdin.toString("utf8"))?.[key];
-    return typeof text === "string" ? text : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** CNI error codes: below 100 by the CNI spec 1.1.0 (section 5, Error), from 100 on our own. */
-export const CNI_CODES: Partial<Record<FailureCode, number>> = {
-  "unsupported-cni-version": 1,
-  "unsupported-field": 2,
-  "setting-unsupported": 2,
-  "invalid-request": 4,
-  undecodable: 6,
-  "invalid-network-config": 7,
-  "dataplane-unavailable": 11,
-  "dataplane-timeout": 11,
-  "kubelet-unavailable": 11,
-  "daemon-unavailable": 11,
-  busy: 11,
-  superseded: 11,
-  "not-ready": 50,
-  "unknown-device": 101,
-  "attachment-conflict": 102,
-  "port-conflict": 103,
-  "bridge-missing": 104,
-  "port-failed": 105,
-  "check-failed": 106,
-  "path-too-long": 107,
-  "directory-unsafe": 108,
-  "invalid-config": 109,
-  "record-unreadable": 110,
-  "dataplane-misconfigured": 111,
-  "ipam-interrupted": 11,
-  "ipam-failed": 112,
-  "ipam-missing": 113,
-  "vrf-missing": 115,
-  "record-unwritable": 116,
-};
-
-/** Code for "something else", as the reference library has it. */
-const INTERNAL = 999;
-
-/** A failure as the JSON object that a CNI plugin prints; an IPAM plugin's own code is passed on. */
-export function errorAnswer(thrown: unknown, cniVersion: string): object {
-  const failure = toFailure(thrown);
-  const details = [failure.where, failure.fix].filter((text) => text !== undefined).join("; ");
-  return {
-    cniVersion,
-    code: (failure instanceof IpamError ? failure.cniCode : undefined) ?? CNI_CODES[failure.code] ?? INTERNAL,
-    msg: `vhostuser ${failure.code}: ${failure.what}`,
-    ...(details === "" ? {} : { details }),
-  };
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portSettingsSchema } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
 import { withAddresses } from "../ipam/request-addresses.ts";
-import { errorAnswer } from "./answer.ts";
+import { errorAnswer } from "./error-answer.ts";
 import { parseNetworkConfig } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CNI_CODES } from "./answer.ts";
+import { CNI_CODES } from "./error-answer.ts";
 import { OTHERS_KEYS, parseNetworkConfig } from "./network-config.ts";
 import { networkConfigSchema, portKeys } from "./network-keys.ts";
 import { portSettingsOf } from "./port-settings-of.ts";

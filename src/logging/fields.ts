@@ -18,6 +18,11 @@ export interface LogFields {
   readonly allocation?: string | undefined;
   readonly pool?: string | undefined;
   readonly pools?: readonly string[];
+  /** Name of an AddressBlock. */
+  readonly block?: string;
+  readonly blocks?: number;
+  /** With their prefix lengths, or how many. */
+  readonly addresses?: readonly string[] | number;
   /** Extended resource, for example `vhostuser/sockets`. */
   readonly resource?: string | undefined;
   /** Name of a port in the switch. */

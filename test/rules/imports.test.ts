@@ -14,7 +14,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["config", "records", "kubelet", "kube-api", "address-objects", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],
-  ["device-plugin", "cni", "dra", "announcement", "reconcile", "sidecar", "observe", "status"],
+  ["device-plugin", "cni", "dra", "announcement", "reconcile", "sidecar", "observe", "status", "ipam-agent"],
   ["node-setup", "ctl", "daemon"],
 ];
 const ORDER: readonly string[] = LAYERS.flat();

@@ -1,0 +1,173 @@
+import { formatAddress, formatPrefix } from "../addresses/address.ts";
+import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
+import { parseCniArgs } from "../names/cni-args.ts";
+import { present } from "../names/present.ts";
+import { type AddressSource, blocksOfSource, countsOfSource } from "./address-source.ts";
+import type { AgentContext } from "./agent-context.ts";
+import type { BlockSupply } from "./block-supply.ts";
+import type { HeldBlock } from "./held-block.ts";
+import type { Allocation } from "./journal-entries.ts";
+import { sourcesOf } from "./network-config.ts";
+import type { OwnBlocks } from "./own-blocks.ts";
+import { type AllocationRequest, allocationFields, allocationLock } from "./request.ts";
+import { addResult } from "./result.ts";
+
+/** What ADD works with beside the context. */
+export interface AddParts {
+  readonly own: Pick<OwnBlocks, "confirm">;
+  readonly supply: BlockSupply;
+}
+
+/** An address that is held in memory, and not yet on disk. */
+interface Held {
+  readonly source: AddressSource;
+  readonly block: HeldBlock;
+  readonly value: bigint;
+}
+
+/**
+ * ADD: an address of each source, from this node's blocks. Without a request to the API server while they have free ones;
+ * else a block is taken first. Repeated it gives the same addresses.
+ * @throws Failure `superseded`, `kube-api-unavailable`, `pool-exhausted`, `pool-missing`, `record-unwritable`
+ */
+export async function add(
+  request: AllocationRequest,
+  { own, supply }: AddParts,
+  context: AgentContext,
+  signal: AbortSignal,
+): Promise<object> {
+  const { state, locks, stale, clock, logger } = context;
+  const { key, config } = request;
+  return locks.run(allocationLock(key, "ADD", signal), async () => {
+    if (stale.isStale(key, request.raw.startedAtMs)) throw superseded(request);
+
+    // 1. An ADD that is repeated: the sandbox has its addresses already.
+    const known = state.allocations.get(key);
+    if (known !== undefined) return addResult(known, config.cniVersion);
+
+    refuseRequested(request);
+
+    // 2. After a boot, the API server confirms once that the blocks are still ours.
+    await own.confirm(signal).catch((error: unknown) => {
+      throw tryAgain("this node's blocks have yet to be confirmed after its boot", error);
+    });
+
+    // 3. One address of each source is held in memory, so that no other ADD gets it.
+    const held: Held[] = [];
+    let allocation: Allocation;
+    try {
+      for (const source of sourcesOf(config, state))
+        held.push(await holdOne(source, key, supply, context, signal));
+
+      // 4. All of them are on disk before the answer.
+      allocation = allocationOf(request, held, context);
+      await state.putAllocation(allocation);
+    } catch (error) {
+      for (const { block, value } of held) block.unhold(value, clock.monotonic());
+      throw error;
+    }
+
+    // 5. Where few are left, the next block is taken in the background.
+    for (const { source } of held) supply.noteTaken(source);
+    const addresses = allocation.addresses.map(({ address }) => address);
+    logger.info({ ...allocationFields(allocation), addresses }, "addresses allocated");
+    return addResult(allocation, config.cniVersion);
+  });
+}
+
+/** Holds a free address; takes a block where there is none. */
+async function holdOne(
+  source: AddressSource,
+  key: string,
+  supply: BlockSupply,
+  context: AgentContext,
+  signal: AbortSignal,
+): Promise<Held> {
+  const { state, clock } = context;
+  for (;;) {
+    for (const block of blocksOfSource(source, state)) {
+      if (!block.isUsable) continue;
+      const value = block.pick(source.usable, clock.monotonic(), source.cooldownSeconds * 1000);
+      if (value === undefined) continue;
+      block.hold(value, key);
+      return { source, block, value };
+    }
+    await supply.take(source, signal).catch((error: unknown) => {
+      const { used, resting } = countsOfSource(source, state, clock.monotonic());
+      const name = source.pool === undefined ? "the network's ranges" : `pool ${source.pool}`;
+      throw tryAgain(
+        `this node has no free address of ${name} (${used} in use, ${resting} resting), and cannot take a block`,
+        error,
+      );
+    });
+  }
+}
+
+function allocationOf(
+  request: AllocationRequest,
+  held: readonly Held[],
+  { state }: AgentContext,
+): Allocation {
+  const { config, containerId, interfaceName, netns, pod } = request;
+  const { routes = [], dns } = config.ipam;
+  const ofPools = held.flatMap(({ source }) => source.routes);
+  return present({
+    kind: "allocation" as const,
+    ...{ network: config.name, containerId, interfaceName, netns, pod },
+    ...{ startedAtMs: request.raw.startedAtMs, bootId: state.bootId },
+    addresses: held.map(addressOf),
+    routes: [...routes, ...ofPools].map(({ dst, gw, ...rest }) =>
+      present({ ...rest, dst: formatPrefix(dst), gw: gw && formatAddress(gw) }),
+    ),
+    dns: dns ?? held.find(({ source }) => source.dns !== undefined)?.source.dns,
+  });
+}
+
+function addressOf({ source, block, value }: Held): Allocation["addresses"][number] {
+  const { family } = source;
+  const subnet = source.subnets.find(({ usable }) => usable.has(value));
+  const length = subnet?.prefix.length ?? block.prefix.length;
+  const gateway = subnet?.gateway && formatAddress(subnet.gateway);
+  return present({
+    block: block.name,
+    address: formatPrefix({ family, value, length }),
+    gateway,
+    pool: source.pool,
+  });
+}
+
+/** What waiting may help against keeps its own words; a deadline, or a request that was refused, is named by what was tried. */
+function tryAgain(what: string, error: unknown): Failure {
+  const failure = toFailure(error);
+  const isOurs = failure.code !== "internal" && !failure.code.startsWith("kube-api");
+  if (isOurs) return failure;
+  return new Failure({
+    code:
+      failure.code === "internal" && !(error instanceof DOMException) ? "internal" : "kube-api-unavailable",
+    what: `${what}: ${describeThrown(error)}`,
+    fix: "it is tried again; check that the API server answers and that the agent's ServiceAccount has its rights",
+    cause: error,
+  });
+}
+
+/** @throws Failure `address-refused` where the caller asks for an address of its choice */
+function refuseRequested({ config, raw }: AllocationRequest): void {
+  const { IP } = parseCniArgs(raw.env["CNI_ARGS"] ?? "");
+  const requested = [IP, ...(config.runtimeConfig?.ips ?? []), ...(config.args?.cni?.ips ?? [])];
+  const [first] = requested.filter((text) => text !== undefined && text !== "");
+  if (first === undefined) return;
+  throw new Failure({
+    code: "address-refused",
+    what: `the address ${first} was requested, and this release gives only addresses of its own choice`,
+    where: "ips of the pod's network annotation, or CNI_ARGS",
+    fix: "request none",
+  });
+}
+
+function superseded({ interfaceName }: AllocationRequest): Failure {
+  return new Failure({
+    code: "superseded",
+    what: `interface ${interfaceName} was detached after this ADD had started`,
+    fix: "nothing; the runtime has given this sandbox up",
+  });
+}

@@ -1,0 +1,29 @@
+import type { StaleRequestFilter } from "../cni/stale-requests.ts";
+import type { KubeApi } from "../kube-api/client.ts";
+import type { Logger } from "../logging/logger.ts";
+import type { Clock } from "../sync/clock.ts";
+import type { KeyedMutex } from "../sync/keyed-mutex.ts";
+import type { NodeState } from "./node-state.ts";
+
+/** What the agent uses of the API server. */
+export type AgentApi = Pick<KubeApi, "get" | "list" | "openWatch" | "create" | "update" | "delete">;
+
+/** What every part of the agent works with. */
+export interface AgentContext {
+  /** Name of the node. */
+  readonly node: string;
+  readonly api: AgentApi;
+  readonly state: NodeState;
+  /** Of allocations and blocks, by {@link allocationLock} and {@link blockLock}. */
+  readonly locks: KeyedMutex;
+  readonly stale: StaleRequestFilter;
+  /**
+   * Whether a network namespace is there, by its path.
+   * @throws where that cannot be known
+   */
+  readonly hasNetns: (path: string) => Promise<boolean>;
+  /** UID of the agent's own pod, which uses no address of ours. */
+  readonly ownPodUid: string | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}

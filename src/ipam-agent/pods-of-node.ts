@@ -1,0 +1,44 @@
+import * as z from "zod";
+import type { Resource } from "../kube-api/client.ts";
+import type { AgentContext } from "./agent-context.ts";
+
+const PODS: Resource = { group: "", version: "v1", plural: "pods" };
+/** UID of a static pod, which its mirror in the API has beside its own. */
+const STATIC_UID = "kubernetes.io/config.hash";
+
+const podSchema = z.looseObject({
+  metadata: z.looseObject({
+    namespace: z.string(),
+    name: z.string(),
+    uid: z.string(),
+    annotations: z.record(z.string(), z.string()).optional(),
+  }),
+  spec: z.looseObject({ hostNetwork: z.boolean().optional() }).optional(),
+});
+
+/** A pod that may have addresses. */
+export interface NodePod {
+  readonly namespace: string;
+  readonly name: string;
+  /** As the runtime names it in CNI_ARGS. */
+  readonly uid: string;
+}
+
+/**
+ * The pods of this node as the API server has them now, but for those of the host's network and the agent's own.
+ * @throws ApiFailure; a ZodError for a pod that cannot be read: a list without one must not look like one where it is gone
+ */
+export async function listPodsOfNode(
+  context: AgentContext,
+  signal: AbortSignal,
+): Promise<readonly NodePod[]> {
+  const { api, node, ownPodUid } = context;
+  const { objects } = await api.list(PODS, { fieldSelector: `spec.nodeName=${node}` }, signal);
+  return objects
+    .map((object) => podSchema.parse(object))
+    .filter(({ metadata, spec }) => spec?.hostNetwork !== true && metadata.uid !== ownPodUid)
+    .map(({ metadata: { namespace, name, uid, annotations } }) => ({
+      ...{ namespace, name },
+      uid: annotations?.[STATIC_UID] ?? uid,
+    }));
+}

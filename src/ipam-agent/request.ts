@@ -1,0 +1,49 @@
+import { parseSandboxInterface, type RawRequest } from "../cni/request.ts";
+import type { LogFields } from "../logging/fields.ts";
+import { parseCniArgs } from "../names/cni-args.ts";
+import type { SandboxInterface } from "../records/port-record.ts";
+import type { LockRequest } from "../sync/keyed-mutex.ts";
+import { type Allocation, entryKey } from "./journal-entries.ts";
+import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+
+/** What the executable sends: the CNI_ environment and stdin, nothing checked yet. */
+export type AgentRequest = Omit<RawRequest, "delegate">;
+
+/** ADD or CHECK of one interface. */
+export interface AllocationRequest extends SandboxInterface {
+  readonly raw: AgentRequest;
+  readonly config: NetworkConfig;
+  /** {@link entryKey.allocation} */
+  readonly key: string;
+  readonly netns: string;
+  /** Undefined where the runtime named no pod, or not its UID. */
+  readonly pod: Allocation["pod"];
+}
+
+/** Checks the environment and stdin of ADD and CHECK. @throws Failure `invalid-request`, and as parseNetworkConfig */
+export function parseAllocationRequest(raw: AgentRequest): AllocationRequest {
+  const { env, stdin } = raw;
+  const target = parseSandboxInterface(env, ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS"]);
+  const args = parseCniArgs(env["CNI_ARGS"] ?? "");
+  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name, K8S_POD_UID: uid } = args;
+  const isKnown = namespace !== undefined && name !== undefined && uid !== undefined && uid !== "";
+  const config = parseNetworkConfig(stdin);
+  return {
+    ...{ ...target, raw, config },
+    key: entryKey.allocation({ ...target, network: config.name }),
+    netns: env["CNI_NETNS"] ?? "",
+    pod: isKnown ? { namespace, name, uid } : undefined,
+  };
+}
+
+/** The lock of an interface's allocation. */
+export function allocationLock(key: string, what: string, signal?: AbortSignal): LockRequest {
+  return { key, what, where: key.replace("allocation/", "allocation "), ...(signal && { signal }) };
+}
+
+/** Fields of every log line about one allocation. */
+export function allocationFields(allocation: Allocation): LogFields {
+  const { network, containerId: container, interfaceName, pod } = allocation;
+  const ofPod = pod === undefined ? undefined : `${pod.namespace}/${pod.name}`;
+  return { pod: ofPod, container, interface: interfaceName, network };
+}
