@@ -123,12 +123,17 @@ describe("the status of a claim", () => {
     expect(rig.logged).toEqual(["warn a claim's status cannot be written"]);
   });
 
-  it("is written when the right to do so is given later", async () => {
-    rig.server.verbs.delete("patch");
+  it.each([
+    ["to change claims", "patch", "PATCH 403"],
+    ["to change this driver's part, as since Kubernetes 1.36", "associated-node:patch", "PATCH 422"],
+  ])("is written when the right %s is given later", async (_, right, answer) => {
+    rig.server.verbs.delete(right);
     writer.report(reportOf(ready));
     await rig.until(() => rig.server.answers.length === 2, 100);
-    rig.server.verbs.add("patch");
+    expect(rig.server.answers).toEqual([answer, answer]);
+    rig.server.verbs.add(right);
     await written(1);
+    expect(rig.logged).toEqual(["warn a claim's status cannot be written"]);
   });
 
   it.each([

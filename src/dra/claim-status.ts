@@ -87,9 +87,9 @@ export class ClaimStatusWriter {
       await this.#options.api.patch({ ...to, namespace }, name, apply, signal);
       this.#hasWarned = false;
     } catch (error) {
-      // One that was made again under another uid, or has other devices by now, is invalid, and so is what a right is
-      // missing for (DRAResourceClaimGranularStatusAuthorization).
-      if (error instanceof ApiFailure && error.problem === "invalid") this.#warn(uid, error);
+      // One that was made again under another uid, or has other devices by now, is invalid.
+      if (error instanceof ApiFailure && error.problem === "invalid" && !isRightMissing(error))
+        this.#warn(uid, error);
       else if (!isGone(error)) throw error;
     }
     if (this.#waiting.get(uid) === dated) this.#waiting.delete(uid);
@@ -121,6 +121,11 @@ function isGone(error: unknown): boolean {
   return (
     error.problem === "not-found" || (error.problem === "conflict" && error.what.includes("uid mismatch"))
   );
+}
+
+/** The API server calls that invalid too (DRAResourceClaimGranularStatusAuthorization). */
+function isRightMissing({ what }: ApiFailure): boolean {
+  return what.includes("resourceclaims/driver");
 }
 
 function statusText(dated: Dated): string {

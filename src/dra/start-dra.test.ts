@@ -1,87 +1,30 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { waitUntil } from "../../test/machine/wait-until.ts";
 import { type ApiRig, startApiRig } from "../../test/stand-in/api-server/api-rig.ts";
 import type { Json } from "../../test/stand-in/api-server/object-store.ts";
 import { IpamPlugin } from "../../test/stand-in/cni/ipam-plugin.ts";
-import { poolsByName } from "../../test/stand-in/config/pools-by-name.ts";
-import { MemoryDataplane } from "../../test/stand-in/dataplane/memory-dataplane.ts";
 import { claimObject, DRIVER, portParameters } from "../../test/stand-in/dra/claim-object.ts";
-import { StandInDraManager } from "../../test/stand-in/kubelet/dra-manager.ts";
-import { parseConfig } from "../config/load.ts";
-import { PoolDevices } from "../device-plugin/pool-devices.ts";
-import { DeviceUses } from "../pools/capacity.ts";
-import { Pools } from "../pools/pools.ts";
-import { openRecords } from "../records/records.ts";
+import { type DriverRig, openDriverRig } from "../../test/stand-in/dra/driver-rig.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
-import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { type RunningDra, type StartDraOptions, startDra } from "./start-dra.ts";
+import { type RunningDra, startDra } from "./start-dra.ts";
 
-let top: string;
 let rig: ApiRig;
-let kubelet: StandInDraManager;
-let devices: PoolDevices;
-let options: StartDraOptions;
+let node: DriverRig;
 let dra: RunningDra | undefined;
-let calls: string[];
 
 beforeEach(async () => {
-  top = await mkdtemp(join(tmpdir(), "dra-"));
-  for (const name of ["run", "r"]) await mkdir(join(top, name));
   rig = await startApiRig();
   rig.server.store.create("nodes", { metadata: { name: "n1" } });
-  kubelet = new StandInDraManager(join(top, "r"));
-  calls = [];
-  const config = parseConfig(
-    JSON.stringify({
-      ...{ node: "n1", root: join(top, "run"), recordsDirectory: join(top, "records") },
-      deviceInfoDirectory: join(top, "devinfo"),
-      kubelet: { plugins: join(top, "p"), pluginsRegistry: join(top, "r") },
-      dra: {
-        ...{ enabled: true, cdiDirectory: join(top, "cdi"), apiServer: rig.server.url },
-        ipamPlugins: join(top, "plugins"),
-        serviceAccountDirectory: rig.serviceAccountDirectory,
-      },
-      pools: poolsByName({
-        ...{ name: "one", capacity: 10, claims: { ports: 4 } },
-        dataplane: { type: "ovs-dpdk", bridge: "br0" },
-      }),
-    }),
-    "test",
-  );
-  const records = await openRecords(config.recordsDirectory);
-  const pools = new Pools({
-    ...{ pools: config.pools, allocations: records.allocations, logger: rig.logger },
-    open: () => new MemoryDataplane(),
-  });
-  const pool = pools.configured.get("one");
-  if (pool === undefined) throw new Error("one pool");
-  const uses = new DeviceUses(records.allocations);
-  devices = new PoolDevices(pool.config, uses);
-  devices.update({
-    healthy: true,
-    uplink: { numaNode: 1, pciAddress: "0000:3b:00.1", pcieRoot: "pci0000:3a" },
-  });
-  options = {
-    ...{ node: { config, records, pools }, locks: new KeyedMutex(), pools: [{ pool, devices }], uses },
-    observe: ({ prepare, unprepare }) => ({
-      prepare: (claim, signal) => {
-        calls.push(`prepare ${claim.name}`);
-        return prepare(claim, signal);
-      },
-      unprepare,
-    }),
-    ...{ apiServer: undefined, podUid: "pod-uid", clock: systemClock, logger: rig.logger },
-  };
+  const { serviceAccountDirectory, logger } = rig;
+  node = await openDriverRig({ url: rig.server.url, serviceAccountDirectory, logger });
 });
 afterEach(async () => {
-  await kubelet.stop();
+  await node.kubelet.stop();
   await dra?.close();
   dra = undefined;
   await rig.close();
-  await rm(top, { recursive: true });
+  await node.close();
 });
 
 const offered = () =>
@@ -90,6 +33,7 @@ const settles = (what: string, isSo: () => boolean) => waitUntil(isSo, { what })
 
 describe("the driver", () => {
   it("offers the ports of claims, prepares a claim of one and writes its status", async () => {
+    const { kubelet, options, calls, top } = node;
     dra = await startDra(options);
     kubelet.start();
     await kubelet.waitForDriver(DRIVER);
@@ -133,6 +77,7 @@ describe("the driver", () => {
   });
 
   it("withdraws the devices of a pool whose switch is away, and says so to kubelet, both at once", async () => {
+    const { kubelet, options, devices } = node;
     // What is done now and then anyway is never done here.
     const sleep: Clock["sleep"] = (ms, signal) =>
       ms < 10_000
@@ -152,6 +97,7 @@ describe("the driver", () => {
   });
 
   it("offers no port that a socket of the device plugin still has", async () => {
+    const { options } = node;
     const { allocations } = options.node.records;
     const ids = ["000aaaaaaaaaaaaa", "000aaaaaaaaaaaab"];
     for (const [index, id] of ids.entries()) {
@@ -169,9 +115,10 @@ describe("the driver", () => {
   });
 
   it("is off, with a line in the log, where there is no API server or token", async () => {
-    const { node } = options;
-    const config = { ...node.config, dra: { ...node.config.dra, serviceAccountDirectory: top } };
-    expect(await startDra({ ...options, node: { ...node, config } })).toBeUndefined();
+    const { options, top } = node;
+    const { config } = options.node;
+    const away = { ...config, dra: { ...config.dra, serviceAccountDirectory: top } };
+    expect(await startDra({ ...options, node: { ...options.node, config: away } })).toBeUndefined();
     expect(rig.logged).toContain("error ResourceClaims are not served");
   });
 });

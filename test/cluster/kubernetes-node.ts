@@ -1,11 +1,11 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Child } from "../machine/child.ts";
 import { reserveHugepages } from "../machine/hugepages.ts";
 import { kubernetesTools } from "../machine/kubernetes-tools.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { apiServerArguments, etcdArguments, writeCredentials } from "./control-plane.ts";
 import { type KubernetesParts, PROJECT, shimDirectory } from "./kubernetes-parts.ts";
 import { PAUSE, writeImage } from "./local-image.ts";
 import { installPrograms, NODE_ADDRESS, NodeMachine, SERVICE_ADDRESS } from "./node-machine.ts";
@@ -16,9 +16,10 @@ export const NODE_NAME = "node-1";
 const HUGEPAGES = 1024;
 /** An address of the Service's own would need kube-proxy. */
 const API_SERVER = `https://${SERVICE_ADDRESS}:443`;
+const ETCD = "http://127.0.0.1:2379";
 const CONTAINERD_SOCKET = "/run/containerd/containerd.sock";
 const MULTUS_NETWORKS = "test/fixtures/kubernetes/crds/network-attachment-definition.yaml";
-/** Each part of the control plane, and kubelet: the name and the groups that the API server knows it by. */
+/** Each part of the control plane, and kubelet. */
 const USERS = {
   admin: ["admin", "system:masters"],
   "controller-manager": ["system:kube-controller-manager", "system:masters"],
@@ -53,7 +54,7 @@ export class KubernetesNode {
     const node = new KubernetesNode(run, parts);
     await reserveHugepages(run, 2048, HUGEPAGES);
     await node.machine.boot();
-    await node.#writeCredentials();
+    await writeCredentials(node.#pki, API_SERVER, USERS);
     await node.#installNetwork(thickMultus === undefined);
     await node.#startParts();
     run.progress("node: images");
@@ -94,8 +95,9 @@ export class KubernetesNode {
   }
 
   /** Starts a part that was killed. */
-  async restart(part: "kubelet" | "containerd"): Promise<void> {
-    await (part === "kubelet" ? this.#startKubelet() : this.#startContainerd());
+  async restart(part: "kubelet" | "containerd" | "apiserver"): Promise<void> {
+    if (part === "kubelet") return await this.#startKubelet();
+    await (part === "containerd" ? this.#startContainerd() : this.#startApiServer());
   }
 
   /** The power fails, and comes back: processes, mounts and /run are gone, the disk is as it was. */
@@ -117,27 +119,9 @@ export class KubernetesNode {
 
   async #startControlPlane(): Promise<void> {
     const parts = this.#parts;
-    const etcd = "http://127.0.0.1:2379";
-    await this.#start("etcd", parts.etcd, [
-      `--data-dir=${join(this.machine.disk, "etcd")}`,
-      ...[`--listen-client-urls=${etcd}`, `--advertise-client-urls=${etcd}`],
-      "--listen-peer-urls=http://127.0.0.1:2380",
-      "--unsafe-no-fsync",
-    ]);
-    await this.#start("apiserver", parts.apiServer, [
-      ...[`--etcd-servers=${etcd}`, `--cert-dir=${this.#pki}`, "--allow-privileged"],
-      ...["--bind-address=0.0.0.0", "--secure-port=443", `--advertise-address=${NODE_ADDRESS}`],
-      `--service-cluster-ip-range=${SERVICE_ADDRESS.replace(/\d+$/, "0")}/24`,
-      ...["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"],
-      // There is no DNS for the node's name.
-      "--kubelet-preferred-address-types=InternalIP",
-      `--token-auth-file=${join(this.#pki, "tokens.csv")}`,
-      "--service-account-issuer=https://kubernetes.default.svc",
-      `--service-account-key-file=${join(this.#pki, "service-accounts.key")}`,
-      `--service-account-signing-key-file=${join(this.#pki, "service-accounts.key")}`,
-    ]);
-    const isUp = () => this.kubectl("get", "--raw", "/readyz").catch(() => undefined);
-    await this.#wait("apiserver", "the API server is ready", isUp);
+    const data = join(this.machine.disk, "etcd");
+    await this.#start("etcd", parts.etcd, etcdArguments(data, ETCD, "http://127.0.0.1:2380"));
+    await this.#startApiServer();
     await this.#start("controller-manager", parts.controllerManager, [
       ...this.#clientOf("controller-manager"),
       "--leader-elect=false",
@@ -145,6 +129,18 @@ export class KubernetesNode {
       `--root-ca-file=${join(this.#pki, "apiserver.crt")}`,
     ]);
     await this.#start("scheduler", parts.scheduler, [...this.#clientOf("scheduler"), "--leader-elect=false"]);
+  }
+
+  async #startApiServer(): Promise<void> {
+    await this.#start("apiserver", this.#parts.apiServer, [
+      ...apiServerArguments(this.#pki, ETCD),
+      ...["--bind-address=0.0.0.0", "--secure-port=443", `--advertise-address=${NODE_ADDRESS}`],
+      `--service-cluster-ip-range=${SERVICE_ADDRESS.replace(/\d+$/, "0")}/24`,
+      // There is no DNS for the node's name.
+      "--kubelet-preferred-address-types=InternalIP",
+    ]);
+    const isUp = () => this.kubectl("get", "--raw", "/readyz").catch(() => undefined);
+    await this.#wait("apiserver", "the API server is ready", isUp);
   }
 
   async #startContainerd(): Promise<void> {
@@ -199,28 +195,6 @@ state = "/run/containerd"
     const isReady = async () =>
       (await this.kubectl("get", "nodes", "--output", `jsonpath=${condition}`)) === "True";
     await this.#wait("kubelet", "the node is ready", isReady);
-  }
-
-  /** A token for each user, and the key that signs ServiceAccounts' tokens. The API server makes its certificate itself. */
-  async #writeCredentials(): Promise<void> {
-    await mkdir(this.#pki, { recursive: true });
-    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-    const key = privateKey.export({ type: "pkcs8", format: "pem" });
-    await writeFile(join(this.#pki, "service-accounts.key"), key);
-    const lines: string[] = [];
-    for (const [file, [user, group]] of Object.entries(USERS)) {
-      const token = randomBytes(16).toString("hex");
-      lines.push(`${token},${user},${user},"${group}"`);
-      const cluster = { server: API_SERVER, "insecure-skip-tls-verify": true };
-      const config = {
-        ...{ apiVersion: "v1", kind: "Config", "current-context": "node" },
-        clusters: [{ name: "node", cluster }],
-        users: [{ name: "user", user: { token } }],
-        contexts: [{ name: "node", context: { cluster: "node", user: "user" } }],
-      };
-      await writeFile(join(this.#pki, `${file}.json`), JSON.stringify(config));
-    }
-    await writeFile(join(this.#pki, "tokens.csv"), `${lines.join("\n")}\n`);
   }
 
   /** The pods' own network, a bridge in the machine; thin Multus before it. */

@@ -37,10 +37,13 @@ export const PART_VARIABLES: Readonly<Record<keyof KubernetesParts, string>> = {
 };
 
 /**
- * Reads the variables.
+ * Reads the variables of the parts that are needed, by default of all.
  * @throws Failure part-missing with all that are missing or name no program
  */
-export function kubernetesParts(env: Readonly<NodeJS.ProcessEnv>): KubernetesParts {
+export function kubernetesParts<Part extends keyof KubernetesParts = keyof KubernetesParts>(
+  env: Readonly<NodeJS.ProcessEnv>,
+  needed: readonly Part[] = Object.keys(PART_VARIABLES) as Part[],
+): Pick<KubernetesParts, Part> {
   const missing: string[] = [];
   const path = (variable: string) => {
     const value = env[variable] ?? "";
@@ -52,8 +55,8 @@ export function kubernetesParts(env: Readonly<NodeJS.ProcessEnv>): KubernetesPar
     return resolve(value);
   };
   const parts = Object.fromEntries(
-    Object.entries(PART_VARIABLES).map(([part, variable]) => [part, path(variable)]),
-  ) as unknown as KubernetesParts;
+    needed.map((part) => [part, path(PART_VARIABLES[part])]),
+  ) as unknown as Pick<KubernetesParts, Part>;
   if (missing.length === 0) return parts;
   throw new Failure({
     code: "part-missing",

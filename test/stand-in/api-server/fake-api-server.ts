@@ -44,7 +44,11 @@ export class FakeApiServer {
   /** Tokens that are valid now. */
   readonly tokens = new Set(["first"]);
   /** What the ServiceAccount may do. */
-  readonly verbs = new Set(["get", "list", "watch", "create", "update", "patch", "delete"]);
+  readonly verbs = new Set([
+    ...["get", "list", "watch", "create", "update", "patch", "delete"],
+    // Of `resourceclaims/driver`, since Kubernetes 1.36.
+    "associated-node:patch",
+  ]);
   /** Namespaces that exist. */
   readonly namespaces = new Set(["default", "tenant"]);
   /** Feature gate DRAConsumableCapacity. */
@@ -246,10 +250,18 @@ export class FakeApiServer {
     const wrong = isSlice
       ? wrongWithSlice(object, before)
       : collection.endsWith("/resourceclaims")
-        ? wrongWithClaimStatus(object)
+        ? [...wrongWithClaimStatus(object), ...this.#forbiddenInClaim(object, before)]
         : [];
     if (wrong.length > 0) throw new Refusal(422, "Invalid", wrong.join("; "));
     return isSlice ? storedSlice(object, this.canShareDevices) : object;
+  }
+
+  /** Feature gate DRAResourceClaimGranularStatusAuthorization: a right that is missing makes the object invalid. */
+  #forbiddenInClaim(claim: Json, before: Stored | undefined): readonly string[] {
+    const devices = (of: Json | undefined) => JSON.stringify(((of?.["status"] ?? {}) as Json)["devices"]);
+    if (this.verbs.has("associated-node:patch") || devices(claim) === devices(before)) return [];
+    const right = 'resource="resourceclaims/driver", verb="[associated-node:patch arbitrary-node:patch]"';
+    return [`status.devices: Forbidden: changing status.devices requires ${right} permission`];
   }
 
   #list(collection: string, query: URLSearchParams, shape: (object: Stored) => Json): Json {
