@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import type { Narrator } from "../narrator.mjs";
 import { buildPage } from "./build-page.ts";
 import { BUNDLED_PROGRAMS, bundleProgram } from "./bundle-program.ts";
-import { compileShim, type ShimProcessor } from "./compile-shim.ts";
+import { compileShim, EXECUTABLES, type ShimProcessor } from "./compile-shim.ts";
 
 /** A built file, path relative to the project. */
 export interface BuiltFile {
@@ -25,7 +25,11 @@ export async function buildAll(
   const files = [
     ...(await Promise.all(BUNDLED_PROGRAMS.map(bundleProgram))),
     await buildPage(),
-    ...(await Promise.all(processors.map((processor) => compileShim({ processor })))),
+    ...(await Promise.all(
+      processors.flatMap((processor) =>
+        EXECUTABLES.map((executable) => compileShim({ executable, processor })),
+      ),
+    )),
   ];
   return Promise.all(files.map(async (file) => ({ file, bytes: (await stat(file)).size })));
 }

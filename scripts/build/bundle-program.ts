@@ -20,6 +20,7 @@ const ALLOCATOR = {
   "cni-installer": [],
   ctl: [],
   sidecar: THRIFTY,
+  "ipam-agent": THRIFTY,
 } as const;
 
 /**
@@ -32,6 +33,7 @@ export const NODE_FLAGS = {
   "mount-root": [],
   "cni-installer": [],
   ctl: [],
+  "ipam-agent": ["--max-semi-space-size=2"],
   sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--v8-pool-size=1"],
 } as const;
 
@@ -75,6 +77,7 @@ const SOURCES: Readonly<Record<BundledProgram, string>> = {
   daemon: "src/daemon/main.ts",
   sidecar: "src/sidecar/main.ts",
   ctl: "src/ctl/main.ts",
+  "ipam-agent": "src/ipam-agent/main.ts",
   "mount-root": "src/node-setup/mount-root/main.ts",
   "cni-installer": "src/node-setup/cni-installer/main.ts",
 };

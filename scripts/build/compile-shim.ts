@@ -11,8 +11,14 @@ const MUSL = "/usr/lib/x86_64-linux-musl";
 /** Processors that the CNI executable is built for, as Node names them. */
 export type ShimProcessor = "x64" | "arm64";
 
+/** The executables that are built of the same sources (src/cni/shim/program.h). */
+export const EXECUTABLES = ["kube-vhostuser", "kube-vhostuser-ipam"] as const;
+export type Executable = (typeof EXECUTABLES)[number];
+
 /** What to compile; by default what ships, for this machine. */
 export interface ShimBuild {
+  /** Default: kube-vhostuser. */
+  readonly executable?: Executable;
   readonly output?: string;
   readonly processor?: ShimProcessor;
   /** AddressSanitizer and UndefinedBehaviorSanitizer, for the fuzzer: any finding ends the program. */
@@ -78,21 +84,30 @@ export function ownProcessor(): ShimProcessor {
 }
 
 /**
- * Compiles the CNI executable, static: below dist/cni for this machine, below dist/cni-<processor> for another.
+ * Compiles a CNI executable, static: below dist/cni for this machine, below dist/cni-<processor> for another.
  * @throws Failure part-missing with the apt command where the compiler or its C library is not installed
  */
 export async function compileShim(build: ShimBuild = {}): Promise<string> {
-  const { processor = ownProcessor(), sanitized = false, defines = {} } = build;
+  const {
+    executable = "kube-vhostuser",
+    processor = ownProcessor(),
+    sanitized = false,
+    defines = {},
+  } = build;
   const folder = processor === ownProcessor() ? "cni" : `cni-${processor}`;
-  const { output = `dist/${folder}/kube-vhostuser` } = build;
+  const { output = `dist/${folder}/${executable}` } = build;
+  const isIpam = executable === "kube-vhostuser-ipam";
   const recipe = sanitized ? SANITIZER : recipeFor(processor);
   await mkdir(dirname(output), { recursive: true });
-  const sources = (await readdir(SOURCES)).filter((name) => name.endsWith(".c")).sort();
+  const sources = (await readdir(SOURCES))
+    .filter((name) => name.endsWith(".c") && !(isIpam && name === "delegate.c"))
+    .sort();
   const unfinished = `${output}.${process.pid}`;
   const flags = [
     ...["-std=gnu11", ...WARNINGS, ...(sanitized ? SANITIZED : SHIPPED)],
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
     `-DRELEASE="${manifest.version}"`,
+    ...(isIpam ? ["-DIPAM_AGENT"] : []),
     ...recipe.before,
     ...sources.map((name) => join(SOURCES, name)),
     ...recipe.after,

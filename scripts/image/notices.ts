@@ -46,9 +46,9 @@ export async function thirdPartyNotices({ npm, library }: NoticeInput): Promise<
 
 function libraryNotice({ name, packageName, version, licence, copyright }: StaticLibrary): string {
   const relink = [
-    "/opt/kube-vhostuser/dist/cni/kube-vhostuser is linked statically to the GNU C library, which is free software",
+    "The executables in /opt/kube-vhostuser/dist/cni are linked statically to the GNU C library, which is free software",
     "under the GNU Lesser General Public License, version 2.1 or later (/usr/share/common-licenses/LGPL-2.1). The whole",
-    "source of the executable, and what links it, is published with this release: src/cni/shim and",
+    "source of the executables, and what links them, is published with this release: src/cni/shim and",
     "scripts/build/compile-shim.ts. To use it with a changed C library, install that in place of Debian's package",
     `${packageName} and run: npm run build. The library's source is Debian's source package cross-toolchain-base,`,
     "which is made from glibc, of the version above.",

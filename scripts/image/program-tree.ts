@@ -1,7 +1,7 @@
 import { chmod, cp, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BUNDLED_PROGRAMS, packagesFile } from "../build/bundle-program.ts";
-import { ownProcessor } from "../build/compile-shim.ts";
+import { EXECUTABLES, ownProcessor } from "../build/compile-shim.ts";
 import { thirdPartyNotices } from "./notices.ts";
 import { type LockedNpmPackage, lockedNpmPackage } from "./npm-lock.ts";
 import type { Processor } from "./processor.ts";
@@ -39,8 +39,10 @@ export async function makeProgramTree(
   await cp("dist/status-page", join(tree, HOME, "dist/status-page"), { recursive: true });
   const cni = processor.node === ownProcessor() ? "dist/cni" : `dist/cni-${processor.node}`;
   await mkdir(join(tree, HOME, "dist/cni"), { recursive: true });
-  await cp(join(cni, "kube-vhostuser"), join(tree, HOME, "dist/cni/kube-vhostuser"));
-  await chmod(join(tree, HOME, "dist/cni/kube-vhostuser"), 0o755);
+  for (const executable of EXECUTABLES) {
+    await cp(join(cni, executable), join(tree, HOME, "dist/cni", executable));
+    await chmod(join(tree, HOME, "dist/cni", executable), 0o755);
+  }
   await mkdir(join(tree, "usr/local/bin"), { recursive: true });
   await symlink(`/${HOME}/dist/ctl/main.mjs`, join(tree, "usr/local/bin/vhostuserctl"));
   await mkdir(join(tree, DOCUMENTS), { recursive: true });

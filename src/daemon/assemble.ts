@@ -18,6 +18,7 @@ import { allocateDataplane, dataplaneDevices } from "../device-plugin/dataplane-
 import { type DevicePlugin, startDevicePlugin } from "../device-plugin/plugin.ts";
 import { type PoolPlugin, startPoolPlugin } from "../device-plugin/pool-plugins.ts";
 import type { RunningDra } from "../dra/start-dra.ts";
+import { takeOwnership } from "../files/owner-lock.ts";
 import type { ApiServerPlace } from "../kube-api/open-api.ts";
 import { kubeletPaths } from "../kubelet/paths.ts";
 import { listHeldDevices } from "../kubelet/pod-resources.ts";
@@ -42,7 +43,6 @@ import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { SharedRead } from "../sync/shared-read.ts";
 import { checkLabels } from "./check-start.ts";
 import { nodeView } from "./node-view.ts";
-import { takeOwnership } from "./owner-lock.ts";
 import { startStatus } from "./start-status.ts";
 
 /** What a daemon is built from. */

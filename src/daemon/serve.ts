@@ -1,11 +1,11 @@
 import { once } from "node:events";
+import { preferLessMemory } from "../command-line/memory-flags.ts";
 import { loadConfig } from "../config/load.ts";
 import type { ApiServerPlace } from "../kube-api/open-api.ts";
 import { createLogger } from "../logging/logger.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startDaemon } from "./assemble.ts";
 import { checkCapabilities } from "./check-start.ts";
-import { preferLessMemory } from "./memory-flags.ts";
 
 /** From the command line and the environment. */
 export interface ServeOptions {

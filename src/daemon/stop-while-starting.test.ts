@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../config/load.ts";
+import { takeOwnership } from "../files/owner-lock.ts";
 import { type Logger, silentLogger } from "../logging/logger.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startDaemon } from "./assemble.ts";
-import { takeOwnership } from "./owner-lock.ts";
 
 let directory: string;
 let recordsDirectory: string;

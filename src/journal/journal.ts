@@ -105,6 +105,8 @@ export class Journal<Value> {
 
   async #writeWaiting(): Promise<void> {
     this.#isWriting = true;
+    // Appends of the same moment share the first write too.
+    await undefined;
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0);
       try {

@@ -128,7 +128,9 @@ function orNothing<Value>(read: () => readonly Value[]): readonly Value[] {
 }
 
 /** What the process costs. */
-export async function collectProcess(metrics: MetricSet<typeof PROCESS_METRICS>): Promise<void> {
+export async function collectProcess(
+  metrics: Pick<MetricSet<typeof PROCESS_METRICS>, "set" | "replace">,
+): Promise<void> {
   const before = performance.now();
   await eventLoop();
   metrics.set("nodejs_eventloop_lag_seconds", {}, (performance.now() - before) / 1000);

@@ -200,6 +200,39 @@ export const INTERFACE_METRICS = {
   ),
 } satisfies DeclaredMetrics;
 
+/** Every metric of `/metrics` of the IPAM agent, beside those of {@link PROCESS_METRICS}. */
+export const IPAM_AGENT_METRICS = {
+  vhostuser_ipam_requests_total: counter(
+    ["verb", "code"],
+    "Requests of CNI plugins for addresses; code is ok or that of the failure.",
+  ),
+  vhostuser_ipam_request_duration_seconds: histogram(
+    ["verb", "outcome"],
+    FAST,
+    "Duration of a request of a CNI plugin for addresses.",
+  ),
+  vhostuser_ipam_node_addresses: gauge(
+    ["pool", "state"],
+    "Addresses of the pool in this node's blocks: used, free, or resting after their release.",
+  ),
+  vhostuser_ipam_node_blocks: gauge(
+    ["state"],
+    "Blocks of this node: bound, being given back (releasing), or lost because another owner has them.",
+  ),
+  vhostuser_ipam_confirmed: gauge(
+    [],
+    "1 once the API server has confirmed this node's blocks since the node was booted, else 0: no address is handed out.",
+  ),
+  vhostuser_ipam_suspects: gauge(
+    [],
+    "Sandboxes with addresses whose network namespace is gone and whose pod is not known to be gone.",
+  ),
+  vhostuser_ipam_collected_total: counter(
+    [],
+    "Sandboxes whose addresses were released without a DEL, because pod and network namespace are gone.",
+  ),
+} satisfies DeclaredMetrics;
+
 /** Names of the metrics of one type on a page. */
 export type MetricName<
   Declared extends DeclaredMetrics,

@@ -1,6 +1,6 @@
 // A device plugin whose Allocate does nothing: what a call through grpc-js takes at least. `node bare-plugin.ts SOCKET`
 import type { sendUnaryData } from "@grpc/grpc-js";
-import { preferLessMemory } from "../../src/daemon/memory-flags.ts";
+import { preferLessMemory } from "../../src/command-line/memory-flags.ts";
 import { loadService } from "../../src/grpc/load-service.ts";
 import { serveUnix } from "../../src/grpc/unix-server.ts";
 

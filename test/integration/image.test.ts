@@ -159,6 +159,7 @@ describe("a container of the image", () => {
     [`${HOME}/cni-installer/main.mjs`, "kube-vhostuser"],
     [`${HOME}/sidecar/main.mjs`, "kube-vhostuser"],
     [`${HOME}/cni/kube-vhostuser`, "kube-vhostuser"],
+    [`${HOME}/cni/kube-vhostuser-ipam`, "kube-vhostuser"],
   ])("has %s of this release, for a user without privileges", async (program, name) => {
     const { stdout, stderr } = await containers.runToEnd({
       rootfs,

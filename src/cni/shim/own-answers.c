@@ -2,6 +2,8 @@
 // What the executable says itself, without the daemon.
 #include "own-answers.h"
 
+#include "program.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +47,7 @@ int answer_error(const struct request *request, int code, const char *message, i
 	char version[16], text[320];
 	find_version(request, version);
 	int size = snprintf(text, sizeof text,
-			    "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"vhostuser %s: %s\"}\n", version, code,
+			    "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"" PROGRAM " %s: %s\"}\n", version, code,
 			    name, message);
 	write_all(STDOUT_FILENO, text, (size_t)size, deadline);
 	return 1;

@@ -14,8 +14,7 @@
 #include "delegate.h"
 #include "frames.h"
 #include "own-answers.h"
-
-#define SOCKET_PATH "/run/kube-vhostuser/cni.sock"
+#include "program.h"
 
 extern char **environ;
 
@@ -137,12 +136,16 @@ static enum message ask(int daemon)
 		enum message received = receive_message(daemon, &answer, &delegation, deadline);
 		if (received != MESSAGE_DELEGATION)
 			return received;
+#ifdef IPAM_AGENT
+		return MESSAGE_MALFORMED;
+#else
 		if (run_delegate(&delegation, daemon, deadline, &answer) &&
 		    send_delegate_end(daemon, &answer, deadline))
 			continue;
 		// It hung up, perhaps with an answer that is not to wait for the delegate.
 		received = receive_message(daemon, &answer, &delegation, deadline);
 		return received == MESSAGE_DELEGATION ? MESSAGE_BROKEN : received;
+#endif
 	}
 }
 
@@ -167,7 +170,7 @@ int main(int argc, char **argv)
 	if (!collect_environment())
 		return fail(IO_FAILURE, "the CNI_ environment is larger than 64 KiB");
 
-	const char *path = getenv("KUBE_VHOSTUSER_CNI_SOCKET");
+	const char *path = getenv(SOCKET_VARIABLE);
 	for (int repetition = 0; repetition <= REPETITIONS && now_ms() < deadline; repetition++) {
 		// The daemon is being restarted or upgraded; every verb may be repeated.
 		if (repetition > 0)
@@ -175,13 +178,13 @@ int main(int argc, char **argv)
 		instant patience = now_ms() + listen_patience_ms(repetition > 0);
 		int daemon = connect_to_daemon(path != NULL ? path : SOCKET_PATH, earlier(patience, deadline));
 		if (daemon < 0)
-			return fail_without_daemon("the node daemon does not listen; is its DaemonSet running on this node?");
+			return fail_without_daemon(SERVER " does not listen; is its DaemonSet running on this node?");
 		enum message received = ask(daemon);
 		close(daemon);
 		if (received == MESSAGE_MALFORMED)
-			return fail_without_daemon("the node daemon answered with something else than this executable's protocol");
+			return fail_without_daemon(SERVER " answered with something else than this executable's protocol");
 		if (received == MESSAGE_ANSWER)
 			return write_all(STDOUT_FILENO, answer.body, answer.body_size, deadline) ? answer.exit_code : 1;
 	}
-	return fail_without_daemon("the node daemon went away, or its time was over, before it had answered");
+	return fail_without_daemon(SERVER " went away, or its time was over, before it had answered");
 }

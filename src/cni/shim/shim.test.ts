@@ -62,3 +62,64 @@ describe("CNI executable and daemon", () => {
     expect(failure).toMatchObject({ code: "ipam-failed", message: expect.stringContaining("within 100 ms") });
   });
 });
+
+describe("the IPAM agent's executable", () => {
+  const ipam = async () => compileShim({ executable: "kube-vhostuser-ipam", output: join(built, "ipam") });
+
+  it("asks the IPAM agent's socket, and prints what is answered", async () => {
+    await using rig = await ShimRig.open({ executable: await ipam() });
+    const seen: unknown[] = [];
+    const server = await serveCni({
+      socketPath: join(rig.directory, "ipam.sock"),
+      logger: silentLogger,
+      answer: async ({ env, stdin }) => {
+        seen.push(env["CNI_IFNAME"], stdin.toString());
+        return { exitCode: 0, stdout: '{"ips":[]}\n' };
+      },
+    });
+    const env = { CNI_IFNAME: "net1", KUBE_VHOSTUSER_IPAM_SOCKET: join(rig.directory, "ipam.sock") };
+    const ended = await rig.run({ verb: "ADD", env, stdin: "{}" });
+    await server.close();
+    expect(ended).toMatchObject({ code: 0, stdout: '{"ips":[]}\n' });
+    expect(seen).toEqual(["net1", "{}"]);
+  });
+
+  it("answers ADD with try again and DEL with success where the agent is away", async () => {
+    const defines = { LISTEN_MS: 50, LISTEN_DEL_MS: 50, RETURN_MS: 50, RETURN_DEL_MS: 50 };
+    const executable = await compileShim({
+      executable: "kube-vhostuser-ipam",
+      defines,
+      output: join(built, "brief"),
+    });
+    await using rig = await ShimRig.open({ executable });
+    const env = { KUBE_VHOSTUSER_IPAM_SOCKET: join(rig.directory, "ipam.sock") };
+    const ended = await rig.run({ verb: "ADD", env });
+    expect(ended.code).toBe(1);
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/^kube-vhostuser-ipam daemon-unavailable: the IPAM agent does not listen/),
+    });
+    expect(await rig.run({ verb: "DEL", env })).toMatchObject({ code: 0, stdout: "" });
+    expect(JSON.parse((await rig.run({ verb: "STATUS", env })).stdout)).toMatchObject({ code: 50 });
+  });
+
+  it("runs no other plugin", async () => {
+    await using rig = await ShimRig.open({ executable: await ipam() });
+    const socketPath = join(rig.directory, "ipam.sock");
+    const server = await serveCni({
+      socketPath,
+      logger: silentLogger,
+      answer: async ({ delegate }) => {
+        await delegate({ type: "other", env: {}, stdin: Buffer.from("{}") });
+        return { exitCode: 0, stdout: "{}\n" };
+      },
+    });
+    await rig.plugin("other", "touch ran; echo '{}'");
+    const ended = await rig.run({ verb: "ADD", env: { KUBE_VHOSTUSER_IPAM_SOCKET: socketPath } });
+    await server.close();
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      code: 11,
+      msg: expect.stringContaining("the IPAM agent answered"),
+    });
+  });
+});

@@ -4,10 +4,17 @@ import { open } from "node:fs/promises";
 import { Failure, systemCode } from "../../failure/failure.ts";
 import { killAfter } from "../../sync/deadlines.ts";
 
-/** Name of the executable: what a network's `type` says. */
-export const EXECUTABLE = "kube-vhostuser";
-/** The name of a variable that every release of it reads, and no other program. */
-const MARK = Buffer.from("KUBE_VHOSTUSER_CNI_SOCKET");
+/**
+ * Each executable by its name, what a network's `type` or `ipam.type` says: the name of a variable that every release of it
+ * reads, and no other program.
+ */
+const MARKS = {
+  "kube-vhostuser": Buffer.from("KUBE_VHOSTUSER_CNI_SOCKET"),
+  "kube-vhostuser-ipam": Buffer.from("KUBE_VHOSTUSER_IPAM_SOCKET"),
+} as const;
+
+/** The name of an executable that is installed. */
+export type Executable = keyof typeof MARKS;
 /** Ours has less than a tenth of it; nothing bigger is read. */
 const MOST_BYTES = 16 * 1024 * 1024;
 /** `e_machine` of an ELF header (elf(5)), by Node's name of the processor. */
@@ -44,19 +51,23 @@ export async function readPlainFile(path: string): Promise<FoundFile | "other" |
   }
 }
 
-/** Whether a file is the CNI executable of any release of ours, for any processor. */
-export function isOwnExecutable(content: Buffer): boolean {
-  return isElf(content) && content.includes(MARK);
+/** Whether a file is this CNI executable, of any release of ours and for any processor. */
+export function isOwnExecutable(content: Buffer, name: Executable): boolean {
+  return isElf(content) && content.includes(MARKS[name]);
 }
 
 /**
  * The CNI executable that is to be installed.
  * @throws Failure part-missing where it is not there, is something else, or is for another processor
  */
-export async function readOwnExecutable(path: string, processor: string = process.arch): Promise<Buffer> {
+export async function readOwnExecutable(
+  path: string,
+  name: Executable,
+  processor: string = process.arch,
+): Promise<Buffer> {
   const found = await readPlainFile(path);
   const fix = "use an image of kube-vhostuser for this node's processor as it was published";
-  if (found === undefined || found === "other" || !isOwnExecutable(found.content)) {
+  if (found === undefined || found === "other" || !isOwnExecutable(found.content, name)) {
     const what = found === undefined ? "the CNI executable is not there" : "it is not the CNI executable";
     throw new Failure({ code: "part-missing", what, where: path, fix });
   }

@@ -23,12 +23,14 @@ import { installExecutable, uninstallExecutable } from "./install.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
 const NAME = "kube-vhostuser";
+const IPAM = "kube-vhostuser-ipam";
 
 let built: string;
 let source: string;
 beforeAll(async () => {
   built = await mkdtemp(join(tmpdir(), "kvu-installer-"));
   source = await compileShim({ output: join(built, NAME) });
+  await compileShim({ executable: IPAM, output: join(built, IPAM) });
   // Others than root may read it, as in an image.
   await chmod(built, 0o755);
 });
@@ -47,7 +49,7 @@ async function putOtherRelease(path = target): Promise<void> {
   await writeFile(path, Buffer.concat([await readFile(source), Buffer.from("earlier")]), { mode: 0o755 });
 }
 
-const install = () => installExecutable({ source, directory });
+const install = () => installExecutable({ name: NAME, source, directory });
 
 describe("the CNI installer", () => {
   it("puts the executable into the directory, executable for all users, whatever the umask", async () => {
@@ -121,17 +123,29 @@ describe("the CNI installer", () => {
     expect(await readFile(target)).toEqual(await readFile(source));
   });
 
+  it("puts the IPAM agent's executable beside it where that is wanted, and removes both", async () => {
+    const run = (...args: readonly string[]) =>
+      spawnSync(process.execPath, [MAIN, "--source", built, "--target", directory, ...args], {
+        encoding: "utf8",
+      });
+    expect(run("--ipam")).toMatchObject({ stderr: "", status: 0 });
+    expect((await readdir(directory)).sort()).toEqual([NAME, IPAM]);
+    expect(await readFile(join(directory, IPAM))).toEqual(await readFile(join(built, IPAM)));
+    expect(run("--uninstall")).toMatchObject({ stderr: "", status: 0 });
+    expect(await readdir(directory)).toEqual([]);
+  });
+
   it("removes its executable, of whichever release, and nothing else", async () => {
     const plugin = join(directory, "bridge");
     await writeFile(plugin, "another plugin");
     await putOtherRelease();
-    expect(await uninstallExecutable(directory)).toBe(`${target} is removed`);
-    expect(await uninstallExecutable(directory)).toBe(`${target} is not there`);
+    expect(await uninstallExecutable(directory, NAME)).toBe(`${target} is removed`);
+    expect(await uninstallExecutable(directory, NAME)).toBe(`${target} is not there`);
     await writeFile(target, "#!/bin/sh\n");
-    expect(await uninstallExecutable(directory)).toBe(`${target} is not ours and stays`);
+    expect(await uninstallExecutable(directory, NAME)).toBe(`${target} is not ours and stays`);
     await rm(target);
     await symlink(source, target);
-    expect(await uninstallExecutable(directory)).toBe(`${target} is not ours and stays`);
+    expect(await uninstallExecutable(directory, NAME)).toBe(`${target} is not ours and stays`);
     expect(await readlink(target)).toBe(source);
     expect(await readdir(directory)).toEqual(["bridge", NAME]);
   });
@@ -144,7 +158,7 @@ describe("the CNI installer, killed", () => {
     async (change) => {
       await putOtherRelease();
       const [earlier, current] = [await readFile(target), await readFile(source)];
-      const program = spawn(process.execPath, [MAIN, "--source", source, "--target", directory]);
+      const program = spawn(process.execPath, [MAIN, "--source", built, "--target", directory]);
       let seen = 0;
       const watcher = watch(directory, () => {
         if (++seen === change) program.kill("SIGKILL");
@@ -164,7 +178,7 @@ describe("the CNI installer, killed", () => {
 /** Runs the program, with the directory mounted in a way of its own, in a mount namespace that ends with it. */
 function runMounted(options: string, prepare = "true") {
   const script = `mount -t tmpfs -o ${options} tmpfs "$0" && ${prepare} && exec "$@"`;
-  const program = [process.execPath, MAIN, "--source", source, "--target", directory];
+  const program = [process.execPath, MAIN, "--source", built, "--target", directory];
   return spawnSync("unshare", ["--mount", "sh", "-ec", script, directory, ...program], { encoding: "utf8" });
 }
 
@@ -201,7 +215,7 @@ describe("the CNI installer refuses", () => {
   });
 
   it("a path that is missing or not a directory", async () => {
-    const missing = { source, directory: join(directory, "bin") };
+    const missing = { name: NAME, source, directory: join(directory, "bin") } as const;
     await expect(installExecutable(missing)).rejects.toMatchObject({ code: "cni-directory-unusable" });
     await writeFile(missing.directory, "");
     await expect(installExecutable(missing)).rejects.toThrow("this is not a directory");
@@ -212,22 +226,25 @@ describe("the CNI installer refuses", () => {
     // Who may read everything, for Node and these sources may lie where only root comes in.
     const user = ["--reuid=107", "--regid=107", "--clear-groups"];
     const reader = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
-    const program = [process.execPath, MAIN, "--source", source, "--target", directory];
+    const program = [process.execPath, MAIN, "--source", built, "--target", directory];
     const { stderr, status } = spawnSync("setpriv", [...user, ...reader, ...program], { encoding: "utf8" });
     expect(stderr).toContain("runAsUser: 0");
     expect(status).toBe(1);
   });
 
   it("an executable for another processor, and a file that is not our executable", async () => {
-    await expect(installExecutable({ source, directory, processor: "arm64" })).rejects.toThrow(
+    await expect(installExecutable({ name: NAME, source, directory, processor: "arm64" })).rejects.toThrow(
       "the CNI executable is for x64, this processor is arm64",
     );
     const foreign = join(built, "true");
     await copyFile("/bin/true", foreign);
-    await expect(installExecutable({ source: foreign, directory })).rejects.toThrow(
+    await expect(installExecutable({ name: NAME, source: join(built, IPAM), directory })).rejects.toThrow(
       "it is not the CNI executable",
     );
-    await expect(installExecutable({ source: join(built, "gone"), directory })).rejects.toThrow(
+    await expect(installExecutable({ name: NAME, source: foreign, directory })).rejects.toThrow(
+      "it is not the CNI executable",
+    );
+    await expect(installExecutable({ name: NAME, source: join(built, "gone"), directory })).rejects.toThrow(
       "is not there",
     );
     expect(await readdir(directory)).toEqual([]);

@@ -6,7 +6,7 @@ import { Failure, systemCode } from "../../failure/failure.ts";
 
 import { removeFile, removeTemporaries, replaceFile } from "../../files/replace-file.ts";
 import {
-  EXECUTABLE,
+  type Executable,
   isOwnExecutable,
   readOwnExecutable,
   readPlainFile,
@@ -20,6 +20,7 @@ const TRIES = 5;
 
 /** What to install and where. */
 export interface Installation {
+  readonly name: Executable;
   /** The executable as the image has it. */
   readonly source: string;
   /** The node's directory of CNI executables. */
@@ -36,17 +37,17 @@ export interface Installation {
  * @throws Failure cni-directory-unusable, part-missing
  */
 export async function installExecutable(installation: Installation): Promise<string> {
-  const { source, directory } = installation;
-  const content = await readOwnExecutable(source, installation.processor);
+  const { name, source, directory } = installation;
+  const content = await readOwnExecutable(source, name, installation.processor);
   await refuseOtherThanDirectory(directory);
-  const path = join(directory, EXECUTABLE);
+  const path = join(directory, name);
   for (let left = TRIES; ; left--) {
     try {
       const before = await readInPlace(path);
       await removeTemporaries(directory);
       if (typeof before === "object" && isSame(before, content)) return `${path} is there already`;
       await replaceFile(path, content, MODE, tryExecutable);
-      return `${path} is installed (sha256 ${digestOf(content)})${insteadOf(before)}`;
+      return `${path} is installed (sha256 ${digestOf(content)})${insteadOf(before, name)}`;
     } catch (error) {
       if (systemCode(error) === "ENOENT" && left > 1) continue;
       throw directoryFailure(error, path);
@@ -59,13 +60,13 @@ export async function installExecutable(installation: Installation): Promise<str
  * @returns a sentence about what was done
  * @throws Failure cni-directory-unusable where the directory cannot be changed
  */
-export async function uninstallExecutable(directory: string): Promise<string> {
-  const path = join(directory, EXECUTABLE);
+export async function uninstallExecutable(directory: string, name: Executable): Promise<string> {
+  const path = join(directory, name);
   try {
     await removeTemporaries(directory);
     const found = await readInPlace(path);
     if (found === undefined) return `${path} is not there`;
-    if (found === "other" || !isOwnExecutable(found.content)) {
+    if (found === "other" || !isOwnExecutable(found.content, name)) {
       return `${path} is not ours and stays`;
     }
     await removeFile(path);
@@ -89,10 +90,10 @@ function isSame(found: { content: Buffer; uid: number; mode: number }, content: 
   return found.content.equals(content) && found.mode === MODE && found.uid === process.geteuid?.();
 }
 
-function insteadOf(before: Awaited<ReturnType<typeof readPlainFile>>): string {
+function insteadOf(before: Awaited<ReturnType<typeof readPlainFile>>, name: Executable): string {
   if (before === undefined) return "";
   if (before === "other") return ", instead of something that was no plain file, or not to be read";
-  const whose = isOwnExecutable(before.content) ? "another release's" : "a file that was not ours";
+  const whose = isOwnExecutable(before.content, name) ? "another release's" : "a file that was not ours";
   return `, instead of ${whose} (sha256 ${digestOf(before.content)})`;
 }
 

@@ -51,7 +51,7 @@ async function startOwner(): Promise<ChildProcess> {
 describe("the records' owner", () => {
   it("is one process at a time", async () => {
     owner = await startOwner();
-    await expect(takeOwnership(directory, quickClock())).rejects.toThrow(/another daemon owns the records/);
+    await expect(takeOwnership(directory, quickClock())).rejects.toThrow(/another process owns the records/);
   });
 
   it("may be another process as soon as the previous one is killed", async () => {

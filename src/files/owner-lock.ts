@@ -15,11 +15,11 @@ const RETRY_MS = 200;
 const BUSY = 5;
 
 /**
- * Makes sure that one daemon owns the records, also while an upgrade starts the new one before the old one is
+ * Makes sure that one process owns the records, also while an upgrade starts the new one before the old one is
  * gone. Node has no flock(2); an exclusive transaction on an empty SQLite file is the same thing, a lock of the
  * kernel that ends with the process.
  * @param signal ends the wait
- * @throws Failure `internal` when another daemon still owns it after 10 s; the signal's reason
+ * @throws Failure `internal` when another process still owns it after 10 s; the signal's reason
  */
 export async function takeOwnership(
   recordsDirectory: string,
@@ -35,9 +35,9 @@ export async function takeOwnership(
       else
         throw new Failure({
           code: "internal",
-          what: "another daemon owns the records",
+          what: "another process owns the records",
           where: recordsDirectory,
-          fix: "stop it first; two daemons on one node would undo each other's work",
+          fix: "stop it first; two of one program on one node would undo each other's work",
         });
     }
   } catch (error) {

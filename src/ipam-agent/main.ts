@@ -1,0 +1,80 @@
+import { Option } from "commander";
+import manifest from "../../package.json" with { type: "json" };
+import { programOf, runProgram, wholeNumber } from "../command-line/program.ts";
+import { Failure } from "../failure/failure.ts";
+
+const stop = new AbortController();
+for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
+
+interface Options {
+  readonly state: string;
+  readonly socket: string;
+  readonly netns: string;
+  readonly address: string;
+  readonly port: number;
+  readonly serviceAccount: string;
+  readonly apiServer?: string;
+  readonly logLevel: string;
+}
+
+const program = programOf(
+  "ipam-agent",
+  "The IPAM agent of a node: hands out addresses from the node's blocks until SIGTERM or SIGINT.",
+  manifest.version,
+)
+  .option("--state <directory>", "where its journal is kept", "/var/lib/kube-vhostuser/ipam")
+  .option("--socket <path>", "socket of the executable kube-vhostuser-ipam", "/run/kube-vhostuser/ipam.sock")
+  .option("--netns <directory>", "the node's network namespaces", "/run/netns")
+  .option("--address <ip>", "where metrics and the probe are served", "127.0.0.1")
+  .option("--port <number>", "port of metrics and the probe", wholeNumber, 9419)
+  .option(
+    "--service-account <directory>",
+    "token and ca.crt of its ServiceAccount",
+    "/var/run/secrets/kubernetes.io/serviceaccount",
+  )
+  .option("--api-server <url>", "in place of the cluster's own address of the API server")
+  .addOption(
+    new Option("--log-level <level>", "how much is logged")
+      .choices(["trace", "debug", "info", "warn", "error"])
+      .default("info"),
+  )
+  .action(async (options: Options) => {
+    // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
+    const { serveAgent } = await import("./serve.ts");
+    const { createLogger } = await import("../logging/logger.ts");
+    // Lets a signal in that came meanwhile.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (stop.signal.aborted) return;
+    // Set through the downward API.
+    const { NODE_NAME: node, POD_UID: podUid } = process.env;
+    // Set by kubelet in every container.
+    const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT_HTTPS: port = "443" } = process.env;
+    if (node === undefined || node === "") {
+      const what = "NODE_NAME is not set, so the agent does not know whose blocks it hands out";
+      throw new Failure({
+        code: "invalid-config",
+        what,
+        where: "environment",
+        fix: "set it to the node's name",
+      });
+    }
+    await serveAgent({
+      ...{
+        node,
+        podUid,
+        stateDirectory: options.state,
+        socketPath: options.socket,
+        netnsDirectory: options.netns,
+      },
+      listen: { address: options.address, port: options.port },
+      serviceAccountDirectory: options.serviceAccount,
+      apiServer: host === undefined ? undefined : { host, port },
+      apiServerUrl: options.apiServer,
+      logger: createLogger({ level: options.logLevel, program: "ipam-agent", node }),
+      signal: stop.signal,
+    }).catch((error: unknown) => {
+      // A signal that came before the agent had started is no error.
+      if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
+    });
+  });
+await runProgram(program);

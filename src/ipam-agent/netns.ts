@@ -1,0 +1,37 @@
+import { stat } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { Failure, systemCode } from "../failure/failure.ts";
+
+/** Where container runtimes have their network namespaces. The host's /var/run is a link to /run, which a container lacks. */
+const NETNS = "/run/netns";
+
+/**
+ * Whether a network namespace is there, by its path as a runtime names it.
+ * @param directory where this process sees {@link NETNS}
+ * @throws Failure `part-missing` for a path elsewhere, and where the directory is not mounted: then it cannot be known
+ */
+export async function hasNetns(path: string, directory = NETNS): Promise<boolean> {
+  const name = relative(NETNS, path.replace(/^\/var\/run\//, "/run/"));
+  if (dirname(name) !== "." || name.startsWith(".")) throw unknown(`${path} is not in ${NETNS}`);
+  if (await isThere(join(directory, name))) return true;
+  if (!(await isThere(directory))) throw unknown(`${directory} is not there`);
+  return false;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return false;
+    throw error;
+  }
+}
+
+function unknown(what: string): Failure {
+  return new Failure({
+    code: "part-missing",
+    what: `a network namespace cannot be looked for: ${what}`,
+    fix: `mount the node's ${NETNS} into the agent's container`,
+  });
+}
