@@ -16,7 +16,8 @@ const PREFIX = "#/components/schemas/";
 /** Paths of the API server's documents, and the kinds that are taken from each. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   "api/v1": ["Namespace", "ServiceAccount", "ConfigMap", "Service", "Pod"],
-  "apis/apps/v1": ["DaemonSet", "StatefulSet"],
+  "apis/apps/v1": ["DaemonSet", "Deployment", "StatefulSet"],
+  "apis/apiextensions.k8s.io/v1": ["CustomResourceDefinition"],
   "apis/rbac.authorization.k8s.io/v1": ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
   "apis/networking.k8s.io/v1": ["NetworkPolicy"],
   "apis/admissionregistration.k8s.io/v1": [

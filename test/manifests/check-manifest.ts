@@ -5,6 +5,8 @@ import { parse } from "yaml";
 import { type Manifest, TOP } from "./manifest.ts";
 
 const SCHEMAS = join(TOP, "test/fixtures/kubernetes");
+/** Our definitions, which the chart installs. */
+const OWN_DEFINITIONS = join(TOP, "deploy/chart/kube-vhostuser/files/ipam");
 const OBJECT_META = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 interface Schema {
@@ -29,8 +31,8 @@ export type CheckManifest = (manifest: Manifest) => readonly string[];
 
 /**
  * Checks manifests as an API server with strict field validation does: by its own schemas of Kubernetes' kinds
- * (scripts/kubernetes-schemas.ts), and by the definitions below test/fixtures/kubernetes/crds of others'. A field that a
- * schema does not have is an error, and so is a kind without a schema.
+ * (scripts/kubernetes-schemas.ts), by the definitions below test/fixtures/kubernetes/crds of others', and by our own. A
+ * field that a schema does not have is an error, and so is a kind without a schema.
  */
 export function openManifestCheck(): CheckManifest {
   const published: Published = JSON.parse(readFileSync(join(SCHEMAS, "schemas.json"), "utf8"));
@@ -39,8 +41,8 @@ export function openManifestCheck(): CheckManifest {
   );
   const kinds = new Map<string, Schema>();
   for (const [kind, name] of Object.entries(published.kinds)) kinds.set(kind, { $ref: `#/$defs/${name}` });
-  for (const file of readdirSync(join(SCHEMAS, "crds"))) {
-    const { spec }: Definition = parse(readFileSync(join(SCHEMAS, "crds", file), "utf8"));
+  for (const file of definitionFiles(join(SCHEMAS, "crds")).concat(definitionFiles(OWN_DEFINITIONS))) {
+    const { spec }: Definition = parse(readFileSync(file, "utf8"));
     for (const { name, schema } of spec.versions) {
       kinds.set(`${spec.group}/${name} ${spec.names.kind}`, ofCustomKind(schema.openAPIV3Schema));
     }
@@ -57,6 +59,11 @@ export function openManifestCheck(): CheckManifest {
     if (validate(manifest)) return [];
     return (validate.errors ?? []).map(describe);
   };
+}
+
+/** Definitions of custom resources in a directory. */
+export function definitionFiles(directory = OWN_DEFINITIONS): string[] {
+  return readdirSync(directory).map((file) => join(directory, file));
 }
 
 function describe({ instancePath, message = "", params }: ErrorObject): string {
