@@ -9,6 +9,7 @@ const SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 // A reader that closes early, such as head, is not an error.
 process.stdout.on("error", () => process.exit());
+const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT_HTTPS: port = "443" } = process.env;
 process.exitCode = await runCtl({
   args: process.argv.slice(2),
   screen: openScreen(process.stdout, process.env),
@@ -19,6 +20,7 @@ process.exitCode = await runCtl({
     proc: "/proc",
     sys: "/sys",
     kernel: release(),
+    apiServer: host === undefined ? undefined : { host, port },
     uid: process.geteuid?.() ?? 0,
     run: async (command, args) =>
       (

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
+import type { DaemonConfig } from "../config/schema.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import { removeTemporaries, replaceMemoryFile } from "../files/replace-file.ts";
 import { type AllocationRecord, type ClaimAllocation, isOfClaim } from "../records/allocation-record.ts";
@@ -11,7 +12,7 @@ import { portKey } from "../records/port-record.ts";
 import type { Records } from "../records/records.ts";
 import { cdiFile, cdiFileName, claimOfCdiFile, type MountedFile, type PreparedResult } from "./cdi.ts";
 import { claimOfMetadata, ensureMetadata, metadataFile, readText } from "./device-metadata.ts";
-import type { DraContext } from "./dra-context.ts";
+import { DRA_DRIVER, type DraContext } from "./dra-context.ts";
 
 /** What files are written with. */
 export type FilesContext = Pick<
@@ -25,7 +26,9 @@ const CLAIMS_AT_ONCE = 20;
 /** The allocations of each claim that kubelet has not released, by the claim's UID, each in the order of its results. */
 export function liveClaims({
   allocations,
-}: Pick<Records, "allocations">): ReadonlyMap<string, readonly ClaimAllocation[]> {
+}: {
+  readonly allocations: Pick<Records["allocations"], "list">;
+}): ReadonlyMap<string, readonly ClaimAllocation[]> {
   return Map.groupBy(allocations.list().filter(isLive), ({ holder }) => holder.uid);
 }
 
@@ -109,6 +112,23 @@ function removeFilesOf(isGone: (uid: string) => boolean, context: FilesContext):
       if (uid !== undefined && isGone(uid)) rmSync(join(directory, name), { force: true });
     }
   }
+}
+
+/** Where files of claims go, by the configuration. */
+export function claimDirectories({
+  dra: { cdiDirectory },
+  kubelet: { plugins },
+}: Pick<DaemonConfig, "dra" | "kubelet">): Pick<FilesContext, "cdiDirectory" | "pluginDirectory"> {
+  return { cdiDirectory, pluginDirectory: join(plugins, DRA_DRIVER) };
+}
+
+/** The files of a result on the host. */
+export function filesOfResult(
+  allocation: ClaimAllocation,
+  directories: Pick<FilesContext, "cdiDirectory" | "pluginDirectory">,
+): { readonly cdi: string; readonly metadata: string } {
+  const cdi = join(directories.cdiDirectory, cdiFileName(allocation.holder.uid));
+  return { cdi, metadata: metadataFile(metadataDirectory(directories), { allocation }).hostPath };
 }
 
 function metadataDirectory({ pluginDirectory }: Pick<FilesContext, "pluginDirectory">): string {

@@ -12,7 +12,10 @@ import { DRA_DRIVER } from "./dra-context.ts";
 const IN_CONTAINER = "/var/run/kubernetes.io/dra-device-attributes";
 
 /** The metadata of a request's devices, as its containers find it. */
-export function metadataFile(directory: string, { allocation: { holder } }: PreparedResult): MountedFile {
+export function metadataFile(
+  directory: string,
+  { allocation: { holder } }: Pick<PreparedResult, "allocation">,
+): MountedFile {
   const { uid, name, podClaimName, request } = holder;
   const claim =
     podClaimName === undefined ? ["resourceclaims", name] : ["resourceclaimtemplates", podClaimName];

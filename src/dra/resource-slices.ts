@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { describeThrown } from "../failure/failure.ts";
 import { ApiFailure, type ApiProblem } from "../kube-api/api-failure.ts";
-import type { KubeApi, KubeObject, Resource } from "../kube-api/client.ts";
+import type { KubeApi, KubeObject, Resource, Selection } from "../kube-api/client.ts";
 import { watchResource } from "../kube-api/watch.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
@@ -23,7 +23,8 @@ export interface SlicePublisherOptions {
   readonly logger: Logger;
 }
 
-const SLICES: Resource = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+/** The kind of objects that drivers publish their devices in. */
+export const SLICES: Resource = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
 const NODES: Resource = { group: "", version: "v1", plural: "nodes" };
 const OBJECT = { apiVersion: "resource.k8s.io/v1", kind: "ResourceSlice" };
 /** The only key of the queue. */
@@ -79,7 +80,7 @@ export class SlicePublisher {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { api, node, clock, logger } = this.#options;
-    const selection = { fieldSelector: `spec.nodeName=${node},spec.driver=${DRA_DRIVER}` };
+    const selection = slicesOf(node);
     const onFailure = (failure: ApiFailure) => {
       if (this.#slices === undefined || !failure.isRetryable) this.#warn(failure);
       else logger.debug({ reason: failure.message }, "the watch of ResourceSlices was interrupted");
@@ -189,6 +190,11 @@ export class SlicePublisher {
     else logger.warn(fields, "ResourceSlices cannot be published");
     this.#hasWarned ||= !isOvertaken;
   }
+}
+
+/** Selects the slices of a node that are this driver's. */
+export function slicesOf(node: string): Selection {
+  return { fieldSelector: `spec.nodeName=${node},spec.driver=${DRA_DRIVER}` };
 }
 
 /** What is to be written, in this order: obsolete slices are deleted first. */

@@ -1,5 +1,4 @@
 // The DRA driver from top to bottom: every part in the order in which it starts.
-import { join } from "node:path";
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
 import { describeThrown } from "../failure/failure.ts";
@@ -11,7 +10,7 @@ import type { Logger } from "../logging/logger.ts";
 import { type DeviceUses, splitCapacity } from "../pools/capacity.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { restoreClaimFiles } from "./claim-files.ts";
+import { claimDirectories, restoreClaimFiles } from "./claim-files.ts";
 import { ClaimStatusWriter } from "./claim-status.ts";
 import { DRA_DRIVER, type DraContext } from "./dra-context.ts";
 import { deviceHealth, type OfferedPool, planSliceDevices, poolOfDevice } from "./inventory.ts";
@@ -58,8 +57,8 @@ export async function startDra(options: StartDraOptions): Promise<RunningDra | u
   if (opened === undefined) return undefined;
   const { url, api } = opened;
   const status = new ClaimStatusWriter({ api, clock, logger });
-  const pluginDirectory = join(config.kubelet.plugins, DRA_DRIVER);
-  const { cdiDirectory, ipamPlugins } = config.dra;
+  const { cdiDirectory, pluginDirectory } = claimDirectories(config);
+  const { ipamPlugins } = config.dra;
   const context: DraContext = {
     ...{ node, places: config, locks, api, pluginDirectory, clock, logger },
     poolOf: (device) => poolOfDevice(node.pools.configured, device),

@@ -146,6 +146,11 @@ export class KubeApi {
     await this.#json({ method: "DELETE", path: pathOf(resource, name), body }, signal);
   }
 
+  /** Sends an object that is answered and not stored, such as a review. */
+  ask(resource: Resource, body: object, signal: AbortSignal): Promise<object> {
+    return this.#json({ method: "POST", path: pathOf(resource), body }, signal);
+  }
+
   /** Opens a watch on a connection of its own, which its reader ends by destroying the answer. */
   openWatch(resource: Resource, query: Request["query"], signal: AbortSignal): Promise<IncomingMessage> {
     const [path, accept] = [pathOf(resource), acceptOf(resource, "")];
@@ -268,11 +273,6 @@ export class KubeApi {
 export function isObject(value: unknown): value is KubeObject {
   const { metadata } = (value ?? {}) as { readonly metadata?: { readonly name?: unknown } | null };
   return typeof metadata?.name === "string" && metadata.name !== "";
-}
-
-/** Time with the six digits that the API server insists on (`MicroTime`). */
-export function microTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/Z$/, "000Z");
 }
 
 /** Loaded at the first request: a daemon without events does without TLS, which is some megabytes. */

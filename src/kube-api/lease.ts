@@ -1,7 +1,8 @@
 import type { Clock } from "../sync/clock.ts";
 import { linked } from "../sync/deadlines.ts";
 import { ApiFailure } from "./api-failure.ts";
-import { type KubeApi, type KubeObject, microTime } from "./client.ts";
+import type { KubeApi, KubeObject } from "./client.ts";
+import { microTime } from "./micro-time.ts";
 
 /** A lease (coordination.k8s.io/v1) and who wants it. */
 export interface LeaseOptions {

@@ -94,8 +94,12 @@ async function ofDeviceInfo(
   device: string,
   record?: PortRecord,
 ): Promise<Pick<TracedInterface, "deviceInfo">> {
-  // Of a claim's device neither Multus nor KubeVirt reads a file of ours.
-  if (allocation === undefined || isOfClaim(allocation)) return {};
+  if (allocation === undefined) return {};
+  if (isOfClaim(allocation)) {
+    if (record?.state !== "attached") return {};
+    const { inspectClaimFiles } = await import("../dra/inspect-claim-files.ts");
+    return { deviceInfo: await inspectClaimFiles(allocation, record, config) };
+  }
   const file = devicePluginFile(config.deviceInfoDirectory, resourceOf(allocation), device);
   const inPod = directoryInPod(allocation, config.podRoot);
   const ofDevice = await readDeviceInfo(file, socketPath(inPod, device, "device"));

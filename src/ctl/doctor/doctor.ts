@@ -14,6 +14,7 @@ import {
   print,
 } from "../command-context.ts";
 import { hang, paint, type Screen, type Tone } from "../terminal.ts";
+import { claimsCheck } from "./claim-checks.ts";
 import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
 import {
   cniCheck,
@@ -95,6 +96,7 @@ const NODE_CHECKS: Readonly<Record<string, NodeCheck>> = {
   "CNI socket": cniCheck,
   records: recordsCheck,
   switch: switchCheck,
+  claims: claimsCheck,
   permissions: permissionsCheck,
   SELinux: selinuxCheck,
   leftovers: leftoversCheck,

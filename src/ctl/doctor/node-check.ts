@@ -1,5 +1,6 @@
 import type { DaemonConfig } from "../../config/schema.ts";
 import type { Dataplane } from "../../dataplane/dataplane.ts";
+import type { ApiServerPlace } from "../../kube-api/open-api.ts";
 import type { PlaceOptions } from "../command-context.ts";
 
 /** What a check found of one thing. */
@@ -35,6 +36,8 @@ export interface CheckedHost {
   readonly sys: string;
   /** Release, as in uname(2). */
   readonly kernel: string;
+  /** Where the environment says that the API server is, as it does in pods. */
+  readonly apiServer?: ApiServerPlace | undefined;
   /** Effective uid of this program. */
   readonly uid: number;
   /** Runs a program and gives its output; rejects where it cannot be started or fails. */

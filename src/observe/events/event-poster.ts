@@ -1,6 +1,7 @@
 import { describeThrown } from "../../failure/failure.ts";
 import { ApiFailure } from "../../kube-api/api-failure.ts";
-import { type KubeApi, microTime } from "../../kube-api/client.ts";
+import type { KubeApi } from "../../kube-api/client.ts";
+import { microTime } from "../../kube-api/micro-time.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { WorkQueue } from "../../sync/work-queue.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { wrongWithEvent } from "../../../test/stand-in/api-server/check-event.ts";
-import { microTime } from "../../kube-api/client.ts";
+import { microTime } from "../../kube-api/micro-time.ts";
 import { eventName, eventObject, isNamed, type NodeEvent, namespaceOf } from "./event.ts";
 
 const pod: NodeEvent = {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { microTime } from "../../kube-api/client.ts";
+import { microTime } from "../../kube-api/micro-time.ts";
 
 /** What an event is about. */
 export type Regarding =

@@ -51,6 +51,12 @@ describe("the chain of an interface", () => {
       "broken",
       /request net of claim shop\/c/,
     ],
+    [
+      "device-info",
+      tracedInterface({ claim: CLAIM, deviceInfo: { device: good, attachment: missing } }),
+      "broken",
+      /^\/devinfo\/x.json is not there$/,
+    ],
     ["allocation", without("allocation", "places", "ownership"), "broken", /no record of an allocation/],
     [
       "directory",

@@ -76,12 +76,21 @@ function checkAllocation(one: TracedInterface): LinkFinding {
   );
 }
 
-/** Whether Multus, and so KubeVirt, finds where the socket is. */
-function checkDeviceInfo({ deviceInfo }: TracedInterface): LinkFinding {
+/** Whether Multus, and so KubeVirt, finds where the socket is; of a claim, whether the runtime and KubeVirt do. */
+function checkDeviceInfo({ deviceInfo, claim }: TracedInterface): LinkFinding {
   if (deviceInfo === undefined) return ok("not checked");
   const { device, attachment } = deviceInfo;
   const describeFile = ({ file, state, reason }: DeviceInfoStatus) =>
     state === "missing" ? `${file} is not there` : `${file} is wrong: ${reason}`;
+  if (claim !== undefined) {
+    const bad = [device, attachment].find((one) => one !== undefined && one.state !== "good");
+    if (bad === undefined) return ok("CDI file and device metadata");
+    return broken(
+      describeFile(bad),
+      "the file that the daemon wrote for the claim was removed or changed; containers with the claim cannot start, or do not find the socket",
+      "the daemon writes it again in its next pass; its log says why if it cannot",
+    );
+  }
   if (device.state !== "good") {
     return broken(
       describeFile(device),

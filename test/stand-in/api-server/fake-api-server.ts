@@ -192,6 +192,8 @@ export class FakeApiServer {
     const verb = isWatch ? "watch" : method === "GET" && name === undefined ? "list" : VERBS[method];
     if (!this.tokens.has(/^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1] ?? ""))
       throw new Refusal(401, "Unauthorized", "Unauthorized");
+    if (group === "authorization.k8s.io" && plural === "selfsubjectaccessreviews" && method === "POST")
+      return [201, this.#review(JSON.parse(bytes.toString("utf8")) as Json)];
     if (!this.verbs.has(verb)) {
       const what = `cannot ${verb} resource "${plural}" in API group "${group}"`;
       throw new Refusal(403, "Forbidden", `${plural}.${group} is forbidden: User ${what}`);
@@ -211,6 +213,21 @@ export class FakeApiServer {
       request,
       bytes,
     );
+  }
+
+  /** Every token may ask what it may do; the node of a claim is taken for that of the token. */
+  #review({ metadata = {}, spec }: Json): Json {
+    const { resourceAttributes } = (spec ?? {}) as Json;
+    const { verb = "", resource } = (resourceAttributes ?? {}) as Readonly<Record<string, string>>;
+    if (Object.keys(metadata as Json).length > 0 || resource === undefined)
+      throw new Refusal(422, "Invalid", "metadata: must be empty, spec.resourceAttributes: required");
+    const allowed = this.verbs.has(verb.replace("associated-node:", ""));
+    return {
+      kind: "SelfSubjectAccessReview",
+      metadata: { creationTimestamp: null },
+      spec,
+      status: { allowed },
+    };
   }
 
   #write(

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseConfig } from "../../../src/config/load.ts";
 import type { DaemonConfig } from "../../../src/config/schema.ts";
-import { restoreClaimFiles } from "../../../src/dra/claim-files.ts";
+import { claimDirectories, restoreClaimFiles } from "../../../src/dra/claim-files.ts";
 import { type ClaimReport, DRA_DRIVER, type DraContext } from "../../../src/dra/dra-context.ts";
 import { poolOfDevice } from "../../../src/dra/inventory.ts";
 import { prepareClaim } from "../../../src/dra/prepare.ts";
@@ -57,6 +57,7 @@ export class DraRig {
       podRoot,
       recordsDirectory: join(top, "records"),
       deviceInfoDirectory: join(top, "devinfo"),
+      kubelet: { plugins: join(top, "p") },
       dra: { enabled: true, cdiDirectory: join(top, "cdi"), ipamPlugins: join(top, "plugins") },
       pools: poolsByName({
         name: "one",
@@ -184,8 +185,7 @@ export class DraRig {
       },
       poolOf: (device) => poolOfDevice(pools.configured, device),
       report: (report) => this.reports.push(report),
-      cdiDirectory: config.dra.cdiDirectory,
-      pluginDirectory: join(this.#top, "p"),
+      ...claimDirectories(config),
       ipam: executePluginsOf(config.dra.ipamPlugins ?? ""),
       clock: systemClock,
       logger: silentLogger,
