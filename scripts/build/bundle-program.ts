@@ -21,6 +21,7 @@ const ALLOCATOR = {
   ctl: [],
   sidecar: THRIFTY,
   "ipam-agent": THRIFTY,
+  "ipam-controller": THRIFTY,
 } as const;
 
 /**
@@ -35,6 +36,7 @@ export const NODE_FLAGS = {
   ctl: [],
   "ipam-agent": ["--max-semi-space-size=2"],
   sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--v8-pool-size=1"],
+  "ipam-controller": ["--max-semi-space-size=2"],
 } as const;
 
 /**
@@ -80,6 +82,7 @@ const SOURCES: Readonly<Record<BundledProgram, string>> = {
   "ipam-agent": "src/ipam-agent/main.ts",
   "mount-root": "src/node-setup/mount-root/main.ts",
   "cni-installer": "src/node-setup/cni-installer/main.ts",
+  "ipam-controller": "src/ipam-controller/main.ts",
 };
 
 /** The path of the list of npm packages whose code is in a bundle, each by its directory: `node_modules/zod`. */

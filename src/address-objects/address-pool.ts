@@ -102,6 +102,9 @@ export function boundedCount(count: bigint): number {
 }
 
 /** The object for an update of a pool's status, which conflicts where the pool has changed since it was read. */
-export function poolStatusUpdate({ name, resourceVersion }: ObjectIdentity, status: PoolStatus): KubeObject {
+export function poolStatusUpdate(
+  { name, resourceVersion }: Pick<ObjectIdentity, "name" | "resourceVersion">,
+  status: PoolStatus,
+): KubeObject {
   return { apiVersion: IPAM_API_VERSION, kind: "AddressPool", metadata: { name, resourceVersion }, status };
 }

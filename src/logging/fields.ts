@@ -14,7 +14,7 @@ export interface LogFields {
   /** Id of a device. */
   readonly device?: string | undefined;
   readonly devices?: readonly string[];
-  /** Id of an allocation, which is also the name of its directory. */
+  /** Id of an allocation, which is also the name of its directory; name of an AddressAllocation. */
   readonly allocation?: string | undefined;
   readonly pool?: string | undefined;
   readonly pools?: readonly string[];
@@ -29,6 +29,8 @@ export interface LogFields {
   readonly port?: string | undefined;
   /** Bridge in the switch. */
   readonly bridge?: string | undefined;
+  /** Name of a node that a line is about; the program's own is in every line. */
+  readonly node?: string | undefined;
   /** SELinux label. */
   readonly label?: string | undefined;
   /** The hardware behind a bridge: NUMA node, PCI address and root, MTU. */

@@ -11,18 +11,21 @@ export interface DeclaredMetric {
 /** Metrics of one page, by name. */
 export type DeclaredMetrics = Readonly<Record<string, DeclaredMetric>>;
 
-const gauge = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
+/** A gauge of a page. */
+export const gauge = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
   ({ type: "gauge", labels, help }) as const;
-const counter = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
+/** A counter of a page. */
+export const counter = <const Labels extends readonly string[]>(labels: Labels, help: string) =>
   ({ type: "counter", labels, help }) as const;
-const histogram = <const Labels extends readonly string[]>(
+/** A histogram of a page. */
+export const histogram = <const Labels extends readonly string[]>(
   labels: Labels,
   buckets: readonly number[],
   help: string,
 ) => ({ type: "histogram", labels, help, buckets }) as const;
 
 /** Allocate is to answer within 10 ms at the 99th percentile. */
-const FAST = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
+export const FAST = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
 /** A CNI verb has 30 s. */
 const SWITCHED = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /** A reconciler pass has 60 s. */
@@ -197,39 +200,6 @@ export const INTERFACE_METRICS = {
   vhostuser_interface_dropped_packets_total: counter(
     OF_DIRECTION,
     "Packets that the switch received and dropped; to the guest, mostly because the guest's queues were full.",
-  ),
-} satisfies DeclaredMetrics;
-
-/** Every metric of `/metrics` of the IPAM agent, beside those of {@link PROCESS_METRICS}. */
-export const IPAM_AGENT_METRICS = {
-  vhostuser_ipam_requests_total: counter(
-    ["verb", "code"],
-    "Requests of CNI plugins for addresses; code is ok or that of the failure.",
-  ),
-  vhostuser_ipam_request_duration_seconds: histogram(
-    ["verb", "outcome"],
-    FAST,
-    "Duration of a request of a CNI plugin for addresses.",
-  ),
-  vhostuser_ipam_node_addresses: gauge(
-    ["pool", "state"],
-    "Addresses of the pool in this node's blocks: used, free, or resting after their release.",
-  ),
-  vhostuser_ipam_node_blocks: gauge(
-    ["state"],
-    "Blocks of this node: bound, being given back (releasing), or lost because another owner has them.",
-  ),
-  vhostuser_ipam_confirmed: gauge(
-    [],
-    "1 once the API server has confirmed this node's blocks since the node was booted, else 0: no address is handed out.",
-  ),
-  vhostuser_ipam_suspects: gauge(
-    [],
-    "Sandboxes with addresses whose network namespace is gone and whose pod is not known to be gone.",
-  ),
-  vhostuser_ipam_collected_total: counter(
-    [],
-    "Sandboxes whose addresses were released without a DEL, because pod and network namespace are gone.",
   ),
 } satisfies DeclaredMetrics;
 

@@ -66,6 +66,10 @@ const pool = { pool: "sockets" };
 const OF_POOL = `{${ON},pool="sockets"}`;
 const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
 
+const ipamPool = (condition: string, replica: string) =>
+  `vhostuser_ipam_pool_condition{namespace="n",pod="${replica}",pool="blue",condition="${condition}"}`;
+const ipamLeading = (replica: string) => `vhostuser_ipam_controller_leading{namespace="n",pod="${replica}"}`;
+
 /** One for each alert. */
 export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   VhostuserDaemonDown: {
@@ -398,6 +402,46 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
         [hugepages("2Mi")]: "0x60",
         [freeHugepages("2Mi")]: "0x60",
       },
+    ],
+  },
+  VhostuserIpamPoolExhausted: {
+    fires: { [ipamPool("Exhausted", "a")]: "1x30", [ipamPool("Exhausted", "b")]: "0x30" },
+    at: 10,
+    labels: { namespace: "n", pool: "blue" },
+    quiet: [{ [ipamPool("Exhausted", "a")]: "0x30" }, { [ipamPool("NearlyFull", "a")]: "1x30" }],
+  },
+  VhostuserIpamPoolNearlyFull: {
+    fires: { [ipamPool("NearlyFull", "a")]: "1x30", [ipamPool("Exhausted", "a")]: "0x30" },
+    at: 20,
+    labels: { namespace: "n", pool: "blue" },
+    quiet: [
+      { [ipamPool("NearlyFull", "a")]: "0x30" },
+      // Another alert fires.
+      { [ipamPool("NearlyFull", "a")]: "1x30", [ipamPool("Exhausted", "a")]: "1x30" },
+    ],
+  },
+  VhostuserIpamBlockQuarantined: {
+    fires: {
+      'vhostuser_ipam_blocks{namespace="n",instance="i",owner="Node",state="Quarantined"}': "2x120",
+      'vhostuser_ipam_blocks{namespace="n",instance="i",owner="Shared",state="Quarantined"}': "0x120",
+    },
+    at: 70,
+    labels: { namespace: "n" },
+    quiet: [
+      { 'vhostuser_ipam_blocks{namespace="n",instance="i",owner="Node",state="Bound"}': "2x120" },
+      // One that is deleted after its cooldown.
+      { 'vhostuser_ipam_blocks{namespace="n",instance="i",owner="Node",state="Quarantined"}': "2x30 0x90" },
+    ],
+  },
+  VhostuserIpamControllerNotLeading: {
+    fires: { [ipamLeading("a")]: "1x5 0x30", [ipamLeading("b")]: "0x5 _x30" },
+    at: 20,
+    labels: { namespace: "n" },
+    quiet: [
+      // Another replica has taken over.
+      { [ipamLeading("a")]: "1x5 0x30", [ipamLeading("b")]: "0x5 1x30" },
+      // A rollout.
+      { [ipamLeading("a")]: "1x15 _x30", [ipamLeading("b")]: "_x17 1x30" },
     ],
   },
 };

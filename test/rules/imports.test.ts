@@ -14,7 +14,18 @@ const LAYERS: readonly (readonly string[])[] = [
   ["config", "records", "kubelet", "kube-api", "address-objects", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],
-  ["device-plugin", "cni", "dra", "announcement", "reconcile", "sidecar", "observe", "status", "ipam-agent"],
+  [
+    "device-plugin",
+    "cni",
+    "dra",
+    "announcement",
+    "reconcile",
+    "sidecar",
+    "observe",
+    "status",
+    "ipam-agent",
+    "ipam-controller",
+  ],
   ["node-setup", "ctl", "daemon"],
 ];
 const ORDER: readonly string[] = LAYERS.flat();

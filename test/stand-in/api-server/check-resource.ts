@@ -81,6 +81,13 @@ export function storedSlice(slice: Json, canShare: boolean): Json {
   return { ...slice, spec: { ...others, ...(kept.length === 0 ? {} : { devices: kept }) } };
 }
 
+/** A space as it is stored: with the defaults of its definition. */
+export function storedSpace(space: Json): Json {
+  const spec = (space["spec"] ?? {}) as Json;
+  const blockPrefixes = { ipv4: 28, ipv6: 122, ...((spec["blockPrefixes"] ?? {}) as Json) };
+  return { ...space, spec: { ...spec, blockPrefixes } };
+}
+
 function canonical(quantity: string): string {
   const units = ["", "k", "M", "G", "T"];
   let [number, unit] = [quantity, 0];

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { wrongWithEvent, wrongWithSeries } from "./check-event.ts";
-import { storedSlice, wrongWithClaimStatus, wrongWithSlice } from "./check-resource.ts";
+import { storedSlice, storedSpace, wrongWithClaimStatus, wrongWithSlice } from "./check-resource.ts";
 import { type Json, ObjectStore, Refusal, type Stored, type StoreEvent } from "./object-store.ts";
 import { eventSeenBy, metadataOf, selects } from "./selection.ts";
 import { selfSigned } from "./self-signed.ts";
@@ -183,7 +183,7 @@ export class FakeApiServer {
     bytes: Buffer,
     response: ServerResponse,
   ): readonly [number, Json] | undefined {
-    const { pathname, searchParams: query } = new URL(request.url ?? "", this.url);
+    const { pathname, searchParams: query } = new URL(request.url ?? "", "https://localhost");
     const [path, group = "", namespace, plural = "", name, part] = PATH.exec(pathname) ?? [];
     if (path === undefined)
       throw new Refusal(404, "NotFound", "the server could not find the requested resource");
@@ -270,6 +270,7 @@ export class FakeApiServer {
         ? [...wrongWithClaimStatus(object), ...this.#forbiddenInClaim(object, before)]
         : [];
     if (wrong.length > 0) throw new Refusal(422, "Invalid", wrong.join("; "));
+    if (collection === "addressspaces") return storedSpace(object);
     return isSlice ? storedSlice(object, this.canShareDevices) : object;
   }
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { FAILURE_CODES } from "../../../src/failure/catalogue.ts";
+import { IPAM_AGENT_METRICS, IPAM_CONTROLLER_METRICS } from "../../../src/observe/declared-ipam-metrics.ts";
 import { type DeclaredMetric, INTERFACE_METRICS, METRICS } from "../../../src/observe/declared-metrics.ts";
 import { readPromQl } from "./read-promql.ts";
 
@@ -13,15 +14,19 @@ const PAGE = readFileSync(join(import.meta.dirname, "../../../docs/metrics.md"),
 const SERIES: ReadonlyMap<string, readonly string[]> = new Map([
   // Prometheus' own of each target.
   ["up", []] as const,
-  ...Object.entries<DeclaredMetric>({ ...METRICS, ...INTERFACE_METRICS }).flatMap(
-    ([name, { type, labels }]) =>
-      type === "histogram"
-        ? [
-            [`${name}_bucket`, [...labels, "le"]] as const,
-            [`${name}_sum`, labels] as const,
-            [`${name}_count`, labels] as const,
-          ]
-        : [[name, labels] as const],
+  ...Object.entries<DeclaredMetric>({
+    ...METRICS,
+    ...INTERFACE_METRICS,
+    ...IPAM_AGENT_METRICS,
+    ...IPAM_CONTROLLER_METRICS,
+  }).flatMap(([name, { type, labels }]) =>
+    type === "histogram"
+      ? [
+          [`${name}_bucket`, [...labels, "le"]] as const,
+          [`${name}_sum`, labels] as const,
+          [`${name}_count`, labels] as const,
+        ]
+      : [[name, labels] as const],
   ),
 ]);
 

@@ -1,0 +1,207 @@
+import { type AddressBlock, parseAddressBlock } from "../address-objects/address-block.ts";
+import { type AddressPool, parseAddressPool } from "../address-objects/address-pool.ts";
+import { type AddressSpace, parseAddressSpace } from "../address-objects/address-space.ts";
+import {
+  ADDRESS_ALLOCATIONS,
+  ADDRESS_BLOCKS,
+  ADDRESS_POOLS,
+  ADDRESS_SPACES,
+  blockName,
+} from "../address-objects/resources.ts";
+import { parseAddress } from "../addresses/address.ts";
+import { blockOf } from "../addresses/grid.ts";
+import { rangeOf } from "../addresses/subnet.ts";
+import { describeThrown } from "../failure/failure.ts";
+import type { KubeObject } from "../kube-api/client.ts";
+import { NODES, type NodeEntry, nodeEntryOf, PODS } from "./look.ts";
+import { Mirror } from "./mirror.ts";
+
+/** A pool as a watch shows it; its status as the API server has it. */
+export interface PoolEntry {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation: number | undefined;
+  readonly status: unknown;
+  /** The pool, or why it cannot be used. */
+  readonly pool: AddressPool | string;
+}
+
+/** A block as a watch shows it. */
+export interface BlockEntry
+  extends Pick<AddressBlock, "space" | "prefix" | "owner" | "state" | "pool" | "used" | "resourceVersion"> {
+  readonly uid: string;
+}
+
+/** What is kept of an allocation. */
+export interface AllocationEntry {
+  /** Name of its block, or its space and address where the space is not known yet. */
+  readonly block: string | { readonly space: string; readonly address: string };
+  readonly pool: string;
+  /** Of the pod that has it; undefined where it has no owner, or one of another kind. */
+  readonly podUid: string | undefined;
+  readonly node: string | undefined;
+}
+
+/**
+ * The cluster as its watches show it, each object reduced so that 100,000 addresses fit into memory. All of it may be old:
+ * it says where to look, not what is true.
+ */
+export class ClusterView {
+  /** Changes with everything that pools' counts come from. */
+  revision = 0;
+  /** Changes with pools and spaces. */
+  poolsRevision = 0;
+  /** Allocations by the name of their block. */
+  readonly allocationsIn = new Map<string, number>();
+  readonly spaces = new Mirror<AddressSpace | undefined>({
+    resource: ADDRESS_SPACES,
+    entryOf: (object) => unlessWrong(() => parseAddressSpace(object)),
+    onChange: () => {
+      this.#poolsChanged();
+      this.#placeAllocations();
+    },
+  });
+  readonly pools = new Mirror<PoolEntry>({
+    resource: ADDRESS_POOLS,
+    entryOf: poolEntryOf,
+    onChange: (_, before, after) => {
+      if (before?.generation !== after?.generation || before?.uid !== after?.uid) this.#poolsChanged();
+      else this.revision += 1;
+    },
+  });
+  /** Without blocks that cannot be read: they stay as they are. */
+  readonly blocks = new Mirror<BlockEntry | undefined>({
+    resource: ADDRESS_BLOCKS,
+    entryOf: (object) => unlessWrong(() => blockEntryOf(object)),
+    onChange: () => {
+      this.revision += 1;
+    },
+  });
+  readonly allocations = new Mirror<AllocationEntry>({
+    resource: ADDRESS_ALLOCATIONS,
+    entryOf: (object) => this.#allocationEntryOf(object),
+    onChange: (_, before, after) => this.#allocationChanged(before, after),
+  });
+  readonly nodes = new Mirror<NodeEntry>({ resource: NODES, entryOf: nodeEntryOf });
+  /** By uid. */
+  readonly pods = new Mirror<true>({
+    resource: { ...PODS, isMetadataOnly: true },
+    keyOf: ({ metadata: { uid = "" } }) => uid,
+    entryOf: () => true,
+  });
+  /** The same text for all allocations of a block, a pool or a node. */
+  readonly #texts = new Map<string, string>();
+
+  readonly #allocated = Promise.withResolvers<void>();
+
+  /** Resolves when all that every pass needs was listed once. */
+  async whenSynced(): Promise<void> {
+    const { spaces, pools, blocks, allocations, nodes } = this;
+    await Promise.all([spaces, pools, blocks, allocations, nodes].map((mirror) => mirror.whenSynced()));
+  }
+
+  /** Resolves when there is an allocation. */
+  whenAllocated(): Promise<void> {
+    return this.#allocated.promise;
+  }
+
+  /** How long a block of these addresses rests: the longest of its pools, in milliseconds. */
+  cooldownMs({ space, prefix }: Pick<BlockEntry, "space" | "prefix">): number {
+    const pools = [...this.pools.entries.values()].flatMap(({ pool }) =>
+      typeof pool !== "string" && pool.space === space && pool.family === prefix.family ? [pool] : [],
+    );
+    const own = pools.filter(({ usable }) => usable.clip(rangeOf(prefix)).size > 0n);
+    return Math.max(
+      ...(own.length > 0 ? own : [{ cooldownSeconds: DEFAULT_COOLDOWN_SECONDS }]).map(
+        ({ cooldownSeconds }) => cooldownSeconds * 1000,
+      ),
+    );
+  }
+
+  #poolsChanged(): void {
+    this.revision += 1;
+    this.poolsRevision += 1;
+  }
+
+  #allocationEntryOf({ spec }: KubeObject): AllocationEntry {
+    const { space, address, pool, node, owner } = (spec ?? {}) as Readonly<Record<string, unknown>>;
+    const { kind, uid } = (owner ?? {}) as Readonly<Record<string, unknown>>;
+    return {
+      block: this.#blockOf(String(space), String(address)),
+      pool: this.#shared(String(pool)),
+      podUid: kind === "Pod" && typeof uid === "string" ? uid : undefined,
+      node: typeof node === "string" ? this.#shared(node) : undefined,
+    };
+  }
+
+  #blockOf(space: string, address: string): AllocationEntry["block"] {
+    const lengths = this.spaces.entries.get(space)?.blockPrefixes;
+    const parsed = parseAddress(address);
+    if (lengths === undefined || parsed === undefined) return { space, address };
+    return this.#shared(blockName(space, blockOf(parsed, lengths)));
+  }
+
+  /** Allocations may be seen before their space. */
+  #placeAllocations(): void {
+    const { entries } = this.allocations;
+    for (const [name, before] of entries) {
+      if (typeof before.block === "string") continue;
+      const after = { ...before, block: this.#blockOf(before.block.space, before.block.address) };
+      entries.set(name, after);
+      this.#allocationChanged(before, after);
+    }
+  }
+
+  #shared(text: string): string {
+    const known = this.#texts.get(text);
+    if (known === undefined) this.#texts.set(text, text);
+    return known ?? text;
+  }
+
+  #allocationChanged(before: AllocationEntry | undefined, after: AllocationEntry | undefined): void {
+    this.#allocated.resolve();
+    if (before?.block === after?.block) return;
+    this.revision += 1;
+    for (const [block, change] of [
+      [before?.block, -1],
+      [after?.block, 1],
+    ] as const) {
+      if (typeof block !== "string") continue;
+      const count = (this.allocationsIn.get(block) ?? 0) + change;
+      if (count === 0) this.allocationsIn.delete(block);
+      else this.allocationsIn.set(block, count);
+    }
+  }
+}
+
+/** A pool's default. */
+const DEFAULT_COOLDOWN_SECONDS = 60;
+
+function poolEntryOf(object: KubeObject): PoolEntry {
+  const { name, uid = "", resourceVersion = "", generation } = object.metadata;
+  const common = {
+    name,
+    uid,
+    resourceVersion,
+    generation: typeof generation === "number" ? generation : undefined,
+  };
+  try {
+    return { ...common, status: object["status"], pool: parseAddressPool(object) };
+  } catch (error) {
+    return { ...common, status: object["status"], pool: describeThrown(error) };
+  }
+}
+
+function blockEntryOf(object: KubeObject): BlockEntry {
+  const { uid, space, prefix, owner, state, pool, used, resourceVersion } = parseAddressBlock(object);
+  return { uid, space, prefix, owner, state, pool, used, resourceVersion };
+}
+
+function unlessWrong<Value>(parse: () => Value): Value | undefined {
+  try {
+    return parse();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,136 @@
+import { describeThrown } from "../failure/failure.ts";
+import type { ApiFailure } from "../kube-api/api-failure.ts";
+import type { LogFields } from "../logging/fields.ts";
+import type { Logger } from "../logging/logger.ts";
+import type { NodeEvent } from "../observe/events/event.ts";
+import type { Clock } from "../sync/clock.ts";
+import { linked, orAborted } from "../sync/deadlines.ts";
+import { ClusterView } from "./cluster-view.ts";
+import type { ControllerApi, ControllerContext, ControllerCounts } from "./controller-context.ts";
+import { ensureDefaultSpace } from "./default-space.ts";
+import { type CountedPool, PoolStatuses } from "./pool-statuses.ts";
+import { AllocationReclaimer } from "./reclaim-allocations.ts";
+import { BlockReclaimer } from "./reclaim-blocks.ts";
+import { ensureSharedBlocks } from "./shared-blocks.ts";
+
+/** What the controller works with. */
+export interface ControllerOptions {
+  readonly api: ControllerApi;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Posts a Kubernetes event; default none is posted. */
+  readonly post?: (event: NodeEvent) => void;
+  /** For pauses of watches, from 0 up to 1; default Math.random. */
+  readonly random?: () => number;
+}
+
+/** Between two looks at what may be gone, in milliseconds. */
+export const PASS_MS = 30_000;
+/** Between two counts of what has changed. */
+const COUNT_MS = 2_000;
+
+/**
+ * Gives back blocks and addresses of nodes that are gone, makes shared blocks, and keeps the pools' status. It needs no
+ * Lease to be safe: every write has the version of what it was decided from, or is a create. Two of them only do the same
+ * work twice.
+ */
+export class IpamController {
+  readonly view = new ClusterView();
+  readonly counts: ControllerCounts = {
+    ...{ blocksQuarantined: 0, blocksDeleted: 0, blocksShared: 0, allocationsFreed: 0 },
+    ...{ passesOk: 0, passesFailed: 0 },
+  };
+  readonly #options: ControllerOptions;
+  readonly #blocks: BlockReclaimer;
+  readonly #allocations: AllocationReclaimer;
+  readonly #statuses: PoolStatuses;
+  readonly #context: ControllerContext;
+  #hasFailed = false;
+  #lastPassAt: number | undefined;
+
+  constructor(options: ControllerOptions) {
+    const { api, clock, logger, post = () => undefined } = options;
+    this.#options = options;
+    const onFailure = (fields: LogFields, what: string, error: unknown) => {
+      this.#hasFailed = true;
+      logger.warn({ ...fields, reason: describeThrown(error) }, what);
+    };
+    const { view, counts } = this;
+    this.#context = { api, view, clock, logger, counts, post, onFailure };
+    this.#blocks = new BlockReclaimer(this.#context);
+    this.#allocations = new AllocationReclaimer(this.#context);
+    this.#statuses = new PoolStatuses(this.#context);
+  }
+
+  /** Pools as last counted. */
+  get pools(): readonly CountedPool[] {
+    return this.#statuses.latest;
+  }
+
+  /** When the last pass without a failure ended, in milliseconds since the epoch. */
+  get lastPassAt(): number | undefined {
+    return this.#lastPassAt;
+  }
+
+  /** Follows the cluster and does its work until the signal fires; rejects with its reason then. */
+  run(signal: AbortSignal): Promise<never> {
+    return linked(signal, async (ended) => {
+      const work = async (): Promise<never> => {
+        await orAborted(this.view.whenSynced(), ended);
+        const passes = this.#repeat(PASS_MS, () => this.pass(ended), ended);
+        return Promise.race([passes, this.#repeat(COUNT_MS, () => this.count(ended), ended)]);
+      };
+      return Promise.race([this.follow(ended), work()]);
+    });
+  }
+
+  /** Follows the cluster until the signal fires; rejects with its reason then. */
+  async follow(signal: AbortSignal): Promise<never> {
+    const { api, clock, logger, random = Math.random } = this.#options;
+    const onFailure = (failure: ApiFailure) => {
+      const fields = { reason: failure.message };
+      if (failure.isRetryable) logger.debug(fields, "a watch was interrupted");
+      else logger.warn(fields, "a watch is refused");
+    };
+    const options = { api, clock, onFailure, random };
+    const { spaces, pools, blocks, allocations, nodes, pods } = this.view;
+    const ofPods = async (): Promise<never> => {
+      // Only beside allocations: a cluster has many, and they change often.
+      await orAborted(this.view.whenAllocated(), signal);
+      return pods.follow(options, signal);
+    };
+    return Promise.race([
+      ...[spaces, pools, blocks, allocations, nodes].map((mirror) => mirror.follow(options, signal)),
+      ofPods(),
+    ]);
+  }
+
+  /** One look at all that may be gone. What fails is logged, counted, and in use. */
+  async pass(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    this.#hasFailed = false;
+    await this.#blocks.pass(signal);
+    if (this.view.pods.isSynced) await this.#allocations.pass(signal);
+    if (this.#hasFailed) {
+      this.counts.passesFailed += 1;
+      return;
+    }
+    this.counts.passesOk += 1;
+    this.#lastPassAt = clock.now();
+  }
+
+  /** Counts pools, writes what has changed of their status, and makes the shared blocks that they need. */
+  async count(signal: AbortSignal): Promise<void> {
+    // Pools would be without their space until the watch shows it.
+    if (!(await ensureDefaultSpace(this.#context, signal))) return;
+    await ensureSharedBlocks(this.#context, signal);
+    await this.#statuses.pass(signal);
+  }
+
+  async #repeat(everyMs: number, work: () => Promise<void>, signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await work();
+      await this.#options.clock.sleep(everyMs, signal);
+    }
+  }
+}

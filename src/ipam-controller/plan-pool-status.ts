@@ -1,0 +1,118 @@
+import { boundedCount, type Condition, type PoolStatus } from "../address-objects/address-pool.ts";
+import type { PoolEntry } from "./cluster-view.ts";
+import type { PoolCounts } from "./count-pools.ts";
+
+/** What a pool's status is made from. */
+export interface PoolFacts {
+  readonly entry: PoolEntry;
+  /** Undefined where the pool cannot be used. */
+  readonly counts: PoolCounts | undefined;
+  readonly hasSpace: boolean;
+  /** Pools of the same space that have addresses of this one. */
+  readonly overlaps: readonly string[];
+}
+
+/** A condition as it should be; when it became so is added to it. */
+type Finding = Pick<Condition, "type" | "status" | "reason" | "message">;
+
+/** A pool is nearly full from this part of its addresses or blocks on, in percent. */
+const NEARLY_FULL_PERCENT = 80;
+/** Names in a message. */
+const MAX_NAMES = 10;
+const NOTHING: PoolCounts = { total: 0n, inBlocks: 0, used: 0, blocks: 0, fullNodes: 0 };
+
+/**
+ * The status that a pool should have. A condition that does not change keeps its time.
+ * @param now RFC 3339
+ */
+export function planPoolStatus(facts: PoolFacts, now: string): PoolStatus {
+  const { entry, counts = NOTHING } = facts;
+  const { total, inBlocks, used, blocks } = counts;
+  const known = conditionsOf(entry.status);
+  const generation = entry.generation === undefined ? {} : { observedGeneration: entry.generation };
+  return {
+    total: boundedCount(total),
+    free: boundedCount(total - BigInt(used)),
+    ...{ inBlocks, used, blocks },
+    conditions: findingsOf(facts).map((finding) => {
+      const before = known.find(({ type }) => type === finding.type);
+      const isSame = before?.status === finding.status && before.lastTransitionTime !== undefined;
+      return {
+        ...finding,
+        lastTransitionTime: isSame ? before.lastTransitionTime : now,
+        ...generation,
+      };
+    }),
+  };
+}
+
+/** The conditions of a status as the API server has it. */
+export function conditionsOf(status: unknown): readonly Condition[] {
+  const { conditions } = (status ?? {}) as { readonly conditions?: unknown };
+  return Array.isArray(conditions) ? conditions : [];
+}
+
+function findingsOf(facts: PoolFacts): readonly Finding[] {
+  const { entry, counts, hasSpace, overlaps } = facts;
+  const { pool } = entry;
+  if (typeof pool === "string") return notReady("Invalid", pool);
+  if (!hasSpace)
+    return notReady(
+      "SpaceMissing",
+      `The AddressSpace ${pool.space} does not exist or is invalid: create or correct it`,
+    );
+  if (counts === undefined || counts.total === 0n)
+    return notReady(
+      "NoAddresses",
+      "The subnets have no address that can be handed out: change their ranges or exclude",
+    );
+  const names = overlaps.slice(0, MAX_NAMES).join(", ");
+  const others = overlaps.length > MAX_NAMES ? ` and ${overlaps.length - MAX_NAMES} others` : "";
+  return [
+    { type: "Ready", status: "True", reason: "Valid", message: "" },
+    nearlyFull(counts, pool.mode),
+    exhausted(counts, pool.mode),
+    overlaps.length === 0
+      ? { type: "Overlapping", status: "False", reason: "NoOverlap", message: "" }
+      : {
+          ...{ type: "Overlapping", status: "True", reason: "SharesAddresses" },
+          message: `It shares addresses with ${names}${others}. Each address is handed out once`,
+        },
+  ];
+}
+
+function notReady(reason: string, message: string): readonly Finding[] {
+  const unknown = (type: Finding["type"]): Finding => ({ type, status: "Unknown", reason, message: "" });
+  const ready: Finding = { type: "Ready", status: "False", reason, message };
+  return [ready, unknown("NearlyFull"), unknown("Exhausted"), unknown("Overlapping")];
+}
+
+type Mode = "NodeBlocks" | "PerAddress";
+
+function nearlyFull({ total, used, inBlocks }: PoolCounts, mode: Mode): Finding {
+  const isMany = (count: number) => BigInt(count) * 100n >= total * BigInt(NEARLY_FULL_PERCENT);
+  const type = "NearlyFull";
+  if (isMany(used)) {
+    const message = `${used} of ${total} addresses are used: add a subnet or a range`;
+    return { type, status: "True", reason: "FewAddressesLeft", message };
+  }
+  if (mode === "NodeBlocks" && isMany(inBlocks)) {
+    const message = `${inBlocks} of ${total} addresses are in nodes' blocks, ${used} of them are used: add a subnet or a range`;
+    return { type, status: "True", reason: "FewBlocksLeft", message };
+  }
+  return { type, status: "False", reason: "EnoughLeft", message: "" };
+}
+
+function exhausted({ total, used, inBlocks, fullNodes }: PoolCounts, mode: Mode): Finding {
+  const type = "Exhausted";
+  if (BigInt(used) >= total) {
+    const message = `All ${total} addresses are used: add a subnet or a range`;
+    return { type, status: "True", reason: "NoAddressLeft", message };
+  }
+  if (mode === "NodeBlocks" && BigInt(inBlocks) >= total && fullNodes > 0) {
+    const free = total - BigInt(used);
+    const message = `No block is left for ${fullNodes} nodes whose blocks are full; ${free} addresses are free in blocks of other nodes: add a subnet or a range`;
+    return { type, status: "True", reason: "NoBlockLeft", message };
+  }
+  return { type, status: "False", reason: "EnoughLeft", message: "" };
+}

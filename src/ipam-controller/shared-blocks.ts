@@ -1,0 +1,69 @@
+// Blocks for pools that hand out each address by itself: agents must not create blocks that belong to no node.
+import { newBlock } from "../address-objects/address-block.ts";
+import type { AddressPool } from "../address-objects/address-pool.ts";
+import type { AddressSpace } from "../address-objects/address-space.ts";
+import { ADDRESS_BLOCKS, blockName } from "../address-objects/resources.ts";
+import { blockAt, blocksOf } from "../addresses/grid.ts";
+import { rangeOf } from "../addresses/subnet.ts";
+import { type ControllerContext, isOvertaken } from "./controller-context.ts";
+
+/** So many addresses are free in a pool's shared blocks, or half as many as are used: nodes take one in a moment. */
+const FREE_AHEAD = 256;
+/** Of one pool in one pass. */
+const MAX_NEW = 64;
+
+/**
+ * Makes shared blocks for pools of mode PerAddress before their addresses are needed. Creating a block is what takes it,
+ * so that two controllers, or a controller and a node, never have the same one. Shared blocks are not given back: an agent
+ * that cannot reach the API server may still hold an address of one.
+ */
+export async function ensureSharedBlocks(context: ControllerContext, signal: AbortSignal): Promise<void> {
+  const { view } = context;
+  for (const { pool } of view.pools.entries.values()) {
+    if (typeof pool === "string" || pool.mode !== "PerAddress") continue;
+    const space = view.spaces.entries.get(pool.space);
+    if (space === undefined) continue;
+    try {
+      await ensureForPool(context, pool, space, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      context.onFailure({ pool: pool.name }, "a shared block for a pool of addresses cannot be made", error);
+    }
+  }
+}
+
+async function ensureForPool(
+  { api, view, counts, logger }: ControllerContext,
+  { name: pool, space, family, usable }: AddressPool,
+  { blockPrefixes }: AddressSpace,
+  signal: AbortSignal,
+): Promise<void> {
+  let [free, used] = [0, 0];
+  for (const [name, block] of view.blocks.entries) {
+    if (block?.owner.kind !== "Shared" || block.space !== space || block.prefix.family !== family) continue;
+    const size = Number(usable.clip(rangeOf(block.prefix)).size);
+    const inUse = Math.min(size, view.allocationsIn.get(name) ?? 0);
+    free += size - inUse;
+    used += inUse;
+  }
+  const wanted = Math.max(FREE_AHEAD, used / 2);
+  let made = 0;
+  for (const number of blocksOf(usable, family, blockPrefixes).values()) {
+    if (free >= wanted || made >= MAX_NEW) break;
+    const prefix = blockAt(number, family, blockPrefixes);
+    if (view.blocks.entries.has(blockName(space, prefix))) continue;
+    const block = newBlock({ space, prefix, owner: { kind: "Shared" }, state: "Bound", pool });
+    try {
+      await api.create(ADDRESS_BLOCKS, block, signal);
+    } catch (error) {
+      // A node, or another controller, has taken it.
+      if (isOvertaken(error)) continue;
+      throw error;
+    }
+    free += Number(usable.clip(rangeOf(prefix)).size);
+    made += 1;
+  }
+  if (made === 0) return;
+  counts.blocksShared += made;
+  logger.info({ pool, changed: made }, "shared blocks were made for a pool of addresses");
+}
