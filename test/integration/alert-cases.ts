@@ -175,6 +175,25 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       { [`vhostuser_pool_devices_in_use${OF_POOL}`]: "3x30", [`vhostuser_pool_devices${OF_POOL}`]: "0x30" },
     ],
   },
+  VhostuserClaimPortsNearlyFull: {
+    fires: {
+      [`vhostuser_pool_claim_ports_in_use${OF_POOL}`]: "30x30",
+      [`vhostuser_pool_claim_ports${OF_POOL}`]: "32x30",
+    },
+    at: 20,
+    labels: { ...NODE, ...pool },
+    quiet: [
+      {
+        [`vhostuser_pool_claim_ports_in_use${OF_POOL}`]: "16x30",
+        [`vhostuser_pool_claim_ports${OF_POOL}`]: "32x30",
+      },
+      // A pool that offers claims nothing any more.
+      {
+        [`vhostuser_pool_claim_ports_in_use${OF_POOL}`]: "3x30",
+        [`vhostuser_pool_claim_ports${OF_POOL}`]: "0x30",
+      },
+    ],
+  },
   VhostuserPodResourcesUnreadable: {
     fires: {
       [`vhostuser_pod_resources_duration_seconds_count{${ON},outcome="failed"}`]: "0+2x40",
