@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parse } from "yaml";
+import { parseAllDocuments } from "yaml";
 import * as z from "zod";
 import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
 import { EXAMPLES } from "./network.ts";
@@ -15,9 +15,10 @@ const vmSchema = z.object({
   }),
 });
 
-/** The VirtualMachineInstance that KubeVirt makes of deploy/examples/vm.yaml, unmodified. */
+/** The VirtualMachineInstance that KubeVirt makes of a VM in deploy/examples, unmodified. */
 export async function exampleVmi(file = "vm.yaml"): Promise<VirtualMachineInstance> {
-  const vm = vmSchema.parse(parse(await readFile(join(EXAMPLES, file), "utf8")));
+  const objects = parseAllDocuments(await readFile(join(EXAMPLES, file), "utf8")).map((one) => one.toJS());
+  const vm = vmSchema.parse(objects.find(({ kind }) => kind === "VirtualMachine"));
   const annotations = vm.spec.template.metadata?.annotations;
   return {
     metadata: { ...vm.metadata, ...(annotations === undefined ? {} : { annotations }) },

@@ -144,11 +144,11 @@ describe("the pods in deploy/examples", () => {
 });
 
 describe("the VMs in deploy/examples", () => {
-  const vms = ["vm.yaml", "vm-peer.yaml", "vm-router.yaml"];
+  const vms = ["vm.yaml", "vm-peer.yaml", "vm-router.yaml", "claim-vm.yaml"];
   const { binding } = theOnly(readManifests(join(DEPLOY, "kubevirt/kubevirt-cr.yaml")), "KubeVirt")["spec"]
     .configuration.network;
 
-  it.each(vms)("%s is one that the sidecar takes, on networks that are there", async (file) => {
+  it.each(vms)("%s is one that the sidecar takes, on networks and claims that are there", async (file) => {
     const vmi = await exampleVmi(file);
     const ours = vmi.spec.networks?.flatMap(({ multus }) => multus?.networkName ?? []) ?? [];
     for (const name of ours) expect(networks.map(({ metadata }) => metadata.name)).toContain(name);
@@ -157,9 +157,26 @@ describe("the VMs in deploy/examples", () => {
     const { interfaces } = parseVmi(JSON.stringify(vmi), name);
     // KubeVirt adds one for each network to what is there.
     expect(JSON.stringify(vmi.spec.domain)).not.toContain("vhostuser/");
-    expect(interfaces).toHaveLength(ours.length);
+    const claimed = vmi.spec.networks?.filter(({ resourceClaim }) => resourceClaim !== undefined) ?? [];
+    expect(interfaces).toHaveLength(ours.length + claimed.length);
     expect(binding[name]).toMatchObject({ downwardAPI: "device-info", migration: {} });
     expect(binding[name].migration).toEqual({});
+  });
+
+  it("claim-vm.yaml names a claim of its template, whose port has the MAC of the VM's interface", async () => {
+    const { domain, networks: used, resourceClaims } = specOf("claim-vm.yaml");
+    const template = theOnly(readManifests(join(EXAMPLES, "claim-vm.yaml")), "ResourceClaimTemplate");
+    const { requests, config } = template["spec"].spec.devices;
+    expect(resourceClaims).toEqual([
+      { name: used[1].resourceClaim.claimName, resourceClaimTemplateName: template.metadata.name },
+    ]);
+    expect(requests.map(({ name }: { name: string }) => name)).toEqual([used[1].resourceClaim.requestName]);
+    expect(used[1].name).toBe(domain.devices.interfaces[1].name);
+    expect(config[0].opaque.parameters.mac).toBe(domain.devices.interfaces[1].macAddress);
+    const classes = readFileSync(join(DEPLOY, "chart/kube-vhostuser/templates/dra.yaml"), "utf8");
+    expect(classes).toMatch(
+      new RegExp(`kind: DeviceClass\\nmetadata:\\n  name: ${requests[0].exactly.deviceClassName}\\n`),
+    );
   });
 
   it.each(vms)("%s has a login and addresses on the interfaces that it has, by their MACs", (file) => {
@@ -219,7 +236,7 @@ it("classes and claims have parameters that the driver accepts, and claims only 
     );
   const ofKind = (kind: string) => all.filter((one) => one.kind === kind).flatMap(parametersIn);
   const [classes, claims] = ["DeviceClass", "ResourceClaimTemplate"].map(ofKind);
-  expect([classes?.length, claims?.length]).toEqual([1, 1]);
+  expect([classes?.length, claims?.length]).toEqual([1, 2]);
   for (const one of [...(classes ?? []), ...(claims ?? [])])
     expect(vhostUserPortSchema.safeParse(one).error).toBeUndefined();
   for (const { apiVersion: _, kind: __, ...keys } of claims ?? [])
