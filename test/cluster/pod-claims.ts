@@ -9,10 +9,17 @@ import type { PodClaim } from "../stand-in/kubelet/dra-manager.ts";
 import type { VirtualMachineInstance } from "../stand-in/virt-launcher/vmi.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
-/** The claims of a virt-launcher pod, which Kubernetes makes from the templates that its VM names. */
+/** What of a pod's claims is known before they are made: their names in it, and the requests that its networks use. */
+export interface ClaimingPod {
+  readonly metadata: Pick<VirtualMachineInstance["metadata"], "namespace">;
+  readonly spec: Pick<VirtualMachineInstance["spec"], "resourceClaims" | "networks">;
+}
+
+/** The claims of a pod, which Kubernetes makes from the templates that the pod or its VM names. */
 export class PodClaims {
   readonly #node: ClusterNode;
   readonly #api: FakeApiServer;
+  #env: Readonly<Record<string, string>> = {};
   #uid = "";
   #claims: readonly PodClaim[] = [];
   #mounts: readonly Mount[] = [];
@@ -26,7 +33,7 @@ export class PodClaims {
   /** The scheduler gives each request a port of the node, and kubelet has them prepared before it makes the sandbox. */
   async prepare(
     pod: { readonly name: string; readonly uid: string },
-    { metadata: { namespace }, spec }: VirtualMachineInstance,
+    { metadata: { namespace }, spec }: ClaimingPod,
   ): Promise<void> {
     this.#uid = pod.uid;
     this.#claims = (spec.resourceClaims ?? []).map(({ name: podClaimName }) => {
@@ -41,14 +48,19 @@ export class PodClaims {
     await this.#node.dra.waitForDriver(DRIVER);
     const devices = await this.#node.dra.prepare(pod.uid, DRIVER, this.#claims);
     const ids = devices.flatMap((device) => device.cdi_device_ids);
-    this.#mounts = resolveCdi(this.#node.cdiDirectory, ids).mounts.map(({ options, ...paths }) => ({
-      ...{ ...paths, readOnly: options.includes("ro") },
-    }));
+    const { env, mounts } = resolveCdi(this.#node.cdiDirectory, ids);
+    this.#env = Object.fromEntries(env.map((line) => line.split("=") as [string, string]));
+    this.#mounts = mounts.map(({ options, ...paths }) => ({ ...paths, readOnly: options.includes("ro") }));
   }
 
   /** What the runtime mounts in each container that has the claims: sockets' directories and metadata. */
   get mounts(): readonly Mount[] {
     return this.#mounts;
+  }
+
+  /** What the runtime sets in each of them. */
+  get env(): Readonly<Record<string, string>> {
+    return this.#env;
   }
 
   /** Host directories of the sockets. */

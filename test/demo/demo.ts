@@ -19,6 +19,7 @@ import { BURST_PACKETS, TESTPMD_HUGEPAGES } from "../lab/testpmd.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 import type { DemoFigures } from "./figures.ts";
 
 const MAC = { vm1: "02:00:00:00:01:01", vm2: "02:00:00:00:01:02", testpmd: "02:00:00:00:01:03" } as const;
@@ -38,7 +39,7 @@ export type MeasuredFigures = Omit<DemoFigures, "left" | "steps"> & {
 
 /** The whole flow: two VMs on two nodes, a live migration, a DPDK pod, traffic, a picture, the end. */
 export async function runDemo(run: LabRun, narrator: Narrator): Promise<MeasuredFigures> {
-  const { switches, nodes, image } = await prepare(run, narrator);
+  const { switches, nodes, image, api } = await prepare(run, narrator);
   const network = await exampleNetwork();
   const pod = (node: ClusterNode, vm: "vm1" | "vm2") =>
     new VmPod({
@@ -91,7 +92,12 @@ export async function runDemo(run: LabRun, narrator: Narrator): Promise<Measured
     },
   );
 
-  const dpdkPod = new DpdkPod({ run, node: nodes.b, name: "testpmd", network, mac: MAC.testpmd });
+  const port = { claimAt: api };
+  const dpdkPod = new DpdkPod({ run, node: nodes.b, name: "testpmd", port, mac: MAC.testpmd });
+  await narrator.step("claim", "testpmd: kubelet (stand-in) asks the DRA driver", async () => {
+    await dpdkPod.attach();
+    return { say: `testpmd: port ${dpdkPod.claimedPort} by a ResourceClaim, without a network and Multus` };
+  });
   const testpmd = await narrator.step("dpdk-pod", "testpmd in a DPDK pod sends to VM 1", async () => {
     const figures = await sendFromDpdkPod(dpdkPod, target);
     const say = `testpmd in a pod on node b sent ${figures.tx} frames, VM 1 counted ${figures.rx}`;
@@ -130,13 +136,25 @@ async function prepare(run: LabRun, narrator: Narrator) {
     result: await startSwitches(run, TESTPMD_HUGEPAGES),
     say: "an OVS-DPDK for each of two nodes, a link between them",
   }));
+  const api = await FakeApiServer.start();
+  run.cleanup.defer("stop the API server", () => api.close());
+  api.namespaces.add("tests");
   const nodes = await narrator.step("nodes", "the daemon starts on both nodes", async () => {
-    const start = (name: keyof typeof BRIDGES) =>
-      ClusterNode.start(run, { name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket });
+    const start = (name: keyof typeof BRIDGES) => {
+      api.store.create("nodes", { metadata: { name } });
+      const { databaseSocket } = switches[name];
+      return ClusterNode.start(run, {
+        name,
+        bridge: BRIDGES[name],
+        databaseSocket,
+        claims: { ports: 1, api },
+      });
+    };
     const [a, b] = await Promise.all([start("a"), start("b")]);
-    return { say: "our daemon on nodes a and b, beside kubelet and Multus (stand-ins)", result: { a, b } };
+    const say = "our daemon on nodes a and b, beside kubelet, Multus and API server (stand-ins)";
+    return { say, result: { a, b } };
   });
-  return { switches, nodes, image };
+  return { switches, nodes, image, api };
 }
 
 async function attach(vm: VmPod, narrator: Narrator): Promise<void> {
@@ -179,7 +197,6 @@ function interfaceLines(xml: string): readonly string[] {
 }
 
 async function sendFromDpdkPod(pod: DpdkPod, receiver: VmPod): Promise<{ tx: number; rx: number }> {
-  await pod.attach();
   const testpmd = await pod.start(MAC.vm1);
   // For a new guest the switch redistributes its queues, and it is announced for a while: neither is counted here.
   await delay(SETTLED_MS);

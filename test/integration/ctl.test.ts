@@ -33,7 +33,7 @@ beforeAll(async () => {
     // What a test breaks is not repaired by a pass.
     reclaim: { intervalSeconds: 3600, graceSeconds: 3600 },
   });
-  pod = new DpdkPod({ run, node, name: "app", network: await exampleNetwork(), mac: MAC });
+  pod = new DpdkPod({ run, node, name: "app", port: { network: await exampleNetwork() }, mac: MAC });
 });
 afterAll(() => run?.close());
 
@@ -299,7 +299,13 @@ describe("vhostuserctl on a node with a living pod", () => {
   });
 
   it("names an allocation whose record is lost, and a pod that kubelet does not know any more", async () => {
-    const other = new DpdkPod({ run, node, name: "other", network: await exampleNetwork(), mac: PEER });
+    const other = new DpdkPod({
+      run,
+      node,
+      name: "other",
+      port: { network: await exampleNetwork() },
+      mac: PEER,
+    });
     await other.attach();
     const { interfaces } = await status();
     const { allocation, device } = interfaces.find(({ pod: { name } }) => name === "other") ?? {};

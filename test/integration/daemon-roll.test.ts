@@ -54,7 +54,7 @@ function elsewhere(name: string): string {
 }
 
 async function attach(name: keyof typeof MAC): Promise<DpdkPod> {
-  const pod = new DpdkPod({ run, node, name: `${name}-${pods.length}`, network, mac: MAC[name] });
+  const pod = new DpdkPod({ run, node, name: `${name}-${pods.length}`, port: { network }, mac: MAC[name] });
   pods.push(pod);
   await pod.attach();
   return pod;

@@ -69,7 +69,13 @@ describe("a root that is unmounted on the node under its daemon", () => {
   });
 
   const attach = async (name: string) =>
-    new DpdkPod({ run, node, name, network: await exampleNetwork(), mac: "02:00:00:00:00:01" }).attach();
+    new DpdkPod({
+      run,
+      node,
+      name,
+      port: { network: await exampleNetwork() },
+      mac: "02:00:00:00:00:01",
+    }).attach();
   const probe = async () => (await fetch(`${url}/readyz`)).text();
   const brokenAt = async (pod: string) => {
     const [one] = await jsonOf<readonly { readonly broken: string | null }[]>(node, "trace", [pod]);

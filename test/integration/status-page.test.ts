@@ -72,7 +72,7 @@ describe("the status page of a daemon", () => {
 
   it("shows a pod as soon as it is attached, and what it waits for", async () => {
     const network = await exampleNetwork();
-    await new DpdkPod({ run, node, name: "app", network, mac: "02:00:00:00:00:01" }).attach();
+    await new DpdkPod({ run, node, name: "app", port: { network }, mac: "02:00:00:00:00:01" }).attach();
     await expect
       .poll(() => page.locator("#picture .port .name").textContent({ timeout: 20_000 }), SEEN)
       .toMatch(/^vhu/);
