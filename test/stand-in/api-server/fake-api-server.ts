@@ -330,7 +330,7 @@ export class FakeApiServer {
 
 /** What an answer has of an object. @throws Refusal 406 */
 function shapeOf(accept: string | undefined, isList: boolean): (object: Stored) => Json {
-  if (accept === "application/json") return (object) => object;
+  if (accept === "application/json" || accept === "*/*") return (object) => object;
   const [wanted, list] = METADATA.exec(accept ?? "") ?? [];
   if (wanted === undefined || (list !== undefined) !== isList)
     throw new Refusal(406, "NotAcceptable", `the body cannot be encoded as ${accept}`);
