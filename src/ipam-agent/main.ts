@@ -10,8 +10,8 @@ interface Options {
   readonly state: string;
   readonly socket: string;
   readonly netns: string;
-  readonly address: string;
-  readonly port: number;
+  readonly observeAddress: string;
+  readonly observePort: number;
   readonly serviceAccount: string;
   readonly apiServer?: string;
   readonly logLevel: string;
@@ -25,8 +25,8 @@ const program = programOf(
   .option("--state <directory>", "where its journal is kept", "/var/lib/kube-vhostuser/ipam")
   .option("--socket <path>", "socket of the executable kube-vhostuser-ipam", "/run/kube-vhostuser/ipam.sock")
   .option("--netns <directory>", "the node's network namespaces", "/run/netns")
-  .option("--address <ip>", "where metrics and the probe are served", "127.0.0.1")
-  .option("--port <number>", "port of metrics and the probe", wholeNumber, 9419)
+  .option("--observe-address <ip>", "where metrics and the probe are served", "127.0.0.1")
+  .option("--observe-port <number>", "port of metrics and the probe", wholeNumber, 9419)
   .option(
     "--service-account <directory>",
     "token and ca.crt of its ServiceAccount",
@@ -66,7 +66,7 @@ const program = programOf(
         socketPath: options.socket,
         netnsDirectory: options.netns,
       },
-      listen: { address: options.address, port: options.port },
+      listen: { address: options.observeAddress, port: options.observePort },
       serviceAccountDirectory: options.serviceAccount,
       apiServer: host === undefined ? undefined : { host, port },
       apiServerUrl: options.apiServer,

@@ -123,16 +123,17 @@ describe("the CNI installer", () => {
     expect(await readFile(target)).toEqual(await readFile(source));
   });
 
-  it("puts the IPAM agent's executable beside it where that is wanted, and removes both", async () => {
+  it("puts the IPAM agent's executable beside it where that is asked for, and removes that alone", async () => {
+    await install();
     const run = (...args: readonly string[]) =>
       spawnSync(process.execPath, [MAIN, "--source", built, "--target", directory, ...args], {
         encoding: "utf8",
       });
-    expect(run("--ipam")).toMatchObject({ stderr: "", status: 0 });
+    expect(run("--executable", IPAM)).toMatchObject({ stderr: "", status: 0 });
     expect((await readdir(directory)).sort()).toEqual([NAME, IPAM]);
     expect(await readFile(join(directory, IPAM))).toEqual(await readFile(join(built, IPAM)));
-    expect(run("--uninstall")).toMatchObject({ stderr: "", status: 0 });
-    expect(await readdir(directory)).toEqual([]);
+    expect(run("--executable", IPAM, "--uninstall")).toMatchObject({ stderr: "", status: 0 });
+    expect(await readdir(directory)).toEqual([NAME]);
   });
 
   it("removes its executable, of whichever release, and nothing else", async () => {
