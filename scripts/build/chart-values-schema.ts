@@ -19,6 +19,15 @@ const monitor = z.strictObject({
   labels: strings.optional(),
 });
 
+const countOrPercentage = z.union([z.number().int().min(1), z.string().regex(/^[1-9][0-9]?%$|^100%$/)]);
+/** Where pods of a program run, and with what. */
+const placement = {
+  nodeSelector: strings.optional(),
+  affinity: object.optional(),
+  tolerations: z.array(object).optional(),
+  resources: object.optional(),
+};
+
 /** What a network's author writes; the chart adds the rest. */
 const { mtu, mac, ipam, dns, capabilities } = networkConfigSchema.shape;
 const networkKeys = { ...portKeys, mtu, mac, ipam, dns, capabilities };
@@ -72,9 +81,7 @@ export const chartValuesSchema = z.strictObject({
       type: z.enum(["RollingUpdate", "OnDelete"]).optional(),
       rollingUpdate: z
         .strictObject({
-          maxUnavailable: z
-            .union([z.number().int().min(1), z.string().regex(/^[1-9][0-9]?%$|^100%$/)])
-            .optional(),
+          maxUnavailable: countOrPercentage.optional(),
         })
         .optional(),
     })
@@ -84,6 +91,18 @@ export const chartValuesSchema = z.strictObject({
   podAnnotations: strings.optional(),
   events: switchedOn.optional(),
   dra: switchedOn.optional(),
+  ipam: switchedOn
+    .extend({
+      metricsAddress: z.string().min(1).optional(),
+      agent: z
+        .strictObject({
+          ...placement,
+          maxUnavailable: countOrPercentage.optional(),
+        })
+        .optional(),
+      controller: z.strictObject({ ...placement, replicas: z.number().int().min(1).optional() }).optional(),
+    })
+    .optional(),
   networkPolicy: switchedOn
     .extend({ from: z.array(object).optional(), apiServerPorts: z.array(port).optional() })
     .optional(),

@@ -110,6 +110,33 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
       ...["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
     ],
   },
+  "IPAM on other nodes, and on OpenShift": {
+    values: {
+      ipam: {
+        enabled: true,
+        metricsAddress: "::",
+        agent: {
+          nodeSelector: { pool: "vms" },
+          affinity: { nodeAffinity: {} },
+          tolerations: [],
+          maxUnavailable: 3,
+        },
+        controller: { replicas: 1, tolerations: [{ operator: "Exists" }], resources: {} },
+      },
+      commonLabels: { team: "net" },
+      imagePullSecrets: [{ name: "registry" }],
+      openshift: { enabled: true },
+    },
+    kinds: [
+      ...BY_DEFAULT,
+      ...["DaemonSet", "Deployment", "NetworkPolicy", "NetworkPolicy", "ServiceAccount", "ServiceAccount"],
+      ...["ClusterRole", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding", "Role", "RoleBinding"],
+      ...["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicy"],
+      ...["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding"],
+      ...["SecurityContextConstraints", "SecurityContextConstraints"],
+      ...Array.from({ length: 4 }, () => "CustomResourceDefinition"),
+    ],
+  },
   "both monitors, no network policy": {
     values: {
       networkPolicy: { enabled: false },

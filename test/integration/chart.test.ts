@@ -18,7 +18,31 @@ const check = openManifestCheck();
 
 const render = async (values: Values, chart = CHART) =>
   parseManifests(await renderChart(values, chart), "helm template");
-const podOf = (manifests: readonly Manifest[]) => theOnly(manifests, "DaemonSet")["spec"].template.spec;
+const podOf = (manifests: readonly Manifest[]) => named(manifests, "DaemonSet")["spec"].template.spec;
+/** The object of a kind that has the name of the daemon's objects, and more after it. */
+function named(manifests: readonly Manifest[], kind: string, suffix = ""): Manifest {
+  const ofKind = manifests.filter((one) => one.kind === kind);
+  const shortest = Math.min(
+    ...manifests.filter((one) => one.kind === "DaemonSet").map(({ metadata: { name } }) => name.length),
+  );
+  return theOnly(
+    ofKind.filter(({ metadata: { name } }) => name.slice(shortest) === suffix),
+    kind,
+  );
+}
+/** Names of the roles whose rights a pod's account has. */
+function rolesOf(
+  manifests: readonly Manifest[],
+  { serviceAccountName }: { readonly serviceAccountName: string },
+): string[] {
+  return manifests
+    .filter(
+      ({ kind, ...one }) =>
+        /RoleBinding$/.test(kind) &&
+        one["subjects"].some(({ name }: { name: string }) => name === serviceAccountName),
+    )
+    .map(({ roleRef }) => roleRef.name);
+}
 const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).sort();
 
 /** The configuration as the daemon reads it. */
@@ -41,11 +65,12 @@ describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, k
     expect(kindsOf(manifests)).toEqual([...kinds].sort());
   });
 
-  it("gives a right at the API server, and a token, for events and claims and nothing else", () => {
+  it("gives the daemon a right at the API server, and a token, for events and claims and nothing else", () => {
     const usesApi = "events" in values || "dra" in values;
-    expect(kindsOf(manifests).some((kind) => /Role/.test(kind))).toBe(usesApi);
+    expect(rolesOf(manifests, podOf(manifests)).length > 0).toBe(usesApi);
     expect(tokensOf(podOf(manifests))).toEqual(usesApi ? ["daemon"] : []);
-    expect(theOnly(manifests, "ServiceAccount")["automountServiceAccountToken"]).toBe(false);
+    for (const one of manifests.filter(({ kind }) => kind === "ServiceAccount"))
+      expect(one["automountServiceAccountToken"]).toBe(false);
   });
 
   it("gives the daemon a configuration that it accepts, and mounts what it names", () => {
@@ -188,6 +213,118 @@ describe("the chart with claims", () => {
       valueFrom: { fieldRef: { fieldPath: "metadata.uid" } },
     });
     expect(theOnly(manifests, "NetworkPolicy")["spec"].egress).toHaveLength(1);
+  });
+});
+
+describe("the chart with IPAM", () => {
+  const withIpam = (more: Values = {}) => render({ ipam: { enabled: true }, ...more });
+
+  it("gives agent and controller an account each, and no account of them to the daemon", async () => {
+    const manifests = await withIpam({ events: { enabled: true } });
+    const agent = named(manifests, "DaemonSet", "-ipam-agent")["spec"].template.spec;
+    const controller = named(manifests, "Deployment", "-ipam-controller")["spec"].template.spec;
+    const programs = [podOf(manifests), agent, controller];
+    expect(new Set(programs.map((pod) => pod.serviceAccountName)).size).toBe(3);
+    expect(programs.map(tokensOf)).toEqual([["daemon"], ["ipam-agent"], ["ipam-controller"]]);
+    expect(programs.map((pod) => rolesOf(manifests, pod))).toEqual([
+      ["kube-vhostuser-events"],
+      ["kube-vhostuser-ipam-agent"],
+      ["kube-vhostuser-ipam-controller", "kube-vhostuser-ipam-controller"],
+    ]);
+  });
+
+  it("lets no program write what another one owns", async () => {
+    const manifests = await withIpam();
+    const written = (suffix: string) =>
+      named(manifests, "ClusterRole", suffix)["rules"].flatMap(
+        ({ resources, verbs }: { resources: string[]; verbs: string[] }) =>
+          verbs.every((verb) => ["get", "list", "watch"].includes(verb)) ? [] : resources,
+      );
+    expect(written("-ipam-agent")).toEqual(["addressblocks", "addressblocks/status"]);
+    expect(written("-ipam-controller")).toEqual([
+      "addressspaces",
+      "addresspools/status",
+      "addressblocks",
+      "addressallocations",
+      "events",
+    ]);
+    const policy = named(manifests, "ValidatingAdmissionPolicy", "-ipam-agent")["spec"];
+    expect(policy.matchConditions[0].expression).toBe(
+      'request.userInfo.username == "system:serviceaccount:kube-vhostuser:kube-vhostuser-ipam-agent"',
+    );
+  });
+
+  it("runs the agent without any capability, with the node's directories that it needs and no other", async () => {
+    const { containers, initContainers } = named(await withIpam(), "DaemonSet", "-ipam-agent")["spec"]
+      .template.spec;
+    expect(containers[0].securityContext.capabilities).toEqual({ drop: ["ALL"] });
+    expect(mountsOf(containers[0])).toEqual([
+      { path: "/var/lib/kube-vhostuser/ipam", readOnly: false },
+      { path: "/run/kube-vhostuser", readOnly: false },
+      { path: "/run/netns", readOnly: true },
+      { path: "/var/run/secrets/kubernetes.io/serviceaccount", readOnly: true },
+    ]);
+    expect(initContainers.map(({ args }: { args: string[] }) => args)).toEqual([
+      ["--executable", "kube-vhostuser-ipam"],
+    ]);
+    const { containers: bare, initContainers: none } = named(
+      await withIpam({ cni: { install: false } }),
+      "DaemonSet",
+      "-ipam-agent",
+    )["spec"].template.spec;
+    expect([bare.length, none]).toEqual([1, undefined]);
+  });
+
+  it("gives programs command lines that they know", async () => {
+    const manifests = await withIpam();
+    const pods = [
+      named(manifests, "DaemonSet", "-ipam-agent"),
+      named(manifests, "Deployment", "-ipam-controller"),
+    ];
+    for (const { spec } of pods) {
+      for (const { command, args } of [
+        ...(spec.template.spec.initContainers ?? []),
+        ...spec.template.spec.containers,
+      ]) {
+        const [, program = ""] = /dist\/([a-z-]+)\/main\.mjs$/.exec(command[0]) ?? [];
+        const source = join(TOP, program === "cni-installer" ? "src/node-setup" : "src", program, "main.ts");
+        const known = await readFile(source, "utf8");
+        for (const option of args.filter((one: string) => one.startsWith("--")))
+          expect(known).toContain(`"${option} <`);
+      }
+    }
+  });
+
+  it("keeps the definitions, and with them all addresses, when it is removed", async () => {
+    const definitions = (await withIpam()).filter(({ kind }) => kind === "CustomResourceDefinition");
+    expect(definitions).toHaveLength(4);
+    for (const { metadata } of definitions)
+      expect(metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });
+  });
+
+  it("selects pods of the daemon, the agent and the controller without overlap", async () => {
+    const manifests = await withIpam({
+      monitoring: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } },
+    });
+    for (const one of manifests) expect(check(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
+    const workloads = manifests.filter(({ kind }) => ["DaemonSet", "Deployment"].includes(kind));
+    const selected = (selector: Readonly<Record<string, string>>) =>
+      workloads
+        .filter(({ spec }) =>
+          Object.entries(selector).every(([key, value]) => spec.template.metadata.labels[key] === value),
+        )
+        .map(({ metadata }) => metadata.name);
+    for (const { metadata, spec } of workloads)
+      expect(selected(spec.selector.matchLabels)).toEqual([metadata.name]);
+    const ipam = ["kube-vhostuser-ipam-agent", "kube-vhostuser-ipam-controller"];
+    const services = manifests
+      .filter(({ kind }) => kind === "Service")
+      .map(({ spec }) => selected(spec.selector));
+    expect(services).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam]));
+    const monitors = manifests
+      .filter(({ kind }) => kind === "PodMonitor")
+      .map(({ spec }) => selected(spec.selector.matchLabels));
+    expect(monitors).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam]));
   });
 });
 

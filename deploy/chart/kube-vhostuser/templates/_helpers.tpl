@@ -60,3 +60,53 @@ annotations:
 {{- define "kube-vhostuser.cniBinPath" -}}
 {{- default (ternary "/var/lib/cni/bin" "/opt/cni/bin" .Values.openshift.enabled) .Values.cni.binPath -}}
 {{- end -}}
+
+{{/* Labels of both IPAM programs' pods. Another name than the daemon's, whose selectors must not find them. */}}
+{{- define "kube-vhostuser.ipamPartLabels" -}}
+app.kubernetes.io/name: {{ include "kube-vhostuser.name" . | trunc 58 | trimSuffix "-" }}-ipam
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Labels by which one program's pods are selected: call with (list . "agent"). */}}
+{{- define "kube-vhostuser.ipamSelectorLabels" -}}
+{{ include "kube-vhostuser.ipamPartLabels" (index . 0) }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "kube-vhostuser.ipamLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "kube-vhostuser.ipamSelectorLabels" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What a container sends to the API server with. */}}
+{{- define "kube-vhostuser.apiAccessVolume" -}}
+- name: api-access
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken: { path: token, expirationSeconds: 3600 }
+      - configMap: { name: kube-root-ca.crt, items: [{ key: ca.crt, path: ca.crt }] }
+{{- end -}}
+
+{{/* Ingress to the metrics' port, egress to the API server and DNS. */}}
+{{- define "kube-vhostuser.ipamNetworkPolicySpec" -}}
+policyTypes: [Ingress, Egress]
+ingress:
+  - ports:
+      - { port: metrics, protocol: TCP }
+    {{- with .Values.networkPolicy.from }}
+    from:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+egress:
+  - ports:
+      {{- range .Values.networkPolicy.apiServerPorts }}
+      - { port: {{ . }}, protocol: TCP }
+      {{- end }}
+      - { port: 53, protocol: UDP }
+      - { port: 53, protocol: TCP }
+{{- end -}}
