@@ -1,11 +1,15 @@
 import { parseAllDocuments, stringify } from "yaml";
 import * as z from "zod";
+import { parseAddressPool } from "../../src/address-objects/address-pool.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { portSettingsOf } from "../../src/cni/port-settings-of.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import { describeThrown } from "../../src/failure/failure.ts";
+import { parseNetworkConfig as parseIpamConfig } from "../../src/ipam-agent/network-config.ts";
 import { SETTINGS_ANNOTATION } from "../../src/sidecar/interface-settings.ts";
 import { parseVmi } from "../../src/sidecar/vmi.ts";
+import { openManifestCheck } from "../manifests/check-manifest.ts";
+import type { Manifest } from "../manifests/manifest.ts";
 
 /** A fenced block of a document. */
 export interface Example {
@@ -14,6 +18,8 @@ export interface Example {
 }
 
 const PLUGIN = "kube-vhostuser";
+const IPAM_PLUGIN = "kube-vhostuser-ipam";
+const checkManifest = openManifestCheck();
 const RESOURCE_ANNOTATION = "k8s.v1.cni.cncf.io/resourceName";
 const annotated = z.looseObject({ annotations: z.record(z.string(), z.string()).optional() });
 const networkSchema = z.object({ metadata: annotated, spec: z.object({ config: z.string() }) });
@@ -61,6 +67,14 @@ function checkObject(kind: unknown, value: object): void {
       checkNetwork(spec.config);
       break;
     }
+    case "AddressSpace":
+    case "AddressPool": {
+      const [fault] = checkManifest(value as Manifest);
+      if (fault !== undefined) throw new Error(fault);
+      const metadata = { name: "example", uid: "u", resourceVersion: "1" };
+      if (kind === "AddressPool") parseAddressPool({ ...value, metadata });
+      break;
+    }
     case "VirtualMachine":
       checkVm(virtualMachineSchema.parse(value).spec.template);
       break;
@@ -73,7 +87,9 @@ function checkObject(kind: unknown, value: object): void {
 function checkNetwork(text: string): void {
   const value = JSON.parse(text) as { readonly type?: unknown };
   if (value.type !== PLUGIN) return;
-  portSettingsOf(parseNetworkConfig(Buffer.from(text)));
+  const config = parseNetworkConfig(Buffer.from(text));
+  portSettingsOf(config);
+  if (config.ipam?.type === IPAM_PLUGIN) parseIpamConfig(Buffer.from(text));
 }
 
 function checkVm(value: unknown): void {

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments, stringify } from "yaml";
+import { parseAddressPool } from "../../src/address-objects/address-pool.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
 import { portKeys } from "../../src/cni/network-keys.ts";
 import { portSettingsOf } from "../../src/cni/port-settings-of.ts";
@@ -12,6 +13,7 @@ import type { PortRequest } from "../../src/dataplane/port.ts";
 import { checkRequest as checkVppRequest } from "../../src/dataplane/vpp/check-request.ts";
 import { vhostUserPortSchema } from "../../src/dra/port-config.ts";
 import { withAddresses } from "../../src/ipam/request-addresses.ts";
+import { parseNetworkConfig as parseIpamConfig } from "../../src/ipam-agent/network-config.ts";
 import { parseVmi } from "../../src/sidecar/vmi.ts";
 import { exampleVmi } from "../cluster/example-vm.ts";
 import { DEPLOY, type Manifest, manifestFiles, readManifests, theOnly } from "../manifests/manifest.ts";
@@ -90,12 +92,27 @@ describe("the networks in deploy/examples", () => {
     expect(keys.filter((key) => !written.has(key))).toEqual([]);
   });
 
-  it("show three IPAM plugins, and have distinct names", () => {
+  it("name address pools that are there, and that the agent takes", () => {
+    const addressPools = all
+      .filter(({ kind }) => kind === "AddressPool")
+      .map((one) => ({ ...one, metadata: { ...one.metadata, uid: "u", resourceVersion: "1" } }));
+    const known = new Map(addressPools.map((one) => [one.metadata.name, parseAddressPool(one)]));
+    const asked = networks.flatMap((network) => {
+      const { ipam } = configOf(network) as { ipam?: { type: string; pools: string[] } };
+      if (ipam?.type !== "kube-vhostuser-ipam") return [];
+      return parseIpamConfig(Buffer.from(network["spec"].config)).ipam.pools ?? [];
+    });
+    expect(asked.length).toBeGreaterThan(0);
+    expect(new Set(asked)).toEqual(new Set(known.keys()));
+    for (const { usable } of known.values()) expect(usable.size).toBeGreaterThan(0n);
+  });
+
+  it("show four IPAM plugins, and have distinct names", () => {
     const types = networks.map(
       (network) => parseNetworkConfig(Buffer.from(network["spec"].config)).ipam?.type,
     );
     expect(new Set(types.filter((type) => type !== undefined))).toEqual(
-      new Set(["host-local", "static", "whereabouts"]),
+      new Set(["host-local", "kube-vhostuser-ipam", "static", "whereabouts"]),
     );
     const names = networks.map(({ metadata }) => metadata.name);
     expect(new Set(names).size).toBe(names.length);
