@@ -47,6 +47,8 @@ export class IpamController {
   readonly #context: ControllerContext;
   #hasFailed = false;
   #lastPassAt: number | undefined;
+  /** Of the view: shared blocks are enough for it. */
+  #sharedRevision = -1;
 
   constructor(options: ControllerOptions) {
     const { api, clock, logger, post = () => undefined } = options;
@@ -123,7 +125,9 @@ export class IpamController {
   async count(signal: AbortSignal): Promise<void> {
     // Pools would be without their space until the watch shows it.
     if (!(await ensureDefaultSpace(this.#context, signal))) return;
-    await ensureSharedBlocks(this.#context, signal);
+    const { revision } = this.view;
+    if (this.#sharedRevision !== revision && (await ensureSharedBlocks(this.#context, signal)))
+      this.#sharedRevision = revision;
     await this.#statuses.pass(signal);
   }
 

@@ -1,60 +1,31 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ApiRig, startApiRig } from "../../test/stand-in/api-server/api-rig.ts";
+import type { ApiRig } from "../../test/stand-in/api-server/api-rig.ts";
 import type { Json } from "../../test/stand-in/api-server/object-store.ts";
-import { IpamCluster } from "../../test/stand-in/ipam/cluster.ts";
+import type { IpamCluster } from "../../test/stand-in/ipam/cluster.ts";
+import { ControllerRig } from "../../test/stand-in/ipam/controller-rig.ts";
 import type { PoolStatus } from "../address-objects/address-pool.ts";
-import type { NodeEvent } from "../observe/events/event.ts";
-import { IpamController } from "./controller.ts";
+import type { IpamController } from "./controller.ts";
 
+let all: ControllerRig;
 let rig: ApiRig;
 let cluster: IpamCluster;
-let stop: AbortController;
 let controller: IpamController;
-let posted: NodeEvent[];
 
 beforeEach(async () => {
-  rig = await startApiRig();
-  cluster = new IpamCluster(rig.server);
-  cluster.space();
-  stop = new AbortController();
-  posted = [];
+  all = await ControllerRig.open();
+  ({ rig, cluster } = all);
 });
-afterEach(async () => {
-  stop.abort();
-  await rig.close();
-});
+afterEach(() => all.close());
 
-/** Starts one that follows the cluster; the test does the counts. */
-async function start(): Promise<void> {
-  const { client: api, clock, logger } = rig;
-  controller = new IpamController({ api, clock, logger, post: (event) => void posted.push(event) });
-  const open = rig.server.watches.length;
-  controller.follow(stop.signal).catch(() => undefined);
-  await controller.view.whenSynced();
-  await rig.until(() => rig.server.watches.length >= open + 5);
-}
-/** Counts once the controller has seen what the cluster has. */
-async function count(): Promise<void> {
-  const { store } = rig.server;
-  const { spaces, pools, blocks, allocations } = controller.view;
-  const versions = (collection: string) =>
-    store.all(collection).map(({ metadata: { name, resourceVersion } }) => `${name} ${resourceVersion}`);
-  const seen = (entries: Iterable<readonly [string, { readonly resourceVersion: string } | undefined]>) =>
-    [...entries].map(([name, entry]) => `${name} ${entry?.resourceVersion}`);
-  await rig.until(
-    () =>
-      spaces.entries.size === store.all("addressspaces").length &&
-      allocations.entries.size === store.all("addressallocations").length &&
-      versions("addresspools").sort().join() === seen(pools.entries).sort().join() &&
-      versions("addressblocks").sort().join() === seen(blocks.entries).sort().join(),
-  );
-  await controller.count(stop.signal);
-}
+const start = async () => {
+  controller = await all.start();
+};
+const count = () => all.count(controller);
 const status = (pool: string) =>
   rig.server.store.get("addresspools", pool)["status"] as unknown as PoolStatus;
 const counts = (pool: string) => {
-  const { conditions: _, ...all } = status(pool);
-  return all;
+  const { conditions: _, ...numbers } = status(pool);
+  return numbers;
 };
 const conditions = (pool: string) =>
   status(pool).conditions.map(({ type, status: is, reason }) => `${type} ${is} ${reason}`);
@@ -81,7 +52,7 @@ describe("the status of a pool", () => {
     expect(status("blue").conditions[0]).toMatchObject({
       ...{ lastTransitionTime: "2026-01-01T00:00:00Z", observedGeneration: 1 },
     });
-    expect(posted).toEqual([]);
+    expect(all.posted).toEqual([]);
   });
 
   it("is written at most every 30 s, and not where nothing has changed", async () => {
@@ -145,16 +116,16 @@ describe("the status of a pool", () => {
     await count();
     expect(conditions("blue")[1]).toBe("NearlyFull True FewAddressesLeft");
     expect(message("blue", "NearlyFull")).toBe("12 of 14 addresses are used: add a subnet or a range");
-    expect(posted).toMatchObject([{ reason: "AddressPoolNearlyFull", regarding: { name: "blue" } }]);
+    expect(all.posted).toMatchObject([{ reason: "AddressPoolNearlyFull", regarding: { name: "blue" } }]);
     cluster.allocation("10.0.0.13", pod);
     await rig.clock.advance(30_000);
     await count();
-    expect(posted).toHaveLength(1);
+    expect(all.posted).toHaveLength(1);
     cluster.allocation("10.0.0.14", pod);
     await rig.clock.advance(30_000);
     await count();
     expect(conditions("blue")[2]).toBe("Exhausted True NoAddressLeft");
-    expect(posted).toMatchObject([{}, { reason: "AddressPoolExhausted" }]);
+    expect(all.posted).toMatchObject([{}, { reason: "AddressPoolExhausted" }]);
   });
 
   it("is not exhausted though free (Cilium #47910): only where a node needs a block and all are taken", async () => {
@@ -170,7 +141,7 @@ describe("the status of a pool", () => {
     await count();
     expect(conditions("blue")[2]).toBe("Exhausted True NoBlockLeft");
     expect(message("blue", "Exhausted")).toMatch(/^No block is left for 1 nodes.*; 13 addresses are free/);
-    expect(posted.map(({ reason }) => reason)).toEqual(["AddressPoolNearlyFull", "AddressPoolExhausted"]);
+    expect(all.posted.map(({ reason }) => reason)).toEqual(["AddressPoolNearlyFull", "AddressPoolExhausted"]);
     // It grows.
     const subnets = [{ cidr: "10.0.0.0/27" }, { cidr: "10.0.1.0/24" }];
     rig.server.store.merge("addresspools", "blue", { metadata: { generation: 2 }, spec: { subnets } });
@@ -236,7 +207,7 @@ describe("the status of a pool", () => {
     cluster.pool("blue", ["10.0.0.0/24"]);
     await start();
     rig.server.illnesses.push({ kind: "status", status: 409 });
-    await controller.count(stop.signal);
+    await controller.count(all.signal);
     await count();
     expect(writes()).toBe(1);
   });
@@ -245,7 +216,7 @@ describe("the status of a pool", () => {
     cluster.pool("blue", ["10.0.0.0/24"]);
     await start();
     rig.server.illnesses.push({ kind: "status", status: 500 });
-    await controller.count(stop.signal);
+    await controller.count(all.signal);
     expect(rig.logged).toEqual(["warn the status of a pool of addresses cannot be written"]);
     await rig.clock.advance(30_000);
     await count();
@@ -255,7 +226,6 @@ describe("the status of a pool", () => {
 
 describe("shared blocks", () => {
   const shared = () => cluster.blocks.filter((name) => name.endsWith("Bound")).length;
-  const isSeen = () => rig.until(() => controller.view.blocks.entries.size === cluster.blocks.length);
 
   it("are made for a pool of single addresses ahead of their use, up to its last address", async () => {
     cluster.pool("blue", ["10.0.0.0/23"], { mode: "PerAddress" });
@@ -268,7 +238,6 @@ describe("shared blocks", () => {
     const pod = cluster.pod("vm", { node: "n1" });
     for (let host = 1; host <= 200; host++) cluster.allocation(`10.0.0.${host}`, pod);
     await count();
-    await isSeen();
     expect(shared()).toBe(29);
     for (let host = 1; host <= 200; host++) cluster.allocation(`10.0.1.${host}`, pod);
     await count();
@@ -286,7 +255,7 @@ describe("shared blocks", () => {
     await start();
     // Taken before the controller sees it.
     cluster.block("10.0.0.32/28", "n1");
-    await controller.count(stop.signal);
+    await controller.count(all.signal);
     const owners = rig.server.store
       .all("addressblocks")
       .map(({ spec }) => `${(spec as Json)["cidr"]} ${((spec as Json)["owner"] as Json)["kind"]}`);

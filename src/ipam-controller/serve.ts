@@ -57,6 +57,7 @@ export async function serveController(options: ServeOptions): Promise<void> {
     { listen, logger },
   );
   undo.defer(() => server.close());
+  logger.info({ url: server.url }, "serving metrics and probes");
   options.onServing?.(server.url);
   logger.info({ url }, "waiting for the Lease");
   preferLessMemory();

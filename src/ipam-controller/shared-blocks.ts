@@ -7,8 +7,9 @@ import { blockAt, blocksOf } from "../addresses/grid.ts";
 import { rangeOf } from "../addresses/subnet.ts";
 import { type ControllerContext, isOvertaken } from "./controller-context.ts";
 
-/** So many addresses are free in a pool's shared blocks, or half as many as are used: nodes take one in a moment. */
+/** So many addresses at least are free in a pool's shared blocks, or this part of those that are used. */
 const FREE_AHEAD = 256;
+const FREE_PART = 0.1;
 /** Of one pool in one pass. */
 const MAX_NEW = 64;
 
@@ -16,9 +17,11 @@ const MAX_NEW = 64;
  * Makes shared blocks for pools of mode PerAddress before their addresses are needed. Creating a block is what takes it,
  * so that two controllers, or a controller and a node, never have the same one. Shared blocks are not given back: an agent
  * that cannot reach the API server may still hold an address of one.
+ * @returns whether nothing failed
  */
-export async function ensureSharedBlocks(context: ControllerContext, signal: AbortSignal): Promise<void> {
+export async function ensureSharedBlocks(context: ControllerContext, signal: AbortSignal): Promise<boolean> {
   const { view } = context;
+  let isComplete = true;
   for (const { pool } of view.pools.entries.values()) {
     if (typeof pool === "string" || pool.mode !== "PerAddress") continue;
     const space = view.spaces.entries.get(pool.space);
@@ -27,9 +30,11 @@ export async function ensureSharedBlocks(context: ControllerContext, signal: Abo
       await ensureForPool(context, pool, space, signal);
     } catch (error) {
       signal.throwIfAborted();
+      isComplete = false;
       context.onFailure({ pool: pool.name }, "a shared block for a pool of addresses cannot be made", error);
     }
   }
+  return isComplete;
 }
 
 async function ensureForPool(
@@ -46,7 +51,7 @@ async function ensureForPool(
     free += size - inUse;
     used += inUse;
   }
-  const wanted = Math.max(FREE_AHEAD, used / 2);
+  const wanted = Math.max(FREE_AHEAD, used * FREE_PART);
   let made = 0;
   for (const number of blocksOf(usable, family, blockPrefixes).values()) {
     if (free >= wanted || made >= MAX_NEW) break;
