@@ -1,9 +1,9 @@
 import { printable } from "../names/printable.ts";
 import { findProblems, type Problem } from "../status/diagnosis/problems.ts";
 import { type InterfaceStatus, type NodeStatus, nodeStatusShape } from "../status/shape.ts";
+import { askDaemon } from "../status/status-client.ts";
 import { age, plural } from "../status/words.ts";
 import { type CommandContext, EXIT, type ExitCode, print } from "./command-context.ts";
-import { askDaemon } from "./daemon-client.ts";
 import { type Cell, type Column, hang, paint, renderTable, type Screen, short, wrap } from "./terminal.ts";
 
 /** `vhostuserctl status`. */

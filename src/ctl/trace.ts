@@ -4,7 +4,7 @@ import { isBroken, traceChain } from "../status/diagnosis/chain.ts";
 import { LINKS, type Link } from "../status/diagnosis/link.ts";
 import { type NodeStatus, nodeStatusShape, type TracedInterface, traceShape } from "../status/shape.ts";
 import { type CommandContext, EXIT, type ExitCode, print } from "./command-context.ts";
-import { askDaemon } from "./daemon-client.ts";
+import { askDaemon } from "../status/status-client.ts";
 import { hang, paint, type Screen, type Tone } from "./terminal.ts";
 
 /** Which pod, and which of its interfaces. */

@@ -45,9 +45,9 @@ export interface AgentOptions {
 export interface Agent {
   /** Carries out a CNI verb; never rejects. Any number of calls may run at once. @param signal the verb's deadline */
   handle(request: AgentRequest, signal: AbortSignal): Promise<Answer>;
-  /** What the agent knows, for metrics and for tests; to be read only. */
+  /** What the agent knows, for metrics, vhostuserctl and tests; to be read only. */
   readonly state: NodeState;
-  readonly leaks: Pick<LeakCollector, "suspects" | "collected">;
+  readonly leaks: Pick<LeakCollector, "suspects" | "collected" | "goneSinceMs">;
   /** Ends requests to the API server and waits for the work that runs; blocks and allocations stay. */
   close(): Promise<void>;
 }

@@ -28,6 +28,11 @@ export class LeakCollector {
     return this.#suspects.size;
   }
 
+  /** When an allocation's network namespace was first seen to be gone, in milliseconds of the monotonic clock. */
+  goneSinceMs(allocation: Allocation): number | undefined {
+    return this.#suspects.get(allocation);
+  }
+
   /** One look. */
   async look(signal: AbortSignal): Promise<void> {
     const { state, clock } = this.#context;
@@ -44,7 +49,7 @@ export class LeakCollector {
     if (ripe.length === 0) return;
     let pods: readonly NodePod[] | undefined;
     for (const [key, allocation] of ripe) {
-      if (!this.#isSuperseded(allocation)) {
+      if (!isSuperseded(allocation, state.allocations.values())) {
         // Made only now, and so after the first look.
         pods ??= await listPodsOfNode(this.#context, signal);
         if (mayExist(allocation.pod, pods)) continue;
@@ -66,18 +71,6 @@ export class LeakCollector {
     }
   }
 
-  /** Whether the same interface of the same pod has a newer sandbox. */
-  #isSuperseded({ pod, network, interfaceName, startedAtMs }: Allocation): boolean {
-    if (pod === undefined) return false;
-    return [...this.#context.state.allocations.values()].some(
-      (other) =>
-        other.pod?.uid === pod.uid &&
-        other.network === network &&
-        other.interfaceName === interfaceName &&
-        other.startedAtMs > startedAtMs,
-    );
-  }
-
   async #release(key: string, allocation: Allocation, signal: AbortSignal): Promise<void> {
     const { state, locks, logger } = this.#context;
     await locks.run(allocationLock(key, "the collection", signal), async () => {
@@ -91,6 +84,21 @@ export class LeakCollector {
       );
     });
   }
+}
+
+/** Whether the same interface of the same pod has a newer sandbox. */
+export function isSuperseded(
+  { pod, network, interfaceName, startedAtMs }: Allocation,
+  allocations: Iterable<Allocation>,
+): boolean {
+  if (pod === undefined) return false;
+  return [...allocations].some(
+    (other) =>
+      other.pod?.uid === pod.uid &&
+      other.network === network &&
+      other.interfaceName === interfaceName &&
+      other.startedAtMs > startedAtMs,
+  );
 }
 
 /** Whether a pod is on the node, or cannot be told. */

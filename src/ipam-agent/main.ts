@@ -62,6 +62,7 @@ const program = programOf(
       ...{
         node,
         podUid,
+        version: manifest.version,
         stateDirectory: options.state,
         socketPath: options.socket,
         netnsDirectory: options.netns,

@@ -13,7 +13,7 @@ import { type AddressSource, sourceOfPool } from "./address-source.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** How long an address of ranges rests after its release; a pool has its own. */
-const COOLDOWN_SECONDS = 60;
+export const COOLDOWN_SECONDS = 60;
 
 /** One entry of a set in host-local's form; as there, the gateway is the subnet's first host unless another is named. */
 const rangeSchema = z

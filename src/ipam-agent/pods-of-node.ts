@@ -29,7 +29,7 @@ export interface NodePod {
  * @throws ApiFailure; a ZodError for a pod that cannot be read: a list without one must not look like one where it is gone
  */
 export async function listPodsOfNode(
-  context: AgentContext,
+  context: Pick<AgentContext, "api" | "node" | "ownPodUid">,
   signal: AbortSignal,
 ): Promise<readonly NodePod[]> {
   const { api, node, ownPodUid } = context;

@@ -5,6 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { compileShim } from "../../scripts/build/compile-shim.ts";
 import { startShim } from "../../test/shim/run-shim.ts";
 import { AgentRig } from "../../test/stand-in/ipam/agent-rig.ts";
+import { nodeAddressesShape } from "../status/addresses-shape.ts";
+import { agentPlace, askAgent } from "../status/status-client.ts";
 import { serveAgent } from "./serve.ts";
 
 let rig: AgentRig;
@@ -26,6 +28,7 @@ async function whileServing(use: (url: string) => Promise<void>): Promise<void> 
   const urls: string[] = [];
   const serving = serveAgent({
     node: "n1",
+    version: "0.1.0",
     stateDirectory: join(directory, "state"),
     socketPath: join(directory, "ipam.sock"),
     netnsDirectory: directory,
@@ -72,6 +75,17 @@ describe("the agent behind its executable", () => {
       expect(await call("DEL")).toEqual({ code: 0, json: undefined });
       expect(await call("DEL")).toEqual({ code: 0, json: undefined });
       expect((await call("CHECK")).json).toMatchObject({ code: 106 });
+    });
+  });
+
+  it("answers vhostuserctl on a socket beside the executable's", async () => {
+    await whileServing(async () => {
+      await call("ADD");
+      const place = agentPlace({ cniSocket: join(directory, "cni.sock"), recordsDirectory: directory });
+      expect(await askAgent(place, "/v1/addresses", nodeAddressesShape)).toMatchObject({
+        ...{ node: "n1", version: "0.1.0", confirmed: true },
+        pools: [{ name: "blue", node: { blocks: 1, used: 1 } }],
+      });
     });
   });
 

@@ -6,17 +6,21 @@ import { preferLessMemory } from "../command-line/memory-flags.ts";
 import { takeOwnership } from "../files/owner-lock.ts";
 import { type ApiServerPlace, openKubeApi } from "../kube-api/open-api.ts";
 import type { Logger } from "../logging/logger.ts";
+import { agentStatusSocket } from "../status/status-client.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startAgent } from "./agent.ts";
 import { hasNetns } from "./netns.ts";
 import { observeAgent } from "./observe-agent.ts";
+import { serveAgentStatus } from "./serve-status.ts";
 
 /** From the command line and the environment. */
 export interface ServeOptions {
   /** Name of the node. */
   readonly node: string;
   readonly stateDirectory: string;
-  /** Socket of the executable. */
+  /** Release that runs. */
+  readonly version: string;
+  /** Socket of the executable; that of the status is beside it. */
   readonly socketPath: string;
   /** Where the node's network namespaces are, as this process sees them. */
   readonly netnsDirectory: string;
@@ -52,10 +56,11 @@ export async function serveAgent(options: ServeOptions): Promise<void> {
   const config = { serviceAccountDirectory, apiServer: options.apiServerUrl };
   const { url, api } = openKubeApi("--api-server", config, options.apiServer);
   undo.defer(() => api.close());
+  const hasNetnsHere = (path: string) => hasNetns(path, options.netnsDirectory);
   const agent = await startAgent({
     ...{ node, api, stateDirectory, clock, logger, ownPodUid: options.podUid },
     bootId: readFileSync(BOOT_ID_FILE, "utf8").trim(),
-    hasNetns: (path) => hasNetns(path, options.netnsDirectory),
+    hasNetns: hasNetnsHere,
   });
   undo.defer(() => agent.close());
 
@@ -63,7 +68,15 @@ export async function serveAgent(options: ServeOptions): Promise<void> {
   const observed = await observeAgent(agent, { listen, clock, logger });
   undo.defer(() => observed.server.close());
 
-  // 4. The executable's socket.
+  // 4. What vhostuserctl asks; addresses are handed out without it too.
+  const status = await serveAgentStatus({
+    ...{ node, api, agent, clock, logger, hasNetns: hasNetnsHere, ownPodUid: options.podUid },
+    ...{ version: options.version, startedAt: clock.now() },
+    socketPath: agentStatusSocket(socketPath),
+  }).catch((err: unknown) => void logger.error({ err }, "the agent's status cannot be served"));
+  undo.defer(() => status?.close());
+
+  // 5. The executable's socket.
   const server = await serveCni({ socketPath, answer: observed.handle, logger });
   undo.defer(() => server.close());
   logger.info({ url, socket: socketPath }, "serving addresses");

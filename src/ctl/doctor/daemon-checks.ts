@@ -3,9 +3,9 @@ import { switchProgram } from "../../dataplane/switch-kind.ts";
 import { describeThrown, Failure } from "../../failure/failure.ts";
 import { readRecords } from "../../records/records.ts";
 import { type NodeStatus, nodeStatusShape } from "../../status/shape.ts";
+import { askDaemon } from "../../status/status-client.ts";
 import { statusSocket } from "../../status/status-source.ts";
 import { age, plural } from "../../status/words.ts";
-import { askDaemon } from "../daemon-client.ts";
 import {
   type CheckedNode,
   type Finding,
