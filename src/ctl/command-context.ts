@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 import { stringify } from "yaml";
 import { loadConfig, usableConfig } from "../config/load.ts";
 import type { DaemonConfig } from "../config/schema.ts";
-import { describeThrown } from "../failure/failure.ts";
+import { describeThrown, Failure } from "../failure/failure.ts";
+import { type AgentPlace, agentPlace } from "../status/status-client.ts";
 import { statusSocket } from "../status/status-source.ts";
 import type { Screen } from "./terminal.ts";
 
@@ -30,6 +31,25 @@ export interface CommandContext {
   readonly namespace?: string | undefined;
   /** Path of the daemon's status socket. @throws Failure `invalid-config` */
   readonly socket: () => Promise<string>;
+  /** Where the IPAM agent is. */
+  readonly agent: () => Promise<AgentPlace>;
+}
+
+/** A pod by name. */
+export interface NamedPod {
+  readonly name: string;
+  /** Undefined for every namespace. */
+  readonly namespace: string | undefined;
+}
+
+/** The pod of an argument `name` or `namespace/name`. @throws Failure `invalid-request` */
+export function podOf({ namespace }: Pick<CommandContext, "namespace">, argument: string): NamedPod {
+  const asked = argument.split("/");
+  if (asked.length > 2 || asked.includes("")) {
+    const what = `${JSON.stringify(argument)} is not a pod`;
+    throw new Failure({ code: "invalid-request", what, fix: "write POD or NAMESPACE/POD" });
+  }
+  return { name: asked.at(-1) ?? "", namespace: asked.length === 2 ? asked[0] : namespace };
 }
 
 /** Prints a value for programs where that is wanted, else a text for people. */
@@ -56,6 +76,7 @@ const STATUS_SOCKET = "/run/kube-vhostuser/status.sock";
 export interface PlaceOptions {
   readonly socket?: string | undefined;
   readonly config?: string | undefined;
+  readonly agentSocket?: string | undefined;
   /** Name of this node, for a configuration that names none. */
   readonly node: string;
 }
@@ -86,4 +107,11 @@ export async function findSocket(options: PlaceOptions): Promise<string> {
   if (options.socket !== undefined) return options.socket;
   if (options.config === undefined && !existsSync(CONFIG_FILE)) return STATUS_SOCKET;
   return statusSocket(await loadConfig(options.config ?? CONFIG_FILE, options.node));
+}
+
+/** Where the IPAM agent is: beside the daemon's files, also on a node without a configuration that can be read. */
+export async function findAgent(options: PlaceOptions): Promise<AgentPlace> {
+  const { config = usableConfig("", options.node) } = await findConfig(options);
+  const place = agentPlace(config);
+  return { ...place, statusSocket: options.agentSocket ?? place.statusSocket };
 }

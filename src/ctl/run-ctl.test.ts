@@ -9,7 +9,7 @@ import { type HttpServer, serveHttp } from "../observe/http-server.ts";
 import type { NodeStatus, TracedInterface } from "../status/shape.ts";
 import { runCtl } from "./run-ctl.ts";
 
-const COMMANDS = ["status", "trace", "doctor"] as const;
+const COMMANDS = ["status", "trace", "doctor", "ip"] as const;
 
 let directory: string;
 let socketPath: string;
@@ -108,7 +108,7 @@ describe("the command line", () => {
     ]) {
       const { code, stdout } = await ctl(...args);
       expect(code).toBe(0);
-      for (const option of ["--output", "--namespace", "--socket", "--config"])
+      for (const option of ["--output", "--namespace", "--socket", "--config", "--agent-socket"])
         expect(stdout).toContain(option);
       expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
     }

@@ -6,6 +6,7 @@ import {
   type CommandContext,
   EXIT,
   type ExitCode,
+  findAgent,
   findSocket,
   OUTPUT_FORMATS,
   type OutputFormat,
@@ -13,6 +14,7 @@ import {
 } from "./command-context.ts";
 import { runDoctor } from "./doctor/doctor.ts";
 import type { CheckedHost } from "./doctor/node-check.ts";
+import { runIpLeaks, runIpOf, runIpPools, runIpWho } from "./ip.ts";
 import { runStatus } from "./status.ts";
 import type { Screen } from "./terminal.ts";
 import { runTrace } from "./trace.ts";
@@ -40,6 +42,7 @@ interface CommonValues {
   readonly namespace?: string;
   readonly socket?: string;
   readonly config?: string;
+  readonly agentSocket?: string;
 }
 
 /** Runs one command; an error is printed in one line. @returns the program's exit code */
@@ -73,9 +76,10 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
       ).choices(OUTPUT_FORMATS),
     )
     .option("--json", "the same as -o json")
-    .option("-n, --namespace <name>", "only pods of this namespace (status and trace)")
+    .option("-n, --namespace <name>", "only pods of this namespace (status, trace, ip of)")
     .option("--socket <path>", "the daemon's status socket, instead of what --config says")
     .option("--config <file>", `the daemon's configuration (default ${CONFIG_FILE})`)
+    .option("--agent-socket <path>", "the IPAM agent's status socket, instead of that beside the CNI socket")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: screen.write,
@@ -87,7 +91,7 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
     })
     .addHelpText(
       "after",
-      "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage or the daemon cannot be reached.",
+      "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage, or the daemon or agent cannot be reached.",
     )
     .showHelpAfterError()
     .exitOverride();
@@ -99,10 +103,11 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
       output: json === true ? "json" : output,
       namespace,
       socket: () => findSocket(places()),
+      agent: () => findAgent(places()),
     };
   };
-  const command = (name: string, description: string) =>
-    program.command(name).description(description).allowExcessArguments(false);
+  const command = (name: string, description: string, parent = program) =>
+    parent.command(name).description(description).allowExcessArguments(false);
   command(
     "status",
     "Show every interface of the node, its pools, and what is wrong. An interface that waits for its guest is not a problem here.",
@@ -120,5 +125,21 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
     "doctor",
     "Check the node: configuration, root, kubelet, daemon, records, hugepages, switches, permissions, SELinux, leftovers. Needs no daemon, changes nothing.",
   ).action(async () => end(await runDoctor(context(), { ...host, places: places(), version })));
+  const ip = command("ip", "Show what the IPAM agent of this node knows of addresses.");
+  command("who", "Show which pod has an address; for another node's, which node or allocation.", ip)
+    .argument("<address>")
+    .option("--space <name>", "only in this AddressSpace")
+    .action(async (address: string, own: { readonly space?: string }) =>
+      end(await runIpWho(context(), address, own.space)),
+    );
+  command("of", "Show the addresses of a pod, or of a VirtualMachine's pod, of this node.", ip)
+    .argument("<[namespace/]pod>")
+    .action(async (pod: string) => end(await runIpOf(context(), pod)));
+  command("pools", "Show how full the pools are, on this node and in the cluster.", ip).action(async () =>
+    end(await runIpPools(context())),
+  );
+  command("leaks", "Show addresses without a running pod, and why they are still held.", ip).action(
+    async () => end(await runIpLeaks(context())),
+  );
   return program;
 }

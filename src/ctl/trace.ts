@@ -1,10 +1,11 @@
 import { Failure } from "../failure/failure.ts";
 import { printable } from "../names/printable.ts";
+import { isLauncherOf } from "../names/virt-launcher.ts";
 import { isBroken, traceChain } from "../status/diagnosis/chain.ts";
 import { LINKS, type Link } from "../status/diagnosis/link.ts";
 import { type NodeStatus, nodeStatusShape, type TracedInterface, traceShape } from "../status/shape.ts";
-import { type CommandContext, EXIT, type ExitCode, print } from "./command-context.ts";
 import { askDaemon } from "../status/status-client.ts";
+import { type CommandContext, EXIT, type ExitCode, podOf, print } from "./command-context.ts";
 import { hang, paint, type Screen, type Tone } from "./terminal.ts";
 
 /** Which pod, and which of its interfaces. */
@@ -17,12 +18,7 @@ export interface TraceOptions {
 /** `vhostuserctl trace`. */
 export async function runTrace(context: CommandContext, options: TraceOptions): Promise<ExitCode> {
   const socket = await context.socket();
-  const asked = options.pod.split("/");
-  if (asked.length > 2 || asked.includes("")) {
-    throw usage(`${JSON.stringify(options.pod)} is not a pod`, "write POD or NAMESPACE/POD");
-  }
-  const name = asked.at(-1) ?? "";
-  const namespace = asked.length === 2 ? asked[0] : context.namespace;
+  const { name, namespace } = podOf(context, options.pod);
   const ask = async (pod: string, of: string | undefined) => {
     const query = new URLSearchParams({ pod, ...(of === undefined ? {} : { namespace: of }) });
     return (await askDaemon(socket, `/v1/trace?${query}`, traceShape)).interfaces;
@@ -53,13 +49,11 @@ export async function runTrace(context: CommandContext, options: TraceOptions): 
   return traced.some(({ chain }) => chain.some(isBroken)) ? EXIT.problem : EXIT.healthy;
 }
 
-/** KubeVirt's pods of a VM: virt-launcher-<vm>-<five characters>; two of them while it migrates within the node. */
+/** KubeVirt's pods of a VM: two of them while it migrates within the node. */
 function podsOfVm({ interfaces }: NodeStatus, vm: string, namespace: string | undefined) {
-  const prefix = `virt-launcher-${vm}-`;
-  const isOf = (name: string) => name.startsWith(prefix) && /^[a-z0-9]{5}$/.test(name.slice(prefix.length));
   const pods = interfaces
     .map(({ pod }) => pod)
-    .filter((pod) => isOf(pod.name) && (namespace === undefined || pod.namespace === namespace));
+    .filter((pod) => isLauncherOf(pod.name, vm) && (namespace === undefined || pod.namespace === namespace));
   return [...new Map(pods.map((pod) => [`${pod.namespace}/${pod.name}`, pod])).values()];
 }
 
