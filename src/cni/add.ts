@@ -4,11 +4,12 @@ import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { removeAttachment } from "../attachment/remove-attachment.ts";
 import { Failure, isSwitchAway, toFailure } from "../failure/failure.ts";
-import { leasesOf, releaseAddresses, releaseNowOrLater } from "../ipam/release-addresses.ts";
+import { releaseAddresses, releaseEarlier, releaseNowOrLater } from "../ipam/release-addresses.ts";
 import { withAddressing } from "../ipam/request-addresses.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { present } from "../names/present.ts";
 import {
+  type AddressLease,
   interfaceInSandbox,
   isGoing,
   type PortRecord,
@@ -60,7 +61,12 @@ async function attach(
   const isRepeated = earlier?.state === "attached" && earlier.containerId === wanted.containerId;
   const planned = isRepeated
     ? repeatedRecord(wanted, earlier)
-    : { ...wanted, releases: await releaseEarlier(earlier, request, context) };
+    : {
+        ...wanted,
+        releases: await releaseEarlier(earlier, records.ports, (record, lease) =>
+          releaseOne(record, lease, request, context),
+        ),
+      };
   if (!isRepeated) {
     const refuseStale = () => {
       if (context.stale.isStale(attachmentKey(request), wanted.startedAtMs)) throw detachedMeanwhile(wanted);
@@ -100,36 +106,27 @@ function repeatedRecord({ lease: _, ...wanted }: PortRecord, earlier: PortRecord
 }
 
 /**
- * Releases what earlier attachments of the port may hold before this one asks the IPAM: a network may have no more
- * addresses than pods, and an IPAM plugin gives one interface of one sandbox addresses only once.
- * @returns what is still to be released, all of older sandboxes
+ * Releases one of an earlier attachment's addresses, those of an older sandbox now or later.
  * @throws Failure where this sandbox's own earlier ADD left addresses that cannot be released
  */
-async function releaseEarlier(
-  earlier: PortRecord | undefined,
+async function releaseOne(
+  earlier: PortRecord,
+  lease: AddressLease,
   request: AttachmentRequest,
   context: CniContext,
-): Promise<PortRecord["releases"]> {
-  if (earlier === undefined) return [];
+): Promise<void> {
   const { delegate } = request.raw;
-  for (const lease of leasesOf(earlier)) {
-    if (lease.containerId !== request.containerId) {
-      await releaseNowOrLater(earlier, lease, context, delegate);
-      continue;
-    }
-    await releaseAddresses(earlier, lease, context, delegate).catch((error: unknown) => {
-      const failure = toFailure(error);
-      throw new Failure({
-        code: failure.code,
-        what: `addresses of an earlier attachment cannot be released: ${failure.what}`,
-        where: `container ${earlier.containerId}, interface ${earlier.interfaceName}`,
-        fix: failure.fix ?? "it is retried with the next request",
-        cause: error,
-      });
+  if (lease.containerId !== request.containerId) return releaseNowOrLater(earlier, lease, context, delegate);
+  await releaseAddresses(earlier, lease, context, delegate).catch((error: unknown) => {
+    const failure = toFailure(error);
+    throw new Failure({
+      code: failure.code,
+      what: `addresses of an earlier attachment cannot be released: ${failure.what}`,
+      where: `container ${earlier.containerId}, interface ${earlier.interfaceName}`,
+      fix: failure.fix ?? "it is retried with the next request",
+      cause: error,
     });
-  }
-  const left = context.node.records.ports.get(portKey(earlier));
-  return left === undefined ? [] : [...leasesOf(left)];
+  });
 }
 
 /** Never throws: the caller must get the reason why ADD failed, not why its roll-back did. */

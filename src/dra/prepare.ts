@@ -2,14 +2,19 @@ import { makeAllocation } from "../allocation/make-allocation.ts";
 import { ensureAttachment } from "../attachment/ensure-attachment.ts";
 import { portLock } from "../attachment/port-lock.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
-import { ipamRequestOf, isLeaseOfClaim, leasesOf, releaseAddresses } from "../ipam/release-addresses.ts";
+import {
+  ipamRequestOf,
+  isLeaseOfClaim,
+  releaseAddresses,
+  releaseEarlier,
+} from "../ipam/release-addresses.ts";
 import { withAddressing } from "../ipam/request-addresses.ts";
 import type { ClaimReference, PreparedDevice } from "../kubelet/dra-service.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { present } from "../names/present.ts";
 import type { ClaimAllocation } from "../records/allocation-record.ts";
 import { type ClaimIdentity, claimInterface } from "../records/claim-holder.ts";
-import { type PortRecord, portKey } from "../records/port-record.ts";
+import { type AddressLease, type PortRecord, portKey } from "../records/port-record.ts";
 import { allocationsOfClaim, takeSequences } from "../records/records.ts";
 import { cdiDeviceId, environmentName, type PreparedResult } from "./cdi.ts";
 import { type AllocatedClaim, parseClaim } from "./claim.ts";
@@ -136,8 +141,11 @@ function ensurePort(
     const { ports } = node.records;
     // During the wait the reconciler may have removed what a killed daemon left, or CNI attached the port.
     const now = ports.get(portKey(planned));
+    const release = async (record: PortRecord, lease: AddressLease) => {
+      if (ipam !== undefined && isLeaseOfClaim(lease)) await releaseAddresses(record, lease, context, ipam);
+    };
     const wanted =
-      now?.state === "attached" ? now : { ...planned, releases: await releaseEarlier(now, context) };
+      now?.state === "attached" ? now : { ...planned, releases: await releaseEarlier(now, ports, release) };
     if (wanted !== now) await ports.put(wanted);
     const record = ipam === undefined ? wanted : await addressed(wanted, { ports, delegate: ipam });
     await ensureAttachment(node, record, allocation, signal);
@@ -146,23 +154,6 @@ function ensurePort(
     await ports.put(attached);
     return attached;
   });
-}
-
-/**
- * Releases what a Prepare that was killed may have been given: a plugin gives one interface addresses only once.
- * @returns what is still to be released, by the networks that gave it
- */
-async function releaseEarlier(
-  earlier: PortRecord | undefined,
-  context: DraContext,
-): Promise<PortRecord["releases"]> {
-  if (earlier === undefined) return [];
-  for (const lease of leasesOf(earlier)) {
-    if (context.ipam !== undefined && isLeaseOfClaim(lease))
-      await releaseAddresses(earlier, lease, context, context.ipam);
-  }
-  const left = context.node.records.ports.get(portKey(earlier));
-  return left === undefined ? [] : [...leasesOf(left)];
 }
 
 /** With the addresses that the claim's IPAM plugin gives. */

@@ -1,9 +1,8 @@
 // The DRA driver from top to bottom: every part in the order in which it starts.
 import type { NodeContext } from "../attachment/node-context.ts";
 import type { PoolPlugin } from "../device-plugin/pool-plugins.ts";
-import { describeThrown } from "../failure/failure.ts";
 import { executePluginsOf } from "../ipam/execute-plugin.ts";
-import { type ApiServerPlace, openKubeApi } from "../kube-api/open-api.ts";
+import { type ApiServerPlace, openKubeApiIfAny } from "../kube-api/open-api.ts";
 import { startDraPlugin } from "../kubelet/dra-plugin.ts";
 import type { DraCalls } from "../kubelet/dra-service.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -51,9 +50,11 @@ export interface RunningDra {
  * @throws Failure path-too-long or directory-unsafe, when a socket of the driver cannot be used
  */
 export async function startDra(options: StartDraOptions): Promise<RunningDra | undefined> {
-  const { node, locks, pools, uses, observe, podUid, clock, logger } = options;
+  const { node, locks, pools, uses, observe, apiServer, podUid, clock, logger } = options;
   const { config } = node;
-  const opened = openApi(options);
+  const opened = openKubeApiIfAny("dra", config.dra, apiServer, (reason) =>
+    logger.error({ reason }, "ResourceClaims are not served"),
+  );
   if (opened === undefined) return undefined;
   const { url, api } = opened;
   const status = new ClaimStatusWriter({ api, clock, logger });
@@ -113,15 +114,6 @@ export async function startDra(options: StartDraOptions): Promise<RunningDra | u
       api.close();
     },
   };
-}
-
-function openApi({ node, apiServer, logger }: StartDraOptions): ReturnType<typeof openKubeApi> | undefined {
-  try {
-    return openKubeApi("dra", node.config.dra, apiServer);
-  } catch (error) {
-    logger.error({ reason: describeThrown(error) }, "ResourceClaims are not served");
-    return undefined;
-  }
 }
 
 /** A pool with the ports that claims may have of it now; undefined where it has no claims. */

@@ -44,7 +44,24 @@ export async function releaseAddresses(
   await dropLease(ports, record, lease);
 }
 
-/** The same where a failure is logged only: a later request tries again. */
+/**
+ * Releases what an earlier attachment was given, or a call that was killed may have been, before the IPAM is asked again: it
+ * may have no more addresses than pods, and gives one interface of one sandbox addresses only once.
+ * @param release of one lease; what it leaves in the record is still to be released
+ * @returns that, by the networks or claims that gave it
+ */
+export async function releaseEarlier(
+  earlier: PortRecord | undefined,
+  ports: Records["ports"],
+  release: (record: PortRecord, lease: AddressLease) => Promise<void>,
+): Promise<PortRecord["releases"]> {
+  if (earlier === undefined) return [];
+  for (const lease of leasesOf(earlier)) await release(earlier, lease);
+  const left = ports.get(portKey(earlier));
+  return left === undefined ? [] : [...leasesOf(left)];
+}
+
+/** {@link releaseAddresses}, where a failure is logged only: a later request tries again. */
 export async function releaseNowOrLater(
   record: PortRecord,
   lease: AddressLease,
@@ -81,12 +98,17 @@ export function sandboxOfClaim(uid: string): string {
 
 const CLAIM_SANDBOX = "claim-";
 
+/** Whether what stands in place of a sandbox's id is a claim's. */
+export function isSandboxOfClaim(containerId: string): boolean {
+  return containerId.startsWith(CLAIM_SANDBOX);
+}
+
 /**
  * Whether a claim's IPAM plugin gave the addresses, which the daemon runs in its container. A network's runs on the node:
  * each may keep its addresses where the other does not see them, so neither releases what the other gave.
  */
 export function isLeaseOfClaim({ containerId }: AddressLease): boolean {
-  return containerId.startsWith(CLAIM_SANDBOX);
+  return isSandboxOfClaim(containerId);
 }
 
 /** All addresses that an IPAM may hold for a port. */

@@ -35,6 +35,18 @@ export function openKubeApi(
   return { url, api: new KubeApi({ url, serviceAccountDirectory }) };
 }
 
+/** The same for what can be done without: where there is no client, `whenNone` is called with the reason. */
+export function openKubeApiIfAny(
+  ...[key, config, place, whenNone]: [...Parameters<typeof openKubeApi>, (reason: string) => void]
+): ReturnType<typeof openKubeApi> | undefined {
+  try {
+    return openKubeApi(key, config, place);
+  } catch (error) {
+    whenNone(describeThrown(error));
+    return undefined;
+  }
+}
+
 function urlOf(place: ApiServerPlace | undefined): string | undefined {
   if (place === undefined) return undefined;
   const host = place.host.includes(":") ? `[${place.host}]` : place.host;

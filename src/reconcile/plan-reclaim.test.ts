@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { exampleClaim } from "../../test/stand-in/records/example-claim.ts";
+import { sandboxOfClaim } from "../ipam/release-addresses.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { planReclaim, type ReclaimInput } from "./plan-reclaim.ts";
@@ -134,6 +135,12 @@ describe("reclaiming allocations", () => {
     const ports = [port("a", "p", "c1")];
     expect(reclaimed({ allocations, ports, pods: ["p"] })).toEqual([]);
     expect(reclaimed({ allocations, ports, pods: [] })).toEqual(["a"]);
+  });
+
+  it("does not take the port of a claim for that of a newer sandbox of its pod", () => {
+    const allocations = [allocation("init", 1, 0, "d1")];
+    const ports = [port("init", "p", "s1"), port("claimed", "p", sandboxOfClaim("u"), 5)];
+    expect(reclaimed({ allocations, ports, pods: ["p"] })).toEqual([]);
   });
 
   it("is not misled by a pod that was recreated under the same name", () => {

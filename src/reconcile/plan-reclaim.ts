@@ -1,3 +1,4 @@
+import { isSandboxOfClaim } from "../ipam/release-addresses.ts";
 import { type AllocationRecord, pluginDevicesOf } from "../records/allocation-record.ts";
 import type { PortRecord } from "../records/port-record.ts";
 import { holdKey, type KubeletView } from "./kubelet-view.ts";
@@ -116,12 +117,16 @@ function hasLivingInterface(allocation: AllocationRecord, input: ReclaimInput): 
   );
 }
 
-/** Whether another sandbox, of a new pod of the same name or of the same pod, has a newer interface. */
+/**
+ * Whether another sandbox, of a new pod of the same name or of the same pod, has a newer interface. The port of a claim is no
+ * sandbox's: it stays from one to the next.
+ */
 function hasNewerSandbox(port: PortRecord, input: ReclaimInput): boolean {
   return input.ports.some(
     (other) =>
       podKey(other) === podKey(port) &&
       other.containerId !== port.containerId &&
+      !isSandboxOfClaim(other.containerId) &&
       other.createdAt > port.createdAt,
   );
 }

@@ -10,7 +10,8 @@ import type { OvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
-import { claimObject, DRIVER } from "../stand-in/dra/claim-object.ts";
+import { DRIVER } from "../stand-in/dra/claim-object.ts";
+import { deleteClaim, storeClaim } from "../stand-in/dra/stored-claim.ts";
 import { type CdiEdits, resolveCdi } from "../stand-in/kubelet/cdi-runtime.ts";
 import type { KubeletDevice, PodClaim } from "../stand-in/kubelet/dra-manager.ts";
 
@@ -50,13 +51,11 @@ async function admit(results = 1): Promise<ClaimPod> {
   const name = `pod-${pods++}`;
   const uid = randomUUID();
   await node.kubelet.admitPod({ namespace: NAMESPACE, name, uid, containers: [{ name: "c" }] });
-  const { metadata, ...claim } = claimObject({
+  const claim = storeClaim(api, {
     ...{ name: `claim-of-${name}`, namespace: NAMESPACE, podClaimName: "net", pods: [{ name, uid }] },
     results: Array.from({ length: results }, () => ({ pool: "a", device: "sockets" })),
   });
-  const { resourceVersion: _, uid: __, ...wanted } = metadata;
-  const stored = api.store.create(`${NAMESPACE}/resourceclaims`, { ...claim, metadata: wanted });
-  return { name, uid, claim: { namespace: NAMESPACE, name: metadata.name, uid: stored.metadata.uid } };
+  return { name, uid, claim };
 }
 
 /** As kubelet's sync loop does: again until it succeeds. */
@@ -78,7 +77,7 @@ const prepare = ({ uid, claim }: ClaimPod) => untilDone(() => node.dra.prepare(u
 async function end({ name, uid, claim }: ClaimPod): Promise<void> {
   await untilDone(() => node.dra.unprepare(uid, DRIVER));
   node.kubelet.removePod({ namespace: NAMESPACE, name });
-  api.store.remove(`${NAMESPACE}/resourceclaims`, claim.name, {});
+  deleteClaim(api, claim);
 }
 
 const container = (devices: readonly KubeletDevice[]): CdiEdits =>

@@ -93,7 +93,7 @@ it("says why the API server cannot be asked, and skips it where there is no toke
   );
   expect(await findings(node({ serviceAccountDirectory: directory }))).toContainEqual(
     expect.stringMatching(
-      /^skipped: the API server: there is no token.*; run this in the daemon's container$/,
+      /^skipped: the API server: .*there is no token.*; run this in the daemon's container$/,
     ),
   );
 });

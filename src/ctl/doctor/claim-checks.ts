@@ -6,11 +6,10 @@ import { liveClaims } from "../../dra/claim-files.ts";
 import { DRA_DRIVER } from "../../dra/dra-context.ts";
 import type { SliceSpec } from "../../dra/inventory.ts";
 import { SLICES, slicesOf } from "../../dra/resource-slices.ts";
-import { Failure } from "../../failure/failure.ts";
 import { mayDo, type Right } from "../../kube-api/access-review.ts";
 import { ApiFailure } from "../../kube-api/api-failure.ts";
 import type { KubeApi, KubeObject } from "../../kube-api/client.ts";
-import { openKubeApi } from "../../kube-api/open-api.ts";
+import { openKubeApiIfAny } from "../../kube-api/open-api.ts";
 import { readRecords } from "../../records/records.ts";
 import { plural } from "../../status/words.ts";
 import {
@@ -77,9 +76,11 @@ const RIGHTS: readonly Right[] = [
 
 /** With the daemon's own token, which is in its container alone. */
 async function checkApi({ config, host }: CheckedNode, signal: AbortSignal): Promise<readonly Finding[]> {
-  const opened = openApi(config.dra, host.apiServer);
-  if (opened instanceof Failure)
-    return [skipped(`the API server: ${opened.what}; run this in the daemon's container`)];
+  let none = "";
+  const opened = openKubeApiIfAny("dra", config.dra, host.apiServer, (reason) => {
+    none = reason;
+  });
+  if (opened === undefined) return [skipped(`the API server: ${none}; run this in the daemon's container`)];
   const { api, url } = opened;
   try {
     const lacking: Right[] = [];
@@ -103,15 +104,6 @@ async function checkApi({ config, host }: CheckedNode, signal: AbortSignal): Pro
     return [problem(`${error.what} (${error.where})`, cure)];
   } finally {
     api.close();
-  }
-}
-
-function openApi(...[config, place]: [CheckedNode["config"]["dra"], CheckedNode["host"]["apiServer"]]) {
-  try {
-    return openKubeApi("dra", config, place);
-  } catch (error) {
-    if (error instanceof Failure) return error;
-    throw error;
   }
 }
 

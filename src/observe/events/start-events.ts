@@ -1,6 +1,5 @@
 import type { DaemonConfig } from "../../config/schema.ts";
-import { describeThrown } from "../../failure/failure.ts";
-import { type ApiServerPlace, openKubeApi } from "../../kube-api/open-api.ts";
+import { type ApiServerPlace, openKubeApiIfAny } from "../../kube-api/open-api.ts";
 import type { Logger } from "../../logging/logger.ts";
 import type { Clock } from "../../sync/clock.ts";
 import { type EventCounts, EventPoster } from "./event-poster.ts";
@@ -29,9 +28,11 @@ export interface RunningEvents {
  * undefined: a node serves its pods without events as well.
  */
 export function startEvents(options: StartEventsOptions): RunningEvents | undefined {
-  const { config, podName, clock, logger } = options;
+  const { config, apiServer, podName, clock, logger } = options;
   if (!config.events.enabled) return undefined;
-  const opened = openApi(options);
+  const opened = openKubeApiIfAny("events", config.events, apiServer, (reason) =>
+    logger.warn({ reason }, "Kubernetes events are off"),
+  );
   if (opened === undefined) return undefined;
   const { url, api } = opened;
   const instance = podName ?? config.node;
@@ -42,17 +43,4 @@ export function startEvents(options: StartEventsOptions): RunningEvents | undefi
     counts: poster.counts,
     close: () => poster.close(),
   };
-}
-
-function openApi({
-  config,
-  apiServer,
-  logger,
-}: StartEventsOptions): ReturnType<typeof openKubeApi> | undefined {
-  try {
-    return openKubeApi("events", config.events, apiServer);
-  } catch (error) {
-    logger.warn({ reason: describeThrown(error) }, "Kubernetes events are off");
-    return undefined;
-  }
 }
