@@ -165,7 +165,8 @@ export class BlockSupply {
     const { space, pool } = source;
     const name = blockName(space, prefix);
     return locks.run(blockLock(name, "the taking", signal), async () => {
-      if (state.blocks.has(name)) return false;
+      // Meanwhile adopted, after a create whose answer was lost.
+      if (state.blocks.has(name)) return state.blocks.get(name)?.isUsable === true;
       const owner = { kind: "Node", name: node, uid, journal: state.identity.journal } as const;
       const wanted = newBlock({ space, prefix, owner, state: "Bound", pool });
       const object = await api.create(ADDRESS_BLOCKS, wanted, signal).catch((error: unknown) => {

@@ -12,7 +12,8 @@ const NETNS = "/run/netns";
  */
 export async function hasNetns(path: string, directory = NETNS): Promise<boolean> {
   const name = relative(NETNS, path.replace(/^\/var\/run\//, "/run/"));
-  if (dirname(name) !== "." || name.startsWith(".")) throw unknown(`${path} is not in ${NETNS}`);
+  if (name === "" || dirname(name) !== "." || name.startsWith("."))
+    throw unknown(`${path} is not in ${NETNS}`);
   if (await isThere(join(directory, name))) return true;
   if (!(await isThere(directory))) throw unknown(`${directory} is not there`);
   return false;

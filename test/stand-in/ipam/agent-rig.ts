@@ -2,7 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ADDRESS_BLOCKS, IPAM_API_VERSION } from "../../../src/address-objects/resources.ts";
+import { Failure } from "../../../src/failure/failure.ts";
 import { type Agent, type AgentOptions, startAgent } from "../../../src/ipam-agent/agent.ts";
+import type { OpenJournal } from "../../../src/ipam-agent/node-state.ts";
+import { Journal } from "../../../src/journal/journal.ts";
 import { type ApiRig, startApiRig } from "../api-server/api-rig.ts";
 import type { Json, Stored } from "../api-server/object-store.ts";
 
@@ -95,7 +98,9 @@ export class AgentRig {
   /** An agent of a node, with the journal in the directory of that name, whose blocks are confirmed. */
   async agent(options: Partial<AgentOptions> & { readonly journal?: string } = {}): Promise<TestAgent> {
     const agent = await this.startAgent(options);
-    await this.api.until(() => agent.state.isConfirmed && agent.state.pools.size > 0);
+    await this.api.until(
+      () => agent.state.isConfirmed && agent.state.pools.size > 0 && agent.state.spaces.size > 0,
+    );
     return agent;
   }
 
@@ -115,6 +120,24 @@ export class AgentRig {
     });
     this.#agents.add(agent);
     return Object.assign(agent, { call: (call: IpamCall) => this.#call(agent, call) });
+  }
+
+  /** Makes every request fail with 401 until the returned function is called. */
+  apiAway(): () => void {
+    const { tokens } = this.api.server;
+    const known = [...tokens];
+    tokens.clear();
+    return () => {
+      for (const token of known) tokens.add(token);
+    };
+  }
+
+  /** Advances the clock by minutes, a pass of the agents at a time, and lets each end. */
+  async minutes(count: number): Promise<void> {
+    for (let minute = 0; minute < count; minute++) {
+      const end = this.api.clock.monotonic() + 60_000;
+      await this.api.until(() => this.api.clock.monotonic() >= end, 10_000);
+    }
   }
 
   /** Ends an agent as a crash would: nothing that it still does is waited for. */
@@ -170,4 +193,21 @@ export type TestAgent = Agent & { call(call: IpamCall): Promise<IpamAnswer> };
 /** The addresses of an ADD's answer. */
 export function addressesOf({ json }: IpamAnswer): readonly string[] {
   return (json.ips ?? []).map(({ address }) => address);
+}
+
+/** Opens a journal whose disk is full when it is said to be, or for entries whose key begins so. */
+export function openFailing(disk: { isFull: boolean; forKeys?: string }): OpenJournal {
+  return async (options) => {
+    const { journal, content } = await Journal.open(options);
+    return {
+      content,
+      journal: {
+        append: async (key, value) => {
+          if (disk.isFull && key.startsWith(disk.forKeys ?? ""))
+            throw new Failure({ code: "record-unwritable", what: "the disk is full" });
+          await journal.append(key, value);
+        },
+      },
+    };
+  };
 }
