@@ -124,7 +124,7 @@ describe("a block", () => {
     await rig.api.until(() => isLost(agent, name));
   });
 
-  it("that an old event of the watch shows as gone is used on, after a look at what it is now", async () => {
+  it("that an old event of the watch shows as gone is used again after a fresh read", async () => {
     const agent = await rig.agent();
     await agent.call({ verb: "ADD" });
     const [block] = rig.blocks;
