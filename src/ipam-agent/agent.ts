@@ -48,6 +48,8 @@ export interface Agent {
   /** What the agent knows, for metrics, vhostuserctl and tests; to be read only. */
   readonly state: NodeState;
   readonly leaks: Pick<LeakCollector, "suspects" | "collected" | "goneSinceMs">;
+  /** Passes that are over, and when the last one was or the agent was started, in milliseconds of the monotonic clock. */
+  readonly passes: { readonly count: number; readonly lastMs: number };
   /** Ends requests to the API server and waits for the work that runs; blocks and allocations stay. */
   close(): Promise<void>;
 }
@@ -81,10 +83,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { signal } = closing;
   supply.run(signal);
 
-  const passes = async () => {
-    for (let count = 1; ; count++) {
+  const passes = { count: 0, lastMs: clock.monotonic() };
+  const pass = async () => {
+    for (;;) {
       await clock.sleep(PASS_MS, signal);
-      const isReport = count % PASSES_PER_REPORT === 0;
+      const isReport = passes.count % PASSES_PER_REPORT === PASSES_PER_REPORT - 1;
       for (const work of [
         () => leaks.look(signal),
         () => survivors.look(signal),
@@ -99,6 +102,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
           );
         });
       }
+      passes.count++;
+      passes.lastMs = clock.monotonic();
     }
   };
   const confirm = async () => {
@@ -115,7 +120,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     confirm(),
     followObjects("space", ADDRESS_SPACES, context, signal),
     followObjects("pool", ADDRESS_POOLS, context, signal),
-    passes(),
+    pass(),
   ];
   const handling = new Set<Promise<Answer>>();
   const ended = Promise.all(
@@ -126,8 +131,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     ),
   );
   return {
-    state,
-    leaks,
+    ...{ state, leaks, passes },
     handle(request, deadline) {
       const answered = answer(request, { own, supply }, context, deadline);
       handling.add(answered);

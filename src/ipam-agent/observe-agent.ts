@@ -12,6 +12,8 @@ import { blocksOfSource, countsOfSource, sourceOfPool } from "./address-source.t
 import type { Agent } from "./agent.ts";
 import type { AgentRequest } from "./request.ts";
 
+/** A pass comes every minute, and waits for the API server and the disk. */
+const SILENCE_MS = 15 * 60_000;
 const VERBS = new Set(["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"]);
 const BLOCK_STATES = ["bound", "releasing", "lost"] as const;
 
@@ -65,7 +67,7 @@ export async function observeAgent(
   });
   const pages = new Map([
     ["/metrics", page],
-    ["/livez", async () => text(200, "ok\n")],
+    ["/livez", async () => livez(clock.monotonic() - agent.passes.lastMs)],
   ]);
   const server = await serveHttp({ ...listen, pages, logger });
   const handle = (request: AgentRequest, signal: AbortSignal): Promise<Answer> => {
@@ -85,4 +87,9 @@ export async function observeAgent(
     );
   };
   return { handle, server };
+}
+
+function livez(silentMs: number): Page {
+  if (silentMs < SILENCE_MS) return text(200, "ok\n");
+  return text(503, `the last pass over allocations and blocks was ${Math.round(silentMs / 1000)} s ago\n`);
 }

@@ -170,8 +170,10 @@ export class OwnBlocks {
   }
 
   async #look(name: string, signal: AbortSignal): Promise<void> {
-    const block = this.#context.state.blocks.get(name);
-    if (!block?.isUsable) await this.#compare(name, signal);
+    const { state, locks } = this.#context;
+    // Where it is just being taken, that says what it is.
+    await locks.whenIdle(blockLock(name, "").key);
+    if (!state.blocks.get(name)?.isUsable) await this.#compare(name, signal);
   }
 
   /** Brings what is known of one block in line with a fresh read of it. */

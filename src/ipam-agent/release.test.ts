@@ -227,7 +227,7 @@ describe("blocks", () => {
     await rig.api.until(() => rig.blocks.length <= 2, 1_000);
     await rig.minutes(10);
     expect(rig.blocks.length).toBeGreaterThanOrEqual(1);
-    expect(agent.state.blocks.size).toBe(rig.blocks.length);
+    await rig.api.until(() => agent.state.blocks.size === rig.blocks.length);
     expect(addressesOf(await agent.call({ verb: "ADD", container: "c0" }))).toHaveLength(1);
   });
 

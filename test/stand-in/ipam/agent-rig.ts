@@ -132,11 +132,12 @@ export class AgentRig {
     };
   }
 
-  /** Advances the clock by minutes, a pass of the agents at a time, and lets each end. */
+  /** Advances the clock by minutes, or a little more, until each agent has made as many passes. */
   async minutes(count: number): Promise<void> {
     for (let minute = 0; minute < count; minute++) {
-      const end = this.api.clock.monotonic() + 60_000;
-      await this.api.until(() => this.api.clock.monotonic() >= end, 10_000);
+      const goals = [...this.#agents].map((agent) => ({ agent, count: agent.passes.count + 1 }));
+      await this.api.clock.advance(60_000);
+      await this.api.until(() => goals.every((goal) => goal.agent.passes.count >= goal.count), 100);
     }
   }
 
