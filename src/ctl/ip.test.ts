@@ -173,8 +173,13 @@ describe("ip pools", () => {
     status({ conditions: [{ type: "NearlyFull", status: "True", ...condition }] });
     await later(10_000);
     const full = await ip("pools");
-    expect([full.code, full.stdout]).toEqual([1, expect.stringContaining("- pool blue: 83 % are used\n")]);
-    expect((await jsonOf("pools")).problems).toEqual(["pool blue: 83 % are used"]);
+    expect([full.code, full.stdout]).toEqual([0, expect.stringContaining("- pool blue: 83 % are used\n")]);
+    status({ conditions: [{ type: "Exhausted", status: "True", ...condition, message: "all are used" }] });
+    await later(10_000);
+    expect((await ip("pools")).code).toBe(1);
+    expect((await jsonOf("pools")).problems).toMatchObject([
+      { verdict: "problem", what: "pool blue: all are used" },
+    ]);
   });
 
   it("shows the node's part without the API server, and says that this is missing", async () => {

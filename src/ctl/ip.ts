@@ -2,6 +2,7 @@ import { parseAddress } from "../addresses/address.ts";
 import { Failure } from "../failure/failure.ts";
 import { printable } from "../names/printable.ts";
 import {
+  type AddressProblem,
   addressProblems,
   clusterWords,
   leakTitle,
@@ -65,7 +66,7 @@ export async function runIpPools(context: CommandContext): Promise<ExitCode> {
   const found = await askAgent(await context.agent(), "/v1/addresses", nodeAddressesShape);
   const problems = addressProblems(found);
   print(context, { ...found, problems }, () => renderPools(context.screen, found, problems));
-  return problems.length === 0 ? EXIT.healthy : EXIT.problem;
+  return problems.some(({ verdict }) => verdict === "problem") ? EXIT.problem : EXIT.healthy;
 }
 
 /** `vhostuserctl ip leaks`. */
@@ -176,7 +177,11 @@ export function renderOf(screen: Screen, unchecked: PodAddresses, isWide: boolea
 }
 
 /** How full pools are, for people. */
-export function renderPools(screen: Screen, unchecked: NodeAddresses, problems: readonly string[]): string {
+export function renderPools(
+  screen: Screen,
+  unchecked: NodeAddresses,
+  problems: readonly AddressProblem[],
+): string {
   const { node, pools, blocks, leftOut } = printable(unchecked);
   const columns: Column[] = [
     { title: "POOL", elastic: "end" },
@@ -206,9 +211,14 @@ export function renderPools(screen: Screen, unchecked: NodeAddresses, problems: 
       : [`for ranges of networks: ${plural(ofRanges.length, "block")}, ${used} used`]),
     ...(problems.length === 0
       ? []
-      : ["", ...printable(problems).flatMap((text) => hang(screen, 2, paint(screen, "bad", "- "), text))]),
+      : ["", ...printable(problems).flatMap((one) => problemLines(screen, one))]),
     "",
   ].join("\n");
+}
+
+function problemLines(screen: Screen, { verdict, what, cure }: AddressProblem): readonly string[] {
+  const mark = paint(screen, verdict === "problem" ? "bad" : "warning", "- ");
+  return [...hang(screen, 2, mark, what), ...hang(screen, 8, "  cure: ", cure)];
 }
 
 /** What is leaked and why it is still held, for people. */

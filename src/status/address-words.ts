@@ -16,6 +16,11 @@ const WHY: Readonly<Record<LeakedAddresses["why"], string>> = {
   "netns-unknown": "its pod is gone, and its network namespace cannot be looked for",
 };
 
+/** `1 address`, `2 addresses`. */
+export function addressCount(count: number): string {
+  return `${count} ${count === 1 ? "address" : "addresses"}`;
+}
+
 /** Why a leaked address is still held. */
 export function leakWords({ why, reason }: LeakedAddresses): string {
   return reason === undefined ? WHY[why] : `${WHY[why]}: ${reason}`;
@@ -34,30 +39,53 @@ export function clusterWords({ cluster }: PoolAddresses): string | undefined {
   return `${used} of ${total}${total === 0 ? "" : ` (${Math.floor((used / total) * 100)} %)`}`;
 }
 
+/** Something that is wrong with the addresses of a node, and what to do about it; a warning does no harm yet. */
+export interface AddressProblem {
+  readonly verdict: "problem" | "warning";
+  readonly what: string;
+  readonly cure: string;
+}
+
 /** What is wrong with the addresses of a node, but for leaks. */
-export function addressProblems(addresses: NodeAddresses): readonly string[] {
+export function addressProblems(addresses: NodeAddresses): readonly AddressProblem[] {
   const { confirmed, apiProblem, survivors, pools, blocks } = addresses;
-  const lost = blocks.filter(({ state }) => state === "lost");
-  return [
-    ...(confirmed
-      ? []
-      : [
-          "the API server has not confirmed this node's blocks since it was booted: no address is handed out",
-        ]),
-    ...(apiProblem === undefined ? [] : [`the API server cannot be asked: ${apiProblem}`]),
-    ...(survivors === 0
-      ? []
-      : [
-          `the agent's journal was lost: the blocks that it had rest until ${plural(survivors, "pod")} of then ${survivors === 1 ? "is" : "are"} gone`,
-        ]),
-    ...lost.map(
-      ({ name, used }) =>
-        `block ${name} is not this node's any more: its ${plural(used, "address")} stay with their pods`,
-    ),
-    ...pools.flatMap(({ name, warning }) =>
-      warning === undefined ? [] : [`pool ${name}: ${warning.message}`],
-    ),
-  ];
+  const found: AddressProblem[] = [];
+  if (!confirmed) {
+    found.push({
+      verdict: "problem",
+      what: "the API server has not confirmed this node's blocks since it was booted: no address is handed out",
+      cure: "the agent keeps trying; its log says why it cannot",
+    });
+  }
+  if (apiProblem !== undefined) {
+    found.push({
+      verdict: "problem",
+      what: `the API server cannot be asked: ${apiProblem}`,
+      cure: "addresses are handed out until this node's blocks are used up; check the API server and the rights of the agent's ServiceAccount",
+    });
+  }
+  if (survivors > 0) {
+    const pods = `${plural(survivors, "pod")} of that time ${survivors === 1 ? "is" : "are"} gone`;
+    found.push({
+      verdict: "warning",
+      what: `the agent's journal was lost: the blocks that were in it are not used until ${pods}`,
+      cure: "delete or move these pods to use the blocks sooner",
+    });
+  }
+  for (const { name, used } of blocks.filter(({ state }) => state === "lost")) {
+    found.push({
+      verdict: "problem",
+      what: `block ${name} is not this node's any more, and ${addressCount(used)} of it ${used === 1 ? "is" : "are"} in use`,
+      cure: `delete the pods with these addresses, so that they get others; kubectl get addressblock ${name} -o yaml shows its owner`,
+    });
+  }
+  for (const { name, warning } of pools) {
+    if (warning === undefined) continue;
+    const verdict = warning.exhausted ? "problem" : "warning";
+    const cure = "add a subnet or a range to the pool, or delete pods";
+    found.push({ verdict, what: `pool ${name}: ${warning.message}`, cure });
+  }
+  return found;
 }
 
 /** What rests after its release; undefined where nothing does. */
@@ -65,5 +93,5 @@ export function restingWords({ resting, leftOut, at }: NodeAddresses): string | 
   const count = resting.length + leftOut.resting;
   if (count === 0) return undefined;
   const last = Math.max(...resting.map(({ untilAt }) => untilAt));
-  return `${count === 1 ? "1 address rests" : `${count} addresses rest`} after release, the last for ${age(last - at)}`;
+  return `${addressCount(count)} ${count === 1 ? "rests" : "rest"} after release, the last for ${age(last - at)}`;
 }

@@ -14,6 +14,7 @@ import {
   print,
 } from "../command-context.ts";
 import { hang, paint, type Screen, type Tone } from "../terminal.ts";
+import { addressesCheck } from "./address-checks.ts";
 import { claimsCheck } from "./claim-checks.ts";
 import { daemonCheck, leftoversCheck, recordsCheck, switchCheck } from "./daemon-checks.ts";
 import {
@@ -97,6 +98,7 @@ const NODE_CHECKS: Readonly<Record<string, NodeCheck>> = {
   records: recordsCheck,
   switch: switchCheck,
   claims: claimsCheck,
+  addresses: addressesCheck,
   permissions: permissionsCheck,
   SELinux: selinuxCheck,
   leftovers: leftoversCheck,
