@@ -1,8 +1,10 @@
 // The files by which containers of a claim get its sockets: one for the runtime (CDI), one for the guest's side for each
 // request (device metadata). All follow from records, so that they can be written again at any time.
-import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { constants, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as eventLoop } from "node:timers/promises";
+import { type LabelOptions, setSelinuxLabel } from "../allocation/selinux-label.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import { removeTemporaries, replaceMemoryFile } from "../files/replace-file.ts";
@@ -111,6 +113,26 @@ function removeFilesOf(isGone: (uid: string) => boolean, context: FilesContext):
       const uid = claimOf(name);
       if (uid !== undefined && isGone(uid)) rmSync(join(directory, name), { force: true });
     }
+  }
+}
+
+/**
+ * Gives the directory of metadata the SELinux label of a pool, whose type the files in it inherit: containers may not read what
+ * has the label of kubelet's directories.
+ * @throws Failure `label-refused`, `part-missing`
+ */
+export async function labelMetadata(
+  context: Pick<FilesContext, "pluginDirectory">,
+  label: string,
+  options?: LabelOptions,
+): Promise<void> {
+  const path = metadataDirectory(context);
+  mkdirSync(path, { recursive: true, mode: 0o755 });
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await setSelinuxLabel([directory.fd], label, options);
+  } finally {
+    await directory.close();
   }
 }
 

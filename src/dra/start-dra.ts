@@ -9,7 +9,7 @@ import type { Logger } from "../logging/logger.ts";
 import { type DeviceUses, splitCapacity } from "../pools/capacity.ts";
 import type { Clock } from "../sync/clock.ts";
 import type { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { claimDirectories, restoreClaimFiles } from "./claim-files.ts";
+import { claimDirectories, labelMetadata, restoreClaimFiles } from "./claim-files.ts";
 import { ClaimStatusWriter } from "./claim-status.ts";
 import { DRA_DRIVER, type DraContext } from "./dra-context.ts";
 import { deviceHealth, type OfferedPool, planSliceDevices, poolOfDevice } from "./inventory.ts";
@@ -47,7 +47,7 @@ export interface RunningDra {
 /**
  * Serves claims. Without an API server or a token it logs that and returns undefined: the device plugin serves its pods
  * without either.
- * @throws Failure path-too-long or directory-unsafe, when a socket of the driver cannot be used
+ * @throws Failure path-too-long or directory-unsafe, when a socket of the driver cannot be used; label-refused
  */
 export async function startDra(options: StartDraOptions): Promise<RunningDra | undefined> {
   const { node, locks, pools, uses, observe, apiServer, podUid, clock, logger } = options;
@@ -69,6 +69,10 @@ export async function startDra(options: StartDraOptions): Promise<RunningDra | u
   };
   const offered = () => pools.flatMap((one) => offeredPool(one, uses) ?? []);
   let isShared = true;
+  const [label] = config.pools.flatMap(({ claims, directory }) =>
+    claims === undefined || directory.selinuxLabel === undefined ? [] : directory.selinuxLabel,
+  );
+  if (label !== undefined) await labelMetadata(context, label);
   // After a reboot no CDI file is left.
   await restoreClaimFiles(context);
   const plugin = startDraPlugin({
