@@ -178,6 +178,16 @@ describe("the API server", () => {
     expect(delays).toEqual([7_000, 60_000, 0, 0].map((ms) => ["unavailable", ms]));
   });
 
+  it("is read again on another connection where it ended an idle one, and nothing is written twice", async () => {
+    const made = await create("s-1");
+    api.illnesses.push({ kind: "closed" });
+    expect(await client.get(WIDGETS, "s-1", signal)).toEqual(made);
+    api.illnesses.push({ kind: "closed" });
+    expect(await problemOf(create("s-2"))).toBe("unreachable");
+    api.illnesses.push({ kind: "closed" });
+    expect(await problemOf(client.get(WIDGETS, "s-1", signal)), "on a new connection").toBe("unreachable");
+  });
+
   it("is unreachable where it is silent, breaks off, answers without end, or is a proxy", async () => {
     const impatient = new KubeApi({ url: api.url, serviceAccountDirectory: directory, deadlineMs: 500 });
     api.illnesses.push({ kind: "silent" });

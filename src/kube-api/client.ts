@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import type { Agent } from "node:https";
 import { join } from "node:path";
-import { describeThrown } from "../failure/failure.ts";
+import { describeThrown, systemCode } from "../failure/failure.ts";
 import { bodyOf, parsed } from "./answer-body.ts";
 import { ApiFailure, failureOf } from "./api-failure.ts";
 
@@ -224,8 +224,8 @@ export class KubeApi {
     for (const [key, value] of Object.entries(request.query ?? {}))
       if (value !== undefined) target.searchParams.set(key, String(value));
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-    const contentType = request.contentType ?? "application/json";
-    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const send = (): Promise<IncomingMessage> => {
+      const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
       const sent = loadHttps().request(target, {
         method: request.method,
         ...(isWatch ? { agent: false, ca } : { agent: this.#agentFor(ca ?? "") }),
@@ -234,18 +234,19 @@ export class KubeApi {
           authorization: `Bearer ${token?.trim()}`,
           accept: request.accept ?? "application/json",
           "user-agent": "kube-vhostuser",
-          ...(body === undefined
-            ? {}
-            : { "content-type": contentType, "content-length": Buffer.byteLength(body) }),
+          "content-length": Buffer.byteLength(body ?? ""),
+          ...(body !== undefined && { "content-type": request.contentType ?? "application/json" }),
         },
       });
       let answer: IncomingMessage | undefined;
-      const timer = setTimeout(
-        () => (answer ?? sent).destroy(new Error("not within the deadline")),
-        deadlineMs,
-      );
+      const expire = () => (answer ?? sent).destroy(new Error("not within the deadline"));
+      const timer = setTimeout(expire, deadlineMs);
       sent.on("close", () => clearTimeout(timer));
-      sent.on("error", reject);
+      sent.on("error", (error) => {
+        // A server may end an idle connection at the moment it is used; a read can be repeated on another.
+        const isIdleEnd = sent.reusedSocket && answer === undefined && systemCode(error) === "ECONNRESET";
+        return isIdleEnd && request.method === "GET" ? resolve(send()) : reject(error);
+      });
       sent.on("response", (found) => {
         answer = found;
         if (isWatch && found.statusCode === 200) clearTimeout(timer);
@@ -254,7 +255,9 @@ export class KubeApi {
       // A watch may be quiet for minutes; the kernel notices a connection that is dead.
       sent.setSocketKeepAlive(true, KEEPALIVE_MS);
       sent.end(body);
-    });
+      return promise;
+    };
+    const response = await send();
     const { statusCode: status = 0, headers } = response;
     if (status >= 200 && status < 300) return response;
     throw failureOf(status, parsed(await bodyOf(response)), whereOf(request), headers["retry-after"]);

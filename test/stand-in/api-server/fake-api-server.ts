@@ -12,6 +12,8 @@ export type Illness =
   | { readonly kind: "status"; readonly status: number; readonly retryAfter?: string }
   /** Never answers. */
   | { readonly kind: "silent" }
+  /** Ends the connection in place of an answer, as a server does that has found it idle. */
+  | { readonly kind: "closed" }
   /** Does what is asked, and its connection ends in the middle of the answer. */
   | { readonly kind: "half" }
   /** Answers without end. */
@@ -144,6 +146,9 @@ export class FakeApiServer {
     switch (illness?.kind) {
       case "silent":
         return note("silent");
+      case "closed":
+        response.destroy();
+        return note("closed");
       case "html":
         response.writeHead(200, { "content-type": "text/html" }).end("<html>log in</html>");
         return note("html");
