@@ -171,6 +171,17 @@ describe("ADD", () => {
     expect(used()).toBe(2);
   });
 
+  it("uses a block that the node has for every pool that has addresses of it", async () => {
+    rig.pool("half", { subnets: [{ cidr: "10.7.0.0/28", ranges: ["10.7.0.1-10.7.0.4"] }] });
+    rig.pool("other", { subnets: [{ cidr: "10.7.0.0/28", ranges: ["10.7.0.5-10.7.0.8"] }] });
+    const agent = await rig.agent();
+    await rig.api.until(() => agent.state.pools.size === 3);
+    expect((await agent.call({ verb: "ADD", pools: ["half"] })).exitCode).toBe(0);
+    const { json } = await agent.call({ verb: "ADD", container: "c2", pools: ["other"] });
+    expect(json.ips?.[0]?.address).toMatch(/^10\.7\.0\.[5-8]\//);
+    expect(rig.blocks).toHaveLength(1);
+  });
+
   it("answers in the words of the caller's CNI version", async () => {
     const agent = await rig.agent();
     const { json } = await agent.call({ verb: "ADD", cniVersion: "0.4.0" });
