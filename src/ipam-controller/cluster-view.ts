@@ -13,7 +13,7 @@ import { blockOf } from "../addresses/grid.ts";
 import { rangeOf } from "../addresses/subnet.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { KubeObject } from "../kube-api/client.ts";
-import { NODES, type NodeEntry, nodeEntryOf, PODS } from "./look.ts";
+import { NODES, type NodeEntry, nodeEntryOf, PODS, whyGone } from "./look.ts";
 import { Mirror } from "./mirror.ts";
 
 /** A pool as a watch shows it; its status as the API server has it. */
@@ -83,7 +83,15 @@ export class ClusterView {
     entryOf: (object) => this.#allocationEntryOf(object),
     onChange: (_, before, after) => this.#allocationChanged(before, after),
   });
-  readonly nodes = new Mirror<NodeEntry>({ resource: NODES, entryOf: nodeEntryOf });
+  readonly nodes = new Mirror<NodeEntry>({
+    resource: NODES,
+    entryOf: nodeEntryOf,
+    onChange: (_, before, after) => {
+      if (before === undefined || whyGone(after, before.uid) === undefined) return;
+      this.#nodeGone.resolve();
+      this.#nodeGone = Promise.withResolvers();
+    },
+  });
   /** By uid. */
   readonly pods = new Mirror<true>({
     resource: { ...PODS, isMetadataOnly: true },
@@ -93,12 +101,18 @@ export class ClusterView {
   /** The same text for all allocations of a block, a pool or a node. */
   readonly #texts = new Map<string, string>();
 
+  #nodeGone = Promise.withResolvers<void>();
   readonly #allocated = Promise.withResolvers<void>();
 
   /** Resolves when all that every pass needs was listed once. */
   async whenSynced(): Promise<void> {
     const { spaces, pools, blocks, allocations, nodes } = this;
     await Promise.all([spaces, pools, blocks, allocations, nodes].map((mirror) => mirror.whenSynced()));
+  }
+
+  /** Resolves when the next node is removed, replaced or tainted as out of service. */
+  get nodeGone(): Promise<void> {
+    return this.#nodeGone.promise;
   }
 
   /** Resolves when there is an allocation. */

@@ -24,8 +24,9 @@ export interface ControllerOptions {
   readonly random?: () => number;
 }
 
-/** Between two looks at what may be gone, in milliseconds. */
-export const PASS_MS = 30_000;
+/** Between two looks at what may be gone, in milliseconds; sooner when a node is removed or replaced. */
+const PASS_MS = 30_000;
+const MIN_PASS_MS = 5_000;
 /** Between two counts of what has changed. */
 const COUNT_MS = 2_000;
 
@@ -79,8 +80,7 @@ export class IpamController {
     return linked(signal, async (ended) => {
       const work = async (): Promise<never> => {
         await orAborted(this.view.whenSynced(), ended);
-        const passes = this.#repeat(PASS_MS, () => this.pass(ended), ended);
-        return Promise.race([passes, this.#repeat(COUNT_MS, () => this.count(ended), ended)]);
+        return Promise.race([this.#passes(ended), this.#counts(ended)]);
       };
       return Promise.race([this.follow(ended), work()]);
     });
@@ -131,10 +131,23 @@ export class IpamController {
     await this.#statuses.pass(signal);
   }
 
-  async #repeat(everyMs: number, work: () => Promise<void>, signal: AbortSignal): Promise<never> {
+  /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */
+  async #passes(signal: AbortSignal): Promise<never> {
+    const { clock } = this.#options;
     for (;;) {
-      await work();
-      await this.#options.clock.sleep(everyMs, signal);
+      const { nodeGone } = this.view;
+      await this.pass(signal);
+      await clock.sleep(MIN_PASS_MS, signal);
+      await linked(signal, (ended) =>
+        Promise.race([clock.sleep(PASS_MS - MIN_PASS_MS, ended), orAborted(nodeGone, ended)]),
+      );
+    }
+  }
+
+  async #counts(signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await this.count(signal);
+      await this.#options.clock.sleep(COUNT_MS, signal);
     }
   }
 }

@@ -62,7 +62,7 @@ export async function lookAtNode(
   const selection = { fieldSelector: `spec.nodeName=${owner.name}` };
   const { objects } = await api.list(PODS, selection, signal);
   const holders = objects.filter(isOfPodNetwork).map(({ metadata: { uid = "" } }) => uid);
-  return { finding, holders, isFirstDecisive: entry !== undefined && entry.uid !== owner.uid };
+  return { finding, holders, isReplaced: entry !== undefined && entry.uid !== owner.uid };
 }
 
 /** A runtime calls no CNI plugin for a pod in the host's network. */

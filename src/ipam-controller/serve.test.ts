@@ -122,6 +122,23 @@ describe("the controller", () => {
     await rig.until(() => rig.logged.filter((line) => line === "info leading").length === 2, 500);
   });
 
+  it("looks at once when a node is removed, and reclaims its blocks", async () => {
+    cluster.space();
+    cluster.node("n1");
+    cluster.block("10.0.0.0/28", "n1");
+    const url = await start("one");
+    await rig.until(() => rig.logged.includes("info leading"), 100);
+    const passes = () => values(url, "vhostuser_ipam_passes_total");
+    for (let count = 0; count === 0; [, count = 0] = (await passes())[0] ?? []);
+    await rig.clock.advance(6_000);
+    const { length } = rig.server.answers;
+    cluster.remove("nodes", "n1");
+    // The clock stands: nothing else asks for anything.
+    await rig.until(() => rig.server.answers.slice(length).includes("GET 404"));
+    await rig.until(() => cluster.blocks[0]?.endsWith("Quarantined") === true, 500);
+    await rig.until(() => cluster.blocks.length === 0, 500);
+  });
+
   it("posts an event when a pool is nearly full", async () => {
     cluster.pool("blue", ["10.0.0.0/28"]);
     cluster.node("n1");

@@ -39,10 +39,20 @@ describe("something that is gone", () => {
   });
 
   it("waits for the pods of the first look where later ones are those of another node of the same name", () => {
-    const look = (...holders: string[]) => ({ ...gone, holders, isFirstDecisive: true });
+    const look = (...holders: string[]) => ({ ...gone, holders, isReplaced: true });
     expect(verdicts(look("old"), look("old", "new"), look("new"), look("new"))).toEqual([
       ...[false, false, false, true],
     ]);
     expect(verdicts(look(), look("new"))).toEqual([false, true]);
+  });
+
+  it("has no pod of its own where another node of its name comes after a look that found no pod", () => {
+    const replaced = { ...gone, finding: "another node has its name", isReplaced: true };
+    const looks = [replaced, replaced].map((look) => ({ ...look, holders: ["new"] }));
+    expect(verdicts(gone, ...looks)).toEqual([false, false, true]);
+    expect(verdicts({ ...gone, holders: ["new"] }, ...looks)).toEqual([false, false, false]);
+    // It was changed in between: its agent lives.
+    const changed = looks.map((look) => ({ ...look, version: "u/2" }));
+    expect(verdicts(gone, ...changed)).toEqual([false, false, false]);
   });
 });

@@ -10,10 +10,10 @@ export interface Look {
   /** What still speaks against it, by uid: pods that may use addresses. */
   readonly holders: readonly string[];
   /**
-   * Whether only the holders of the first look count. Pods that come to a node of the same name later are that node's
-   * and have its addresses.
+   * Whether another node has the name by now: then only holders count that an earlier look found, also one before the
+   * other node came. Pods that come later are that node's, and have its addresses.
    */
-  readonly isFirstDecisive?: boolean;
+  readonly isReplaced?: boolean;
 }
 
 /** What earlier looks found. */
@@ -32,9 +32,10 @@ export function planSighting(
   nowMs: number,
 ): Sighting | undefined {
   if (look === undefined) return undefined;
-  const isSame = before !== undefined && before.finding === look.finding && before.version === look.version;
-  const counted = isSame && look.isFirstDecisive === true ? new Set(before.holders) : undefined;
-  const holders = counted === undefined ? look.holders : look.holders.filter((one) => counted.has(one));
+  const isSameVersion = before?.version === look.version;
+  const isSame = isSameVersion && before.finding === look.finding;
+  const known = isSameVersion && look.isReplaced === true ? new Set(before.holders) : undefined;
+  const holders = known === undefined ? look.holders : look.holders.filter((one) => known.has(one));
   if (holders.length > 0) return { ...look, holders, sinceMs: undefined };
   return { ...look, holders, sinceMs: isSame ? (before.sinceMs ?? nowMs) : nowMs };
 }
