@@ -106,6 +106,8 @@ describe("Prepare", () => {
     ]);
     expect(statSync(hostPath).gid).toBe(107);
     const [port] = rig.records.ports.list();
+    // A directory that is younger than its record is one that was made again, for `vhostuserctl doctor`.
+    expect(statSync(dirname(hostPath)).birthtimeMs).toBeLessThanOrEqual(port?.createdAt ?? 0);
     expect(rig.dataplane.ports.get(port?.portName ?? "")).toMatchObject({
       ...{ bridge: "br0", socketPath: join(hostPath, "vhost.sock") },
       owner: { podNamespace: "ns", podName: "pod", podUid: "pod-uid" },

@@ -144,8 +144,12 @@ function ensurePort(
     const release = async (record: PortRecord, lease: AddressLease) => {
       if (ipam !== undefined && isLeaseOfClaim(lease)) await releaseAddresses(record, lease, context, ipam);
     };
+    // The directory is there by now: doctor takes one that is younger than its record for made again.
+    const createdAt = context.clock.now();
     const wanted =
-      now?.state === "attached" ? now : { ...planned, releases: await releaseEarlier(now, ports, release) };
+      now?.state === "attached"
+        ? now
+        : { ...planned, createdAt, releases: await releaseEarlier(now, ports, release) };
     if (wanted !== now) await ports.put(wanted);
     const record = ipam === undefined ? wanted : await addressed(wanted, { ports, delegate: ipam });
     await ensureAttachment(node, record, allocation, signal);
