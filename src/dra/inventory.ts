@@ -72,7 +72,7 @@ function attributesOf({ config, uplink }: OfferedPool, device: string): SliceDev
   const { name, resource, dataplane } = config;
   const texts = {
     ...{ pool: name, bridge: dataplane.bridge, switch: dataplane.type },
-    // Multus 4.3 hands the device of this id to networks that name this resource.
+    // Multus after 4.3.0 hands the device of this id to networks that name this resource.
     ...{ "k8s.cni.cncf.io/resourceName": resource, "k8s.cni.cncf.io/deviceID": device },
     // By these a claim asks for a GPU or another NIC beside the switch's.
     "resource.kubernetes.io/pciBusID": uplink.pciAddress,

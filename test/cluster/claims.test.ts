@@ -1,36 +1,31 @@
 // Pods by ResourceClaim (DRA), beside pods by extended resource, on a real API server, scheduler and kubelet.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type LabRun, openLabRun } from "../machine/lab-run.ts";
-import { waitUntil } from "../machine/wait-until.ts";
-import { type Cluster, openCluster } from "./cluster.ts";
-import { quickStartSteps } from "./quick-start-page.ts";
+import {
+  apply,
+  type ClaimsCluster,
+  eventually,
+  idlePod,
+  openClaimsCluster,
+  PORT_TEMPLATE,
+} from "./claims-cluster.ts";
+import type { Cluster } from "./cluster.ts";
 
 const EXAMPLE = "deploy/examples/claim-pod.yaml";
 /** The example for a machine with few cores. */
 const SMALL = `sed 's/cpu: "2"/cpu: 100m/' ${EXAMPLE}`;
 /** The same without a VLAN, as generator of frames that a pod by extended resource returns. */
 const GENERATOR = `${SMALL} | sed 's/deviceClassName: .* }/deviceClassName: vhostuser }/; s/mtu: 9000/mtu: 1500/; s/macswap/flowgen/; s/testpmd-claim/generator/; s/fast-port/generator-port/'`;
-const CTL = "kubectl -n kube-vhostuser exec daemonset/kube-vhostuser -- vhostuserctl";
 
-let run: LabRun;
+let rig: ClaimsCluster;
 let cluster: Cluster;
 
 beforeAll(async () => {
-  run = await openLabRun({ narrator: { say: (line) => console.log(line) } });
-  cluster = await openCluster(run);
-  for (const { section, script } of quickStartSteps()) if (section.startsWith("3.")) await cluster.sh(script);
-  await cluster.sh(`
-    helm upgrade kube-vhostuser deploy/chart/kube-vhostuser --namespace kube-vhostuser \\
-      --set dra.enabled=true --set config.pools.sockets.claims.ports=32
-    kubectl -n kube-vhostuser rollout status daemonset/kube-vhostuser --timeout=3m
-    kubectl create namespace tests
-    kubectl apply -f deploy/examples/network.yaml`);
+  rig = await openClaimsCluster();
+  ({ cluster } = rig);
+  await apply(cluster, PORT_TEMPLATE);
 });
 
-afterAll(() => run?.close());
-
-const eventually = (what: string, poll: () => Promise<boolean>) =>
-  waitUntil(() => poll().catch(() => false), { what, limitMs: 240_000, everyMs: 500 });
+afterAll(() => rig?.close());
 
 async function untilFramesReturn(): Promise<void> {
   const received = async () => {
@@ -61,14 +56,76 @@ it("the example's pod runs with its VLAN, and its claim says that it is ready", 
   await cluster.sh(`${SMALL} | kubectl apply -f -
     kubectl -n tests wait pod/testpmd-claim --for=condition=Ready --timeout=3m`);
   await eventually("the switch and the pod are connected", async () =>
-    /queues +ok/.test(await cluster.sh(`${CTL} trace tests/testpmd-claim`)),
+    /queues +ok/.test(await rig.ctl("trace tests/testpmd-claim")),
   );
   const { items } = JSON.parse(await cluster.sh("kubectl -n tests get resourceclaims --output json"));
   expect(items[0].status.devices).toMatchObject([{ conditions: [{ type: "Ready", status: "True" }] }]);
-  const ovs = "kubectl -n openvswitch exec daemonset/ovs-dpdk --container ovs-vswitchd -- ovs-vsctl";
-  expect(await cluster.sh(`${ovs} --columns=tag find Port tag=100`)).toContain("100");
+  expect(await rig.vsctl("--columns=tag find Port tag=100")).toContain("100");
   await cluster.sh("kubectl -n tests delete pod/testpmd-claim --timeout=2m");
-  await eventually("its port is gone", async () => (await cluster.sh(`${ovs} find Port tag=100`)) === "");
+  await eventually("its port is gone", async () => (await rig.vsctl("find Port tag=100")) === "");
+});
+
+/** What kubelet reports of the device of a pod's container. */
+const healthOf = (pod: string) =>
+  cluster.sh(
+    `kubectl -n tests get pod/${pod} --output jsonpath='{.status.containerStatuses[*].allocatedResourcesStatus[*].resources[*].health}'`,
+  );
+const isRunning = async (pod: string) =>
+  (await cluster.sh(`kubectl -n tests get pod/${pod} --output jsonpath={.status.phase}`)) === "Running";
+const untilGone = async () => {
+  await eventually("no interface is left", async () => (await rig.interfaces()).length === 0);
+  await eventually(
+    "no claim is left",
+    async () => (await cluster.sh("kubectl -n tests get resourceclaims --output name")) === "",
+  );
+};
+
+it("kubelet reports a pod's device as unhealthy while its switch is away, and the slice has none", async () => {
+  await apply(cluster, idlePod("health"));
+  await eventually("the pod runs", () => isRunning("health"));
+  await eventually("its device is healthy", async () => (await healthOf("health")) === "Healthy");
+  const selector = (value: string) =>
+    cluster.sh(
+      `kubectl -n openvswitch patch daemonset/ovs-dpdk -p '{"spec":{"template":{"spec":{"nodeSelector":{"away":${value}}}}}}'`,
+    );
+  const devices = () =>
+    cluster.sh("kubectl get resourceslices --output jsonpath='{.items[*].spec.devices[*].name}'");
+  await selector('"yes"');
+  await eventually("its device is unhealthy", async () => (await healthOf("health")) === "Unhealthy");
+  await eventually("no device is offered", async () => (await devices()) === "");
+  await selector("null");
+  await eventually("its device is healthy again", async () => (await healthOf("health")) === "Healthy");
+  await eventually("the device is offered again", async () => (await devices()) === "sockets");
+  // Without grace: kubelet unprepares the claim of a pod that the API server has no more.
+  await cluster.sh("kubectl -n tests delete pod/health --force --grace-period=0");
+  await untilGone();
+});
+
+it("a pod that is deleted while the daemon is away waits for it, and leaves nothing", async () => {
+  await apply(cluster, idlePod("away"));
+  await eventually("the pod runs", () => isRunning("away"));
+  const selector = (value: string) =>
+    cluster.sh(
+      `kubectl -n kube-vhostuser patch daemonset/kube-vhostuser -p '{"spec":{"template":{"spec":{"nodeSelector":{"away":${value}}}}}}'
+       kubectl -n kube-vhostuser rollout status daemonset/kube-vhostuser --timeout=3m`,
+    );
+  await selector('"yes"');
+  await cluster.sh(`
+    kubectl -n kube-vhostuser wait --for=delete pod --selector=app.kubernetes.io/name=kube-vhostuser --timeout=2m
+    kubectl -n tests delete pod/away --wait=false`);
+  await apply(cluster, idlePod("next"));
+  const events = "kubectl -n tests get events --field-selector involvedObject.name=next";
+  await eventually("kubelet misses the driver", async () =>
+    /FailedPrepareDynamicResources|FailedScheduling/.test(await cluster.sh(events)),
+  );
+  await selector("null");
+  await eventually(
+    "the pod is gone",
+    async () => (await cluster.sh("kubectl -n tests get pod/away --ignore-not-found")) === "",
+  );
+  await eventually("the next one runs", () => isRunning("next"));
+  await cluster.sh("kubectl -n tests delete pod/next --timeout=2m");
+  await untilGone();
 });
 
 it("a pod by claim and one by extended resource exchange frames, also after restarts and a reboot", async () => {
@@ -90,8 +147,5 @@ it("a pod by claim and one by extended resource exchange frames, also after rest
     await untilFramesReturn();
   }
   await cluster.sh("kubectl delete namespace tests --timeout=3m");
-  await eventually("no interface is left", async () => {
-    const status = JSON.parse(await cluster.sh(`${CTL} status --output json`));
-    return status.interfaces.length === 0;
-  });
+  await eventually("no interface is left", async () => (await rig.interfaces()).length === 0);
 });

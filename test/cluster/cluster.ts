@@ -3,8 +3,8 @@ import manifest from "../../package.json" with { type: "json" };
 import { kubernetesTools } from "../machine/kubernetes-tools.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
-import { KubernetesNode } from "./kubernetes-node.ts";
-import { kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
+import { KubernetesNode, type NodeOptions } from "./kubernetes-node.ts";
+import { type KubernetesParts, kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
 
 /** Where `npm run image` and `npm run image -- --examples` write archives. */
 export const IMAGE_DIRECTORY = join(PROJECT, "dist/image");
@@ -25,21 +25,25 @@ export interface Cluster {
 
 /**
  * Opens the cluster of KUBECONFIG, to which the reader has loaded the images, or starts a node and loads them.
- * @param thickMultus for such a node, as {@link KubernetesNode.start} has it
+ * @param parts of such a node that are not those of the environment; @param options of it
  * @throws Failure part-missing where there is neither
  */
-export async function openCluster(run: LabRun, thickMultus?: string): Promise<Cluster> {
+export async function openCluster(
+  run: LabRun,
+  parts: Partial<KubernetesParts> = {},
+  options?: NodeOptions,
+): Promise<Cluster> {
   const { kubectl, helm } = await kubernetesTools();
   const path = [dirname(kubectl), dirname(helm), process.env["PATH"]].join(delimiter);
   const limitMs = 600_000;
   if (process.env["KUBECONFIG"]) {
-    const options = { cwd: PROJECT, limitMs, env: { PATH: path } };
+    const as = { cwd: PROJECT, limitMs, env: { PATH: path } };
     return {
-      sh: async (script) => (await runProgram("sh", ["-ec", script], options)).stdout,
+      sh: async (script) => (await runProgram("sh", ["-ec", script], as)).stdout,
       node: undefined,
     };
   }
-  const node = await KubernetesNode.start(run, kubernetesParts(process.env), thickMultus);
+  const node = await KubernetesNode.start(run, { ...kubernetesParts(process.env), ...parts }, options);
   for (const image of IMAGES) await node.importImage(join(IMAGE_DIRECTORY, image));
   const env = { PATH: path, KUBECONFIG: node.kubeconfig };
   return {

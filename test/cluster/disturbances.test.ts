@@ -63,7 +63,9 @@ const restarts = (namespace: string) =>
 async function untilPodComesAndGoes(): Promise<void> {
   await kubectl("-n tests scale statefulset/traffic --replicas=3");
   await kubectl("-n tests rollout status statefulset/traffic --timeout=3m");
-  expect(await kubectl(`${DAEMON} trace tests/traffic-2`)).toMatch(/link +ok/);
+  await eventually("it is connected", async () =>
+    /link +ok/.test(await kubectl(`${DAEMON} trace tests/traffic-2`)),
+  );
   await kubectl("-n tests scale statefulset/traffic --replicas=2");
   await kubectl("-n tests wait --for=delete pod/traffic-2 --timeout=2m");
   await untilPorts(2);
@@ -141,6 +143,28 @@ describe.runIf(isOurNode)("killed on the node, and started again", () => {
     await untilFramesReturn();
     await untilPodComesAndGoes();
     expect(await restarts("tests")).toBe(before);
+  });
+
+  it("the root, unmounted: no pod gets a device, until the next daemon has mounted it", async () => {
+    const path = "{.items[*].status.allocatable['vhostuser/sockets']}";
+    await nodeOf(cluster).machine.sh("umount --lazy /var/run/vhostuser");
+    await eventually("no socket is allocatable", async () =>
+      (await kubectl(`get nodes --output jsonpath="${path}"`)).split(" ").includes("0"),
+    );
+    expect((await kubectl(`${DAEMON} status || true`)).replace(/\s+/g, " ")).toContain(
+      "unmounted on the node",
+    );
+    await kubectl("-n kube-vhostuser rollout restart daemonset/kube-vhostuser");
+    await kubectl("-n kube-vhostuser rollout status daemonset/kube-vhostuser --timeout=3m");
+    // These have their sockets in the old one.
+    expect((await kubectl(`${DAEMON} doctor || true`)).replace(/\s+/g, " ")).toMatch(
+      /tests\/traffic-0: \S+ was made again/,
+    );
+    await kubectl("-n tests delete pods --all --timeout=2m");
+    await kubectl("-n tests rollout status statefulset/traffic --timeout=3m");
+    await untilHealthy();
+    await untilFramesReturn();
+    await untilPodComesAndGoes();
   });
 
   it("the node itself: pods are back after its reboot, on sockets of their own", async () => {

@@ -29,18 +29,28 @@ const USERS = {
 
 type Part = "etcd" | "apiserver" | "controller-manager" | "scheduler" | "containerd" | "kubelet";
 
+/** What a node can have that is not as usual. */
+export interface NodeOptions {
+  /** Directory of thick Multus, as {@link MULTUS_THICK_VARIABLE} describes it; default thin Multus. */
+  readonly thickMultus?: string;
+  /** kubelet sees two NUMA nodes, and gives a container devices of one only. */
+  readonly hasTwoNumaNodes?: boolean;
+}
+
 /** A cluster of one node, of real parts, in a machine of its own ({@link NodeMachine}). */
 export class KubernetesNode {
   readonly machine: NodeMachine;
   readonly #run: LabRun;
   readonly #parts: KubernetesParts;
+  readonly #options: NodeOptions;
   /** Keys, certificates and tokens, on the node's disk. */
   readonly #pki: string;
   readonly #running = new Map<Part, Child>();
   #starts = 0;
 
-  private constructor(run: LabRun, parts: KubernetesParts) {
+  private constructor(run: LabRun, parts: KubernetesParts, options: NodeOptions) {
     this.#run = run;
+    this.#options = options;
     this.#parts = parts;
     this.machine = new NodeMachine(run);
     this.#pki = join(this.machine.disk, "pki");
@@ -48,10 +58,14 @@ export class KubernetesNode {
 
   /**
    * Starts everything and waits until the node is ready for pods.
-   * @param thickMultus directory of thick Multus, as {@link MULTUS_THICK_VARIABLE} describes it; default thin Multus
    */
-  static async start(run: LabRun, parts: KubernetesParts, thickMultus?: string): Promise<KubernetesNode> {
-    const node = new KubernetesNode(run, parts);
+  static async start(
+    run: LabRun,
+    parts: KubernetesParts,
+    options: NodeOptions = {},
+  ): Promise<KubernetesNode> {
+    const { thickMultus } = options;
+    const node = new KubernetesNode(run, parts, options);
     await reserveHugepages(run, 2048, HUGEPAGES);
     await node.machine.boot();
     await writeCredentials(node.#pki, API_SERVER, USERS);
@@ -98,6 +112,13 @@ export class KubernetesNode {
   async restart(part: "kubelet" | "containerd" | "apiserver"): Promise<void> {
     if (part === "kubelet") return await this.#startKubelet();
     await (part === "containerd" ? this.#startContainerd() : this.#startApiServer());
+  }
+
+  /** Kills the first process of a pod's sandbox: kubelet makes another sandbox. */
+  async killSandbox(pod: string): Promise<void> {
+    const ctr = [this.#parts.ctr, "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"].join(" ");
+    const filter = `labels."io.kubernetes.pod.name"==${pod},labels."io.cri-containerd.kind"==sandbox`;
+    await this.machine.sh(`${ctr} tasks kill --signal SIGKILL $(${ctr} containers list --quiet '${filter}')`);
   }
 
   /** The power fails, and comes back: processes, mounts and /run are gone, the disk is as it was. */
@@ -181,7 +202,13 @@ state = "/run/containerd"
       evictionHard: { "memory.available": "50Mi" },
       imageGCHighThresholdPercent: 100,
       ...{ nodeStatusUpdateFrequency: "1s", resolvConf: "" },
+      // kubelet prepares a claim again at its next sync, and waits longer each time for a container that a test killed.
+      syncFrequency: "5s",
+      ...{ featureGates: { KubeletCrashLoopBackOffMax: true } },
+      ...{ crashLoopBackOff: { maxContainerRestartPeriod: "1s" } },
+      ...(this.#options.hasTwoNumaNodes === true ? { topologyManagerPolicy: "single-numa-node" } : {}),
     };
+    if (this.#options.hasTwoNumaNodes === true) await this.machine.showNumaNodes(2);
     await this.machine.write("/etc/kubernetes/kubelet.json", JSON.stringify(config));
     await this.#start("kubelet", this.#parts.kubelet, [
       ...this.#clientOf("kubelet"),

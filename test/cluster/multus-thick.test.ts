@@ -12,7 +12,7 @@ let cluster: Cluster;
 beforeAll(async () => {
   if (directory === undefined || process.env["KUBECONFIG"]) return;
   run = await openLabRun({ narrator: { say: (line) => console.log(line) } });
-  cluster = await openCluster(run, directory);
+  cluster = await openCluster(run, {}, { thickMultus: directory });
 });
 
 afterAll(() => run?.close());

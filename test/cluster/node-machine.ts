@@ -119,6 +119,26 @@ export class NodeMachine {
     await this.exec("sh", ["-ec", 'mkdir -p "$(dirname "$0")" && cat > "$0"', path], { input: content });
   }
 
+  /** Programs in it see this machine's memory and each of its processors in turn on that many NUMA nodes. Repeatable. */
+  async showNumaNodes(count: number): Promise<void> {
+    const nodes = "/sys/devices/system/node";
+    await this.sh(`
+      if mountpoint -q ${nodes}; then exit; fi
+      cp ${nodes}/node0/meminfo ${nodes}/online /run/
+      mount -t tmpfs -o mode=755 tmpfs ${nodes}
+      for node in $(seq 0 ${count - 1}); do
+        mkdir -p ${nodes}/node$node/hugepages
+        sed "s/^Node 0/Node $node/" /run/meminfo > ${nodes}/node$node/meminfo
+        for other in $(seq 0 ${count - 1}); do
+          [ $node = $other ] && printf '10 ' || printf '20 '
+        done > ${nodes}/node$node/distance
+      done
+      for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
+        ln -s $cpu ${nodes}/node$((\${cpu##*cpu} % ${count}))/
+      done
+      echo 0-${count - 1} > ${nodes}/online`);
+  }
+
   #enter(): readonly string[] {
     return [`--target=${this.#init}`, "--mount", "--net", "--uts", "--ipc", "--pid", "--"];
   }
