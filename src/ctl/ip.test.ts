@@ -168,7 +168,7 @@ describe("ip pools", () => {
     expect(before.stdout).toMatch(/^blue +default +1 +1 +1\d +1 +-$/m);
     status({ conditions: [] });
     await later(10_000);
-    expect((await ip("pools")).stdout).toMatch(/^blue .* 210 of 253 \(83 %\)$/m);
+    expect((await ip("pools")).stdout).toMatch(/^blue .* 210 of 253 \(83%\)$/m);
     const condition = { reason: "r", message: "83 % are used", lastTransitionTime: "2026-01-01T00:00:00Z" };
     status({ conditions: [{ type: "NearlyFull", status: "True", ...condition }] });
     await later(10_000);
@@ -255,7 +255,7 @@ describe("ip leaks", () => {
     const { code, stdout } = await ip("leaks");
     expect([code, stdout]).toEqual([
       0,
-      expect.stringMatching(/^no leaked addresses\n1 address rests after release, the last for (49|50)s\n$/),
+      expect.stringMatching(/^no leaked addresses\n1 address rests after its release for (49|50)s\n$/),
     ]);
   });
 

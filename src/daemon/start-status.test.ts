@@ -6,6 +6,8 @@ import { silentLogger } from "../logging/logger.ts";
 import type { StatusSource } from "../status/status-source.ts";
 import { startStatusPage } from "./start-status.ts";
 
+const places = { cniSocket: "/nowhere/cni.sock", recordsDirectory: "/nowhere" };
+
 /** Nothing of it may be read before a request. */
 const untouched = new Proxy({} as StatusSource, {
   get: (_, key) => {
@@ -14,8 +16,8 @@ const untouched = new Proxy({} as StatusSource, {
 });
 
 it("the status page is off unless it is enabled", async () => {
-  const settings = { enabled: false, address: "127.0.0.1", port: 0 };
-  expect(await startStatusPage(settings, untouched, silentLogger)).toBeUndefined();
+  const statusPage = { enabled: false, address: "127.0.0.1", port: 0 };
+  expect(await startStatusPage({ ...places, statusPage }, untouched, silentLogger)).toBeUndefined();
 });
 
 it("a daemon starts though its status page cannot be served, and its log says why", async () => {
@@ -24,9 +26,8 @@ it("a daemon starts though its status page cannot be served, and its log says wh
   const { port } = taken.address() as AddressInfo;
   const errors: unknown[] = [];
   const logger = { ...silentLogger, error: (fields: unknown) => errors.push(fields) } as never;
-  expect(
-    await startStatusPage({ enabled: true, address: "127.0.0.1", port }, untouched, logger),
-  ).toBeUndefined();
+  const statusPage = { enabled: true, address: "127.0.0.1", port };
+  expect(await startStatusPage({ ...places, statusPage }, untouched, logger)).toBeUndefined();
   // Which of the two is missing here: the page is made by the build.
   expect(errors).toMatchObject([{ err: { code: expect.stringMatching(/^(invalid-config|part-missing)$/) } }]);
   taken.close();

@@ -36,7 +36,7 @@ export function leakTitle({ pod, interface: name, container, addresses }: Leaked
 export function clusterWords({ cluster }: PoolAddresses): string | undefined {
   if (cluster === undefined) return undefined;
   const { total, used } = cluster;
-  return `${used} of ${total}${total === 0 ? "" : ` (${Math.floor((used / total) * 100)} %)`}`;
+  return `${used} of ${total}${total === 0 ? "" : ` (${Math.floor((used / total) * 100)}%)`}`;
 }
 
 /** Something that is wrong with the addresses of a node, and what to do about it; a warning does no harm yet. */
@@ -93,5 +93,8 @@ export function restingWords({ resting, leftOut, at }: NodeAddresses): string | 
   const count = resting.length + leftOut.resting;
   if (count === 0) return undefined;
   const last = Math.max(...resting.map(({ untilAt }) => untilAt));
-  return `${addressCount(count)} ${count === 1 ? "rests" : "rest"} after release, the last for ${age(last - at)}`;
+  const left = age(last - at);
+  return count === 1
+    ? `1 address rests after its release for ${left}`
+    : `${addressCount(count)} rest after their release, the last for ${left}`;
 }

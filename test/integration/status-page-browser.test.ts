@@ -6,6 +6,7 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/logging/logger.ts";
 import type { HttpServer } from "../../src/observe/http-server.ts";
+import type { NodeAddresses } from "../../src/status/addresses-shape.ts";
 import { pageWithSnapshot } from "../../src/status/page/page-snapshot.ts";
 import { serveStatusPage } from "../../src/status/page/serve-page.ts";
 import type { NodeStatus } from "../../src/status/shape.ts";
@@ -18,6 +19,7 @@ import {
   exampleTrace,
   manyExamples,
 } from "../stand-in/records/example-node.ts";
+import { leakedAddresses, nodeAddresses } from "../stand-in/records/node-addresses.ts";
 import { nodeStatus, tracedInterface } from "../stand-in/records/traced-interface.ts";
 
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}`;
@@ -28,6 +30,7 @@ const REFRESH = `document.dispatchEvent(new Event("visibilitychange"))`;
 let browser: Chromium;
 let server: HttpServer;
 let status: NodeStatus;
+let addresses: NodeAddresses | undefined;
 let shown: WatchedPage;
 let elapsed = 0;
 
@@ -41,6 +44,7 @@ beforeAll(async () => {
       return elapsed;
     },
     readNode: async () => status,
+    readAddresses: async () => addresses,
     readTrace: async (pod) =>
       pod.name === HOSTILE
         ? {
@@ -90,6 +94,24 @@ describe("the status page in a browser", () => {
     expect(await pods().count()).toBe(1);
     expect(await page.locator("#picture .line.ok").count()).toBe(3);
     expect(await page.locator("#picture .break").count()).toBe(0);
+  });
+
+  it("shows pools and leaked addresses where the node has an IPAM agent", async () => {
+    const page = await show(nodeStatus());
+    expect(await page.locator("#addresses").isVisible()).toBe(false);
+    const hostile = leakedAddresses({ interface: HOSTILE, pod: { namespace: "a", name: HOSTILE, uid: "" } });
+    addresses = nodeAddresses({ leaks: [leakedAddresses(), hostile] });
+    await page.evaluate(REFRESH);
+    await page.locator("#addresses").waitFor();
+    expect(await page.locator("#addresses tbody tr").allInnerTexts()).toEqual([
+      "blue-v4\t2\t20\t11\t1\t380 of 1007 (37%)",
+    ]);
+    expect(await page.locator("#addresses li").first().innerText()).toContain("its pod still exists");
+    expect(await page.locator("#addresses li").last().innerText()).toContain(HOSTILE);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    addresses = undefined;
+    await page.evaluate(REFRESH);
+    await page.locator("#addresses").waitFor({ state: "hidden" });
   });
 
   it("draws 200 interfaces in parts, no wider than the window, and finds one of them", async () => {
@@ -161,6 +183,7 @@ describe("the status page in a browser", () => {
     // No other rule depends on the colours.
     ["dark", ["color-contrast"]],
   ] as const)("passes the accessibility checks in %s, with a chain open", async (colorScheme, rules) => {
+    addresses = nodeAddresses({ leaks: [leakedAddresses()] });
     const page = await show(exampleNode());
     await page.emulateMedia({ colorScheme });
     const light = (await page.evaluate<string>("getComputedStyle(document.body).backgroundColor")).startsWith(
@@ -169,7 +192,9 @@ describe("the status page in a browser", () => {
     expect(light).toBe(colorScheme === "light");
     await podNamed("probe").click();
     await page.locator("#chain .cure").waitFor();
+    await page.locator("#addresses").waitFor();
     expect(await shown.brokenRules(rules)).toEqual([]);
+    addresses = undefined;
   });
 
   it("can be used with the keyboard alone", async () => {

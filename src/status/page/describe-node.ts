@@ -4,8 +4,10 @@ import { mapInChunks } from "../../sync/map-in-chunks.ts";
 import { brokenLink } from "../diagnosis/chain.ts";
 import type { Link } from "../diagnosis/link.ts";
 import { findProblems, type Problem } from "../diagnosis/problems.ts";
+import type { AddressesReading } from "../read-addresses.ts";
 import type { InterfaceStatus, NodeStatus } from "../shape.ts";
 import { interfaceWords } from "../words.ts";
+import { describeAddresses, problemsOfAddresses } from "./describe-addresses.ts";
 import {
   HEALTHS,
   type Health,
@@ -43,14 +45,14 @@ export interface DescribedNode {
 }
 
 /** Describes a node for the page, in chunks between which other work may run. */
-export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
+export async function describeNode(status: NodeStatus, addresses?: AddressesReading): Promise<DescribedNode> {
   const { node, version, startedAt, at, lastPassAt, pools, hugepages, allocations } = status;
   const kinds = new Map(pools.map((pool) => [pool.name, pool.switch.kind]));
   const linked = await mapInChunks(status.interfaces, CHUNK, (one) => [one, brokenLink(one, at)] as const);
   const links = new Map(linked);
   const interfaces = { healthy: 0, degraded: 0, broken: 0 };
   for (const link of links.values()) interfaces[healthOf(link)] += 1;
-  const problems = findProblems(status, (one) => links.get(one));
+  const problems = [...findProblems(status, (one) => links.get(one)), ...problemsOfAddresses(addresses)];
   const byPod = Map.groupBy(status.interfaces, ({ pod: { namespace, name } }) => `${namespace}/${name}`);
   // By code units: a locale's order takes far longer, and depends on the machine.
   const sorted = [...byPod].sort(([one], [other]) => (one < other ? -1 : 1));
@@ -68,6 +70,7 @@ export async function describeNode(status: NodeStatus): Promise<DescribedNode> {
     problems: boundedProblems(problems),
     bridges: bridgesOf(status, kinds),
     leftOut: shown.reduce((left, pod) => left - pod.interfaces.length, links.size),
+    addresses: describeAddresses(addresses),
     unattached: allocations.filter(({ id }) => !attached.has(id)).length,
   });
   const pods = await mapInChunks(shown, CHUNK, (pod) => printable(pod));

@@ -1,3 +1,4 @@
+import type { PoolAddresses } from "../addresses-shape.ts";
 import type { Link } from "../diagnosis/link.ts";
 import type { Problem } from "../diagnosis/problems.ts";
 import type { InterfaceStatus, NodeStatus, Place, PoolStatus } from "../shape.ts";
@@ -51,6 +52,20 @@ export interface PageProblem extends Omit<Problem, "pod"> {
   readonly pod?: string | undefined;
 }
 
+/** The addresses of the node's blocks, as its IPAM agent has them. */
+export interface PageAddresses {
+  readonly pools: readonly (PoolAddresses["node"] & {
+    readonly name: string;
+    /** How full it is in the whole cluster; absent where that is not known. */
+    readonly cluster?: string | undefined;
+  })[];
+  /** How many pools, and interfaces with leaked addresses, are left out. */
+  readonly morePools: number;
+  readonly moreLeaks: number;
+  readonly leaks: readonly { readonly what: string; readonly why: string }[];
+  readonly resting?: string | undefined;
+}
+
 /** A node at one moment. Times are milliseconds since the epoch. */
 export interface PageNode
   extends Pick<NodeStatus, "node" | "version" | "startedAt" | "at" | "lastPassAt" | "pools" | "hugepages"> {
@@ -65,6 +80,8 @@ export interface PageNode
   readonly leftOut: number;
   /** Allocations of which no interface is attached. */
   readonly unattached: number;
+  /** Absent on a node without an IPAM agent, and while it does not answer. */
+  readonly addresses?: PageAddresses | undefined;
 }
 
 /** A pod with the chains of its interfaces. */

@@ -4,6 +4,7 @@ import type { Logger } from "../../logging/logger.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../../observe/http-server.ts";
 import { SharedRead } from "../../sync/shared-read.ts";
 import { PAGE_FILE, readPageFile } from "../page-file.ts";
+import type { AddressesReading } from "../read-addresses.ts";
 import type { NodeStatus, TraceAnswer } from "../shape.ts";
 import { describeChains } from "./describe-chains.ts";
 import { describeNode, type PodName } from "./describe-node.ts";
@@ -18,6 +19,8 @@ export interface StatusPageOptions {
   readonly readNode: (signal: AbortSignal) => Promise<NodeStatus>;
   /** Traces one pod. */
   readonly readTrace: (pod: PodName, signal: AbortSignal) => Promise<TraceAnswer>;
+  /** Asks the IPAM agent; default is a node without one. */
+  readonly readAddresses?: (signal: AbortSignal) => Promise<AddressesReading>;
   readonly logger: Logger;
   /** The page as it was built; default {@link PAGE_FILE}. */
   readonly file?: string;
@@ -80,8 +83,10 @@ export async function serveStatusPage(options: StatusPageOptions): Promise<HttpS
   });
 }
 
-async function readPage({ readNode }: StatusPageOptions) {
-  const { view, pods } = await describeNode(await readNode(AbortSignal.timeout(READ_MS)));
+async function readPage({ readNode, readAddresses }: StatusPageOptions) {
+  const signal = AbortSignal.timeout(READ_MS);
+  const [status, addresses] = await Promise.all([readNode(signal), readAddresses?.(signal)]);
+  const { view, pods } = await describeNode(status, addresses);
   return { page: page("application/json", JSON.stringify(view)), pods };
 }
 

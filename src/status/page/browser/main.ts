@@ -2,6 +2,7 @@ import { age } from "../../words.ts";
 import type { PageNode, PagePod, PageSnapshot, PodChains } from "../page-shape.ts";
 import { Rates } from "../picture/rates.ts";
 import { foundBy } from "../picture/words.ts";
+import { drawAddresses } from "./draw-addresses.ts";
 import { drawChains, drawNoChains } from "./draw-chain.ts";
 import { Picture } from "./draw-picture.ts";
 import { drawSummary } from "./draw-summary.ts";
@@ -118,6 +119,7 @@ async function ask<Answer>(path: string): Promise<Answer> {
 function draw(): void {
   if (view === undefined) return;
   drawSummary(view);
+  drawAddresses(view);
   const wanted = view.pods.filter(isWanted);
   const pods = wanted.filter(({ id }, index) => index < limit || id === selected);
   picture.draw({ pods, bridges: view.bridges, selected, rates: passing });
