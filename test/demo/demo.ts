@@ -29,6 +29,7 @@ const PINGS = 100;
 const BURSTS_AT_ONCE = 4;
 const SETTLED_MS = 2_500;
 const ROUNDS = 8;
+const ROUND_MS = 150;
 /** Pings continue for so long after the migration, so that a late loss is seen. */
 const AFTER_MIGRATION_MS = 2_000;
 
@@ -202,8 +203,12 @@ async function sendFromDpdkPod(pod: DpdkPod, receiver: VmPod): Promise<{ tx: num
   await delay(SETTLED_MS);
   const counting = await receiver.guest.startCount(MAC.vm1, MAC.testpmd);
   let tx = 0;
-  for (let round = 0; round < ROUNDS; round++) ({ tx } = await testpmd.sendBursts(BURSTS_AT_ONCE));
-  // The guest takes its time under emulation; the last of so few frames is there within a second.
+  for (let round = 0; round < ROUNDS; round++) {
+    ({ tx } = await testpmd.sendBursts(BURSTS_AT_ONCE));
+    // Two rounds fill a queue of the guest, which takes its time under emulation.
+    await delay(ROUND_MS);
+  }
+  // The last of so few frames is there within a second.
   await delay(1_000);
   const { frames } = await counting.stop();
   if (tx < ROUNDS * BURSTS_AT_ONCE * BURST_PACKETS) throw new Error(`testpmd sent ${tx} frames only`);
