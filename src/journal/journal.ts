@@ -48,8 +48,8 @@ export class Journal<Value> {
   /** Bytes of whole lines; what is behind them a failed append has left. 0 where the file is yet to be made. */
   #size = 0;
   #compactAbove: number;
-  /** Whether a power cut may bring back the file that this one replaced. */
-  #isNameUnsynced = false;
+  /** Whether a power cut may bring back the file that this one replaced, as an earlier process perhaps left it. */
+  #isNameUnsynced = true;
   #isWriting = false;
   readonly #waiting: Append<Value>[] = [];
 

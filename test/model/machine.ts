@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/sync/clock.ts";
 import { SimulatedDisk } from "./simulated-disk.ts";
-import type { Simulation } from "./simulation.ts";
+import type { Act, Simulation } from "./simulation.ts";
 
 /** A machine with a disk and clocks; programs run on it while it is on. */
 export class Machine {
@@ -88,6 +88,7 @@ export class Program {
   /** Fires where the program is asked to end. */
   readonly stop = new AbortController();
   #isAlive = true;
+  #killAt: { events: number; readonly onKill: () => void } | undefined;
   #pausedUntilMs = 0;
 
   constructor(machine: Machine) {
@@ -111,19 +112,30 @@ export class Program {
     this.machine.disk.detach(this.root);
   }
 
+  /** Kills it when so many more things that it waits for have come, as a crash at one of its next awaits. */
+  killAfter(events: number, onKill: () => void = () => undefined): void {
+    this.#killAt = { events, onKill };
+  }
+
   /** Lets it do nothing for a while, as SIGSTOP or a hypervisor does. */
   pause(ms: number): void {
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, this.machine.simulation.nowMs + ms);
   }
 
   /** Lets the program see something in so many milliseconds, unless it has been killed by then. */
-  after(ms: number, act: () => void): void {
+  after(ms: number, act: Act): void {
     const { simulation } = this.machine;
     simulation.after(ms, () => {
-      if (!this.#isAlive) return;
+      if (!this.#isAlive) return false;
       const pauseMs = this.#pausedUntilMs - simulation.nowMs;
-      if (pauseMs > 0) this.after(pauseMs, act);
-      else act();
+      if (pauseMs > 0) {
+        this.after(pauseMs, act);
+        return false;
+      }
+      if (this.#killAt === undefined || this.#killAt.events-- > 0) return act();
+      this.kill();
+      this.#killAt.onKill();
+      return true;
     });
   }
 
@@ -139,12 +151,16 @@ export class Program {
       const { machine } = this;
       const dueMs = machine.monotonicMs + ms;
       const wake = () => {
-        if (isOver) return;
+        if (isOver) return false;
         const restMs = dueMs - machine.monotonicMs;
         // The clock runs slower than when the sleep began.
-        if (restMs > 0.001) return this.after(restMs / machine.rate, wake);
+        if (restMs > 0.001) {
+          this.after(restMs / machine.rate, wake);
+          return false;
+        }
         signal?.removeEventListener("abort", onAbort);
         resolve();
+        return true;
       };
       this.after(ms / machine.rate, wake);
     });

@@ -202,10 +202,11 @@ export class SimulatedApi
       const program = this.#program;
       let isOver = false;
       const end = (settle: () => void) => {
-        if (isOver) return;
+        if (isOver) return false;
         isOver = true;
         signal.removeEventListener("abort", onAbort);
         settle();
+        return true;
       };
       const onAbort = () => end(() => reject(signal.reason));
       const fail = (what: string) => end(() => reject(new ApiFailure("unreachable", what, where)));
@@ -220,9 +221,10 @@ export class SimulatedApi
         const answer = fate === "refused" ? refusal<Value>(simulation, where) : outcome(work, where);
         const seen = fate === "failed afterwards" ? failed<Value>(504, where) : answer;
         if (fate === "answer lost") return;
-        program.after(simulation.between(0.5, 5), () => {
-          if (!this.habits.isPartitioned) end(() => seen(resolve, reject));
-        });
+        program.after(
+          simulation.between(0.5, 5),
+          () => !this.habits.isPartitioned && end(() => seen(resolve, reject)),
+        );
       };
       // A request that is on its way arrives also when its program has ended.
       simulation.after(isSlow ? simulation.between(100, 60_000) : simulation.between(0.5, 5), reach);

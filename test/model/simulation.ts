@@ -3,8 +3,11 @@ import { seededRandom } from "../stand-in/kubelet/seeded-random.ts";
 interface Due {
   readonly atMs: number;
   readonly order: number;
-  readonly act: () => void;
+  readonly act: Act;
 }
+
+/** Something that is done at its time; false where that changes nothing for any program. */
+export type Act = () => unknown;
 
 /**
  * Time that passes only where {@link Simulation.advance} says so, and what happens in it. The same seed gives the same
@@ -39,7 +42,7 @@ export class Simulation {
   }
 
   /** Has something done in so many milliseconds; things of the same time are done in the order in which they came. */
-  after(ms: number, act: () => void): void {
+  after(ms: number, act: Act): void {
     this.#order += 1;
     const due = { atMs: this.nowMs + Math.max(0, ms), order: this.#order, act };
     const heap = this.#due;
@@ -62,8 +65,7 @@ export class Simulation {
       this.#removeFirst();
       this.nowMs = Math.max(this.nowMs, next.atMs);
       this.events += 1;
-      next.act();
-      await settle();
+      if (next.act() !== false) await settle();
     }
     this.nowMs = endMs;
   }
