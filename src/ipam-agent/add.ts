@@ -9,7 +9,7 @@ import type { HeldBlock } from "./held-block.ts";
 import type { Allocation } from "./journal-entries.ts";
 import { sourcesOf } from "./network-config.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
-import { type AllocationRequest, allocationFields, allocationLock } from "./request.ts";
+import { type AllocationRequest, allocationFields, allocationLock, podInterface } from "./request.ts";
 import { addResult } from "./result.ts";
 
 /** What ADD works with beside the context. */
@@ -36,10 +36,14 @@ export async function add(
   context: AgentContext,
   signal: AbortSignal,
 ): Promise<object> {
-  const { state, locks, stale, clock, logger } = context;
-  const { key, config } = request;
+  const { state, locks, stale, newestAdds, clock, logger } = context;
+  const { key, config, raw, pod, interfaceName } = request;
+  if (pod !== undefined) {
+    const ofPod = podInterface(pod, config.name, interfaceName);
+    newestAdds.set(ofPod, Math.max(raw.startedAtMs, newestAdds.get(ofPod) ?? 0));
+  }
   return locks.run(allocationLock(key, "ADD", signal), async () => {
-    if (stale.isStale(key, request.raw.startedAtMs)) throw superseded(request);
+    if (stale.isStale(key, raw.startedAtMs)) throw superseded(request);
 
     // 1. An ADD that is repeated: the sandbox has its addresses already.
     const known = state.allocations.get(key);

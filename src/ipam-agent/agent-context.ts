@@ -17,6 +17,8 @@ export interface AgentContext {
   /** Of allocations and blocks, by {@link allocationLock} and {@link blockLock}. */
   readonly locks: KeyedMutex;
   readonly stale: StaleRequestFilter;
+  /** When the newest sandbox of an interface of a pod asked for addresses, by {@link podInterface}. */
+  readonly newestAdds: Map<string, number>;
   /**
    * Whether a network namespace is there, by its path.
    * @throws where that cannot be known

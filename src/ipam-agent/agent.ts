@@ -47,7 +47,7 @@ export interface Agent {
   handle(request: AgentRequest, signal: AbortSignal): Promise<Answer>;
   /** What the agent knows, for metrics, vhostuserctl and tests; to be read only. */
   readonly state: NodeState;
-  readonly leaks: Pick<LeakCollector, "suspects" | "collected" | "goneSinceMs">;
+  readonly leaks: Pick<LeakCollector, "suspects" | "collected" | "goneSinceMs" | "isSuperseded">;
   /** Passes that are over, and when the last one was or the agent was started, in milliseconds of the monotonic clock. */
   readonly passes: { readonly count: number; readonly lastMs: number };
   /** Ends requests to the API server and waits for the work that runs; blocks and allocations stay. */
@@ -74,6 +74,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     ...{ node, api, state, hasNetns, ownPodUid, clock, logger },
     locks: new KeyedMutex(),
     stale: new StaleRequestFilter(),
+    newestAdds: new Map(),
   };
   const own = new OwnBlocks(context);
   const supply = new BlockSupply(context, own, options.random);

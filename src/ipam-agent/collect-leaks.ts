@@ -2,15 +2,15 @@ import { describeThrown } from "../failure/failure.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { Allocation } from "./journal-entries.ts";
 import { listPodsOfNode, type NodePod } from "./pods-of-node.ts";
-import { allocationFields, allocationLock } from "./request.ts";
+import { allocationFields, allocationLock, podInterface } from "./request.ts";
 
 /** Between the two looks, in milliseconds. */
 const SECOND_LOOK_MS = 60_000;
 
 /**
  * Releases addresses whose DEL never came. An allocation is released when, at two looks a minute apart, its network
- * namespace is gone, and its pod is in no list that was made after the first look, or has a newer sandbox with the same
- * interface. Whatever cannot be known counts as in use.
+ * namespace is gone, and its pod is in no list that was made after the first look, or a newer sandbox of it has asked for
+ * the same interface. Whatever cannot be known counts as in use.
  */
 export class LeakCollector {
   readonly #context: AgentContext;
@@ -37,6 +37,7 @@ export class LeakCollector {
   async look(signal: AbortSignal): Promise<void> {
     const { state, clock } = this.#context;
     const ripe: [key: string, allocation: Allocation][] = [];
+    this.#forgetAdds();
     const current = new Set(state.allocations.values());
     for (const allocation of this.#suspects.keys())
       if (!current.has(allocation)) this.#suspects.delete(allocation);
@@ -49,7 +50,7 @@ export class LeakCollector {
     if (ripe.length === 0) return;
     let pods: readonly NodePod[] | undefined;
     for (const [key, allocation] of ripe) {
-      if (!isSuperseded(allocation, state.allocations.values())) {
+      if (!this.isSuperseded(allocation)) {
         // Made only now, and so after the first look.
         pods ??= await listPodsOfNode(this.#context, signal);
         if (mayExist(allocation.pod, pods)) continue;
@@ -71,6 +72,34 @@ export class LeakCollector {
     }
   }
 
+  /** Whether a newer sandbox of the pod has asked for the same interface, also where it got no address. */
+  isSuperseded(allocation: Allocation): boolean {
+    const { state, newestAdds } = this.#context;
+    const { pod, network, interfaceName, startedAtMs } = allocation;
+    const newest = pod && newestAdds.get(podInterface(pod, network, interfaceName));
+    if (newest !== undefined && newest > startedAtMs) return true;
+    // An agent that was restarted knows of those that got one.
+    return [...state.allocations.values()].some(
+      (other) =>
+        pod !== undefined &&
+        other.pod?.uid === pod.uid &&
+        other.network === network &&
+        other.interfaceName === interfaceName &&
+        other.startedAtMs > startedAtMs,
+    );
+  }
+
+  /** Forgets pods that have no addresses. */
+  #forgetAdds(): void {
+    const { state, newestAdds } = this.#context;
+    const known = new Set(
+      [...state.allocations.values()].flatMap(({ pod, network, interfaceName }) =>
+        pod === undefined ? [] : [podInterface(pod, network, interfaceName)],
+      ),
+    );
+    for (const key of newestAdds.keys()) if (!known.has(key)) newestAdds.delete(key);
+  }
+
   async #release(key: string, allocation: Allocation, signal: AbortSignal): Promise<void> {
     const { state, locks, logger } = this.#context;
     await locks.run(allocationLock(key, "the collection", signal), async () => {
@@ -84,21 +113,6 @@ export class LeakCollector {
       );
     });
   }
-}
-
-/** Whether the same interface of the same pod has a newer sandbox. */
-export function isSuperseded(
-  { pod, network, interfaceName, startedAtMs }: Allocation,
-  allocations: Iterable<Allocation>,
-): boolean {
-  if (pod === undefined) return false;
-  return [...allocations].some(
-    (other) =>
-      other.pod?.uid === pod.uid &&
-      other.network === network &&
-      other.interfaceName === interfaceName &&
-      other.startedAtMs > startedAtMs,
-  );
 }
 
 /** Whether a pod is on the node, or cannot be told. */

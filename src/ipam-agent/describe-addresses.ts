@@ -14,7 +14,6 @@ import type {
 import { blocksOfSource, countsOfSource } from "./address-source.ts";
 import type { Agent } from "./agent.ts";
 import type { AgentContext } from "./agent-context.ts";
-import { isSuperseded } from "./collect-leaks.ts";
 import type { HeldBlock } from "./held-block.ts";
 import type { Allocation } from "./journal-entries.ts";
 import { COOLDOWN_SECONDS } from "./network-config.ts";
@@ -181,7 +180,7 @@ async function findLeaks(source: AddressesSource, signal: AbortSignal): Promise<
     const netns = await hasNetns(allocation.netns).catch(describeThrown);
     // Released meanwhile.
     if (state.allocations.get(key) !== allocation) continue;
-    const held = whyHeld(netns, podOf(allocation, pods, state.allocations.values()));
+    const held = whyHeld(netns, podOf(allocation, pods, leaks));
     if (held === undefined) continue;
     const goneSinceMs = netns === false ? leaks.goneSinceMs(allocation) : undefined;
     const goneAt = goneSinceMs === undefined ? undefined : timeOf(goneSinceMs, clock);
@@ -192,13 +191,9 @@ async function findLeaks(source: AddressesSource, signal: AbortSignal): Promise<
 
 type PodLook = "there" | "gone" | "unnamed" | { readonly reason: string };
 
-function podOf(
-  allocation: Allocation,
-  pods: ReadonlySet<string> | string,
-  all: Iterable<Allocation>,
-): PodLook {
+function podOf(allocation: Allocation, pods: ReadonlySet<string> | string, leaks: Agent["leaks"]): PodLook {
   if (allocation.pod === undefined) return "unnamed";
-  if (isSuperseded(allocation, all)) return "gone";
+  if (leaks.isSuperseded(allocation)) return "gone";
   if (typeof pods === "string") return { reason: pods };
   return pods.has(allocation.pod.uid) ? "there" : "gone";
 }

@@ -18,9 +18,11 @@ const NODES: Resource = { group: "", version: "v1", plural: "nodes", isMetadataO
 type Standing =
   /** Ours to hand out from. */
   | "ours"
-  /** Of this node and bound, but taken with a journal that was lost. */
+  /** Of this node, but taken with a journal that was lost. */
   | "of a lost journal"
-  /** Not there, another's, of an earlier Node object of our name, or quarantined. */
+  /** Ours, but quarantined because this node counted as gone. */
+  | "quarantined"
+  /** Not there, another's, or of an earlier Node object of our name. */
   | "not ours";
 
 /** The lock of what is done with one block. */
@@ -108,8 +110,9 @@ export class OwnBlocks {
     const { node, state } = this.#context;
     const { nodeUid, journal } = state.identity;
     if (owner.kind !== "Node" || owner.name !== node || owner.uid !== nodeUid) return "not ours";
-    if (blockState !== "Bound" || isDeleting) return "not ours";
-    return owner.journal === journal ? "ours" : "of a lost journal";
+    if (isDeleting) return "not ours";
+    if (owner.journal !== journal) return "of a lost journal";
+    return blockState === "Bound" ? "ours" : "quarantined";
   }
 
   /** Has a block compared with the API server. */
@@ -196,6 +199,9 @@ export class OwnBlocks {
         this.#resting.delete(name);
         return;
       }
+      // Not while pods have its addresses: this node counted as gone.
+      if (standing === "quarantined" && object !== undefined && (block?.used ?? 0) === 0)
+        return this.#takeBack(object, signal);
       if (block !== undefined) await this.#lose(name, block.entry, block.used, whyLost(found));
       if (standing === "of a lost journal" && object !== undefined) await this.#takeOver(object, signal);
     });
@@ -218,9 +224,9 @@ export class OwnBlocks {
 
   /** A block of a journal that was lost: it is not known which pods have its addresses, so it rests until they are gone. */
   async #takeOver(object: KubeObject, signal: AbortSignal): Promise<void> {
-    const { api, state, logger } = this.#context;
+    const { state, logger } = this.#context;
     const { name } = object.metadata;
-    const { survivors, journal } = state.identity;
+    const { survivors } = state.identity;
     if (survivors === undefined || survivors.length > 0) {
       const reason = "the journal was lost, and pods that are on this node may have addresses of the block";
       if (!this.#resting.has(name))
@@ -228,16 +234,24 @@ export class OwnBlocks {
       this.#resting.add(name);
       return;
     }
-    const { owner } = parseAddressBlock(object);
-    if (owner.kind !== "Node") return;
-    const updated = await api.update(
-      ADDRESS_BLOCKS,
-      changedBlock(object, { owner: { ...owner, journal } }),
-      signal,
-    );
-    await this.hold(parseAddressBlock(updated));
+    await this.#takeBack(object, signal);
     this.#resting.delete(name);
-    logger.info({ block: name }, "a block of a lost journal is used again");
+  }
+
+  /**
+   * A block of this node: ours from here on. The controller, which may have quarantined it while
+   * the node was off, deletes no other version than that.
+   */
+  async #takeBack(object: KubeObject, signal: AbortSignal): Promise<void> {
+    const { api, state, logger } = this.#context;
+    const { owner, name } = parseAddressBlock(object);
+    if (owner.kind !== "Node") return;
+    const change = { owner: { ...owner, journal: state.identity.journal }, state: "Bound" } as const;
+    const updated = await api.update(ADDRESS_BLOCKS, changedBlock(object, change), signal);
+    await this.hold(parseAddressBlock(updated));
+    const block = state.blocks.get(name);
+    if (block !== undefined) block.isSuspended = false;
+    logger.warn({ block: name }, "a block that was quarantined, or of a lost journal, is used again");
   }
 
   async #delete({ name, uid, resourceVersion }: AddressBlock, signal: AbortSignal): Promise<void> {

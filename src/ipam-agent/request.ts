@@ -41,6 +41,15 @@ export function allocationLock(key: string, what: string, signal?: AbortSignal):
   return { key, what, where: key.replace("allocation/", "allocation "), ...(signal && { signal }) };
 }
 
+/** An interface of a pod, whichever sandbox has it. */
+export function podInterface(
+  { uid }: { readonly uid: string },
+  network: string,
+  interfaceName: string,
+): string {
+  return `${uid}/${network}/${interfaceName}`;
+}
+
 /** Fields of every log line about one allocation. */
 export function allocationFields(allocation: Allocation): LogFields {
   const { network, containerId: container, interfaceName, pod } = allocation;
