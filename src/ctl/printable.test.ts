@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { leakedAddresses, nodeAddresses } from "../../test/stand-in/records/node-addresses.ts";
 import { nodeStatus, tracedInterface } from "../../test/stand-in/records/traced-interface.ts";
 import { printable, printableText } from "../names/printable.ts";
 import { traceChain } from "../status/diagnosis/chain.ts";
 import { findProblems } from "../status/diagnosis/problems.ts";
 import { renderExamined } from "./doctor/doctor.ts";
+import { renderLeaks, renderOf, renderPools, renderWho } from "./ip.ts";
 import { renderStatus } from "./status.ts";
 import { renderTrace } from "./trace.ts";
 
@@ -35,10 +37,19 @@ describe("texts from outside", () => {
     const changes = { node: EVIL, interfaces: [one], pools: [pool as never], leftovers, counts };
     const status = nodeStatus(changes);
     const found = { verdict: "problem", what: EVIL, cure: EVIL } as const;
+    const leak = leakedAddresses({ pod, interface: EVIL, network: EVIL, container: EVIL, reason: EVIL });
+    const holder = { state: "held", space: EVIL, block: EVIL, interface: leak, isLost: false } as const;
+    const unknown = { state: "unknown", space: EVIL, reason: EVIL } as const;
+    const head = { node: EVIL, at: 0 };
     const texts = [
       renderStatus(screen, status, findProblems(status)),
       renderExamined(screen, [{ name: "records", findings: [found] }]),
       renderTrace(screen, [{ interface: one, chain: traceChain(broken as never) }]),
+      renderWho(screen, { ...head, address: EVIL, holders: [holder], leftOut: 0 }),
+      renderWho(screen, { ...head, address: EVIL, holders: [unknown], leftOut: 0 }),
+      renderOf(screen, { ...head, interfaces: [leak], leftOut: 0 }, true),
+      renderPools(screen, nodeAddresses({ node: EVIL }), [found]),
+      renderLeaks(screen, nodeAddresses({ leaks: [leak] })),
     ];
     for (const text of texts) {
       expect(text).toContain("\\u001b");
