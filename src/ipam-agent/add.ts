@@ -1,6 +1,5 @@
-import { formatAddress, formatPrefix } from "../addresses/address.ts";
+import { type Address, formatAddress, formatPrefix } from "../addresses/address.ts";
 import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
-import { parseCniArgs } from "../names/cni-args.ts";
 import { present } from "../names/present.ts";
 import { type AddressSource, blocksOfSource, countsOfSource } from "./address-source.ts";
 import type { AgentContext } from "./agent-context.ts";
@@ -10,6 +9,7 @@ import type { Allocation } from "./journal-entries.ts";
 import { sourcesOf } from "./network-config.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
 import { type AllocationRequest, allocationFields, allocationLock, podInterface } from "./request.ts";
+import { holdRequested, requestedAddresses } from "./requested-addresses.ts";
 import { addResult } from "./result.ts";
 
 /** What ADD works with beside the context. */
@@ -28,7 +28,8 @@ interface Held {
 /**
  * ADD: an address of each source, from this node's blocks. Without a request to the API server while they have free ones;
  * else a block is taken first. Repeated it gives the same addresses.
- * @throws Failure `superseded`, `kube-api-unavailable`, `pool-exhausted`, `pool-missing`, `record-unwritable`
+ * @throws Failure `superseded`, `kube-api-unavailable`, `pool-exhausted`, `pool-missing`, `address-refused`,
+ *   `record-unwritable`
  */
 export async function add(
   request: AllocationRequest,
@@ -49,8 +50,6 @@ export async function add(
     const known = state.allocations.get(key);
     if (known !== undefined) return addResult(known, config.cniVersion);
 
-    refuseRequested(request);
-
     // 2. After a boot, the API server confirms once that the blocks are still ours.
     await own.confirm(signal).catch((error: unknown) => {
       throw tryAgain("this node's blocks have yet to be confirmed after its boot", error);
@@ -60,8 +59,16 @@ export async function add(
     const held: Held[] = [];
     let allocation: Allocation;
     try {
-      for (const source of sourcesOf(config, state))
-        held.push(await holdOne(source, key, supply, context, signal));
+      const sources = sourcesOf(config, state);
+      const requested = requestedAddresses(request, sources);
+      for (const source of sources) {
+        const address = requested.get(source);
+        held.push(
+          address === undefined
+            ? await holdAny(source, key, supply, context, signal)
+            : await holdThis(source, address, key, supply, context, signal),
+        );
+      }
 
       // 4. All of them are on disk before the answer.
       allocation = allocationOf(request, held, context);
@@ -80,7 +87,7 @@ export async function add(
 }
 
 /** Holds a free address; takes a block where there is none. */
-async function holdOne(
+async function holdAny(
   source: AddressSource,
   key: string,
   supply: BlockSupply,
@@ -105,6 +112,21 @@ async function holdOne(
       );
     });
   }
+}
+
+/** Holds the address that the caller asks for. */
+async function holdThis(
+  source: AddressSource,
+  address: Address,
+  key: string,
+  supply: BlockSupply,
+  context: AgentContext,
+  signal: AbortSignal,
+): Promise<Held> {
+  const block = await holdRequested(source, address, key, supply, context, signal).catch((error: unknown) => {
+    throw tryAgain(`the block of the requested address ${formatAddress(address)} cannot be taken`, error);
+  });
+  return { source, block, value: address.value };
 }
 
 function allocationOf(
@@ -151,20 +173,6 @@ function tryAgain(what: string, error: unknown): Failure {
     what: `${what}: ${describeThrown(error)}`,
     fix: "it is tried again; check that the API server answers and that the agent's ServiceAccount has its rights",
     cause: error,
-  });
-}
-
-/** @throws Failure `address-refused` where the caller asks for an address of its choice */
-function refuseRequested({ config, raw }: AllocationRequest): void {
-  const { IP } = parseCniArgs(raw.env["CNI_ARGS"] ?? "");
-  const requested = [IP, ...(config.runtimeConfig?.ips ?? []), ...(config.args?.cni?.ips ?? [])];
-  const [first] = requested.filter((text) => text !== undefined && text !== "");
-  if (first === undefined) return;
-  throw new Failure({
-    code: "address-refused",
-    what: `the address ${first} was requested, and this release gives only addresses of its own choice`,
-    where: "ips of the pod's network annotation, or CNI_ARGS",
-    fix: "request none",
   });
 }
 
