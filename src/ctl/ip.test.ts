@@ -212,7 +212,7 @@ describe("ip leaks", () => {
     [
       "both are gone",
       () => removePod(),
-      "its network namespace and its pod are gone: it is released once two checks",
+      "its network namespace is gone, and its pod is gone or has a newer sandbox: it is released once two checks",
     ],
     [
       "the API server is away",
@@ -228,7 +228,7 @@ describe("ip leaks", () => {
         served.rig.netns.add("/run/netns/c-web");
         removePod();
       },
-      "its pod is gone, but its network namespace still exists",
+      "its pod is gone or has a newer sandbox, but its network namespace still exists",
     ],
   ])("says why an address without a running pod is held: %s", async (_, happens, why) => {
     const address = await served.add("web");
@@ -240,6 +240,16 @@ describe("ip leaks", () => {
     expect(stdout.replaceAll(/\s+/g, " ")).toContain(why);
     const [leak] = (await jsonOf("leaks")).leaks;
     expect(leak).toMatchObject({ container: "c-web", netns: "/run/netns/c-web" });
+  });
+
+  it("says so where the pod has a newer sandbox, whose address is not leaked", async () => {
+    const [old] = [await served.add("web"), await later(1_000)];
+    const current = await served.add("web", { container: "c-newer" });
+    served.rig.netns.delete("/run/netns/c-web");
+    const { stdout } = await ip("leaks");
+    expect(stdout).toContain(`tenant/web, net1: ${old}/24\n`);
+    expect(stdout).toContain("its pod is gone or has a newer sandbox");
+    expect(stdout).not.toContain(current);
   });
 
   it("says since when, until the address is collected and rests", async () => {

@@ -5,15 +5,15 @@ import { age, plural } from "./words.ts";
 
 const WHY: Readonly<Record<LeakedAddresses["why"], string>> = {
   "seen-once":
-    "its network namespace and its pod are gone: it is released once two checks a minute apart have found that",
+    "its network namespace is gone, and its pod is gone or has a newer sandbox: it is released once two checks a minute apart have found that",
   "pod-there":
     "its network namespace is gone, but its pod still exists: it is released when the pod is deleted or has a newer sandbox",
   "pod-unknown": "its network namespace is gone, and the API server cannot be asked for its pod",
   "pod-unnamed":
     "its network namespace is gone, but the runtime did not name its pod: only DEL or GC of the runtime releases it",
   "netns-there":
-    "its pod is gone, but its network namespace still exists: it is released when the runtime has deleted the sandbox",
-  "netns-unknown": "its pod is gone, and its network namespace cannot be looked for",
+    "its pod is gone or has a newer sandbox, but its network namespace still exists: it is released when the runtime has deleted the sandbox",
+  "netns-unknown": "its pod is gone or has a newer sandbox, and its network namespace cannot be looked for",
 };
 
 /** `1 address`, `2 addresses`. */
