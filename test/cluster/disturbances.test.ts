@@ -145,21 +145,23 @@ describe.runIf(isOurNode)("killed on the node, and started again", () => {
     expect(await restarts("tests")).toBe(before);
   });
 
-  it("the root, unmounted: no pod gets a device, until the next daemon has mounted it", async () => {
+  it("the root, unmounted: no pod gets a device, until daemon and switch are started again", async () => {
     const path = "{.items[*].status.allocatable['vhostuser/sockets']}";
     await nodeOf(cluster).machine.sh("umount --lazy /var/run/vhostuser");
     await eventually("no socket is allocatable", async () =>
       (await kubectl(`get nodes --output jsonpath="${path}"`)).split(" ").includes("0"),
     );
-    expect((await kubectl(`${DAEMON} status || true`)).replace(/\s+/g, " ")).toContain(
-      "unmounted on the node",
-    );
+    const status = (await kubectl(`${DAEMON} status || true`)).replace(/\s+/g, " ");
+    expect(status).toContain("unmounted on the node");
+    expect(status).toContain("restart the switch's pod openvswitch/ovs-dpdk");
     await kubectl("-n kube-vhostuser rollout restart daemonset/kube-vhostuser");
     await kubectl("-n kube-vhostuser rollout status daemonset/kube-vhostuser --timeout=3m");
     // These have their sockets in the old one.
     expect((await kubectl(`${DAEMON} doctor || true`)).replace(/\s+/g, " ")).toMatch(
       /tests\/traffic-0: \S+ was made again/,
     );
+    await kubectl("-n openvswitch rollout restart daemonset/ovs-dpdk");
+    await kubectl("-n openvswitch rollout status daemonset/ovs-dpdk --timeout=3m");
     await kubectl("-n tests delete pods --all --timeout=2m");
     await kubectl("-n tests rollout status statefulset/traffic --timeout=3m");
     await untilHealthy();
