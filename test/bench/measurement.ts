@@ -1,5 +1,5 @@
 /** What a figure counts. */
-export type Unit = "ms" | "KiB" | "MB" | "x" | "%" | "messages";
+export type Unit = "ms" | "KiB" | "MB" | "x" | "%" | "messages" | "writes";
 
 /** What a figure should be, and whether it is. */
 export interface Aim {

@@ -2,6 +2,7 @@ import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { draSuite, openDraRig } from "./suites/dra.ts";
+import { ipamSuite, openIpamRig } from "./suites/ipam.ts";
 import { migrationSuite, openMigrationRig } from "./suites/migration.ts";
 import { openRecoveryRig, recoverySuite } from "./suites/recovery.ts";
 import { openRemovalRig, removalSuite } from "./suites/removal.ts";
@@ -13,6 +14,7 @@ export const SUITES: readonly Suite[] = [
   benchSuite(cniSuite, openCniRig),
   benchSuite(devicePluginSuite, openDevicePluginRig),
   benchSuite(draSuite, openDraRig),
+  suiteWithoutSwitch(ipamSuite, openIpamRig),
   benchSuite(sidecarSuite, openSidecarRig),
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),
