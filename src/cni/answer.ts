@@ -1,11 +1,11 @@
-import { Failure, toFailure } from "../failure/failure.ts";
+import { type Failure, toFailure } from "../failure/failure.ts";
 import { retryPendingIpamDels } from "../ipam/release-addresses.ts";
-import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
+import { requireVersion } from "../names/cni-version.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import type { CniContext } from "./cni-context.ts";
 import { del } from "./del.ts";
-import { errorAnswer, requestedVersion, requestFields } from "./error-answer.ts";
+import { answerVersion, errorAnswer, requestedVersion, requestFields } from "./error-answer.ts";
 import { gc } from "./gc.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
 import { parseAttachmentRequest, parseSandboxInterface, type RawRequest } from "./request.ts";
@@ -82,23 +82,7 @@ async function carryOut(
       await (verb === "GC" ? gc : status)(config, raw, context, signal);
       return undefined;
     }
-    case "VERSION":
-      return { cniVersion: requestedVersion(raw), supportedVersions: SUPPORTED_CNI_VERSIONS };
     default:
-      throw new Failure({
-        code: "invalid-request",
-        what: `CNI_COMMAND=${JSON.stringify(verb)} is not a CNI verb`,
-        where: "environment",
-        fix: "the container runtime must set it to ADD, DEL, CHECK, GC, STATUS or VERSION",
-      });
+      return answerVersion(verb, raw, "the container runtime");
   }
-}
-
-function requireVersion(config: NetworkConfig, least: "0.4.0" | "1.1.0", verb: string): void {
-  if (isAtLeast(config.cniVersion, least)) return;
-  throw new Failure({
-    code: "unsupported-cni-version",
-    what: `${verb} needs cniVersion ${least}, the configuration says ${config.cniVersion}`,
-    where: "network configuration",
-  });
 }

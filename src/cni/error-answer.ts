@@ -1,9 +1,10 @@
 // Requests and failures as text, for all that answer a CNI executable.
 import type { FailureCode } from "../failure/catalogue.ts";
-import { toFailure } from "../failure/failure.ts";
+import { Failure, toFailure } from "../failure/failure.ts";
 import { IpamError } from "../ipam/ipam.ts";
 import type { LogFields } from "../logging/fields.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
+import { SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
 import type { RawRequest } from "./request.ts";
 
 /** CNI error codes: below 100 by the CNI spec 1.1.0 (section 5, Error), from 100 on our own. */
@@ -72,6 +73,22 @@ export function requestFields({ env, stdin }: Pick<RawRequest, "env" | "stdin">)
 /** The request's cniVersion, or ours where stdin holds none: errors need one whatever is wrong with stdin. */
 export function requestedVersion({ stdin }: Pick<RawRequest, "stdin">): string {
   return textOf(stdin, "cniVersion") ?? "1.1.0";
+}
+
+/**
+ * Answers VERSION, the one verb without an interface or a network.
+ * @param caller who sets the verb
+ * @throws Failure `invalid-request` for any other verb
+ */
+export function answerVersion(verb: string, raw: Pick<RawRequest, "stdin">, caller: string): object {
+  if (verb === "VERSION")
+    return { cniVersion: requestedVersion(raw), supportedVersions: SUPPORTED_CNI_VERSIONS };
+  throw new Failure({
+    code: "invalid-request",
+    what: `CNI_COMMAND=${JSON.stringify(verb)} is not a CNI verb`,
+    where: "environment",
+    fix: `${caller} must set it to ADD, DEL, CHECK, GC, STATUS or VERSION`,
+  });
 }
 
 /** A text of a configuration that may be wrong; undefined where it holds none. */

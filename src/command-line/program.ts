@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { toFailure } from "../failure/failure.ts";
 
 /**
@@ -14,6 +14,30 @@ export function programOf(name: string, description: string, version?: string): 
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
   if (version !== undefined) program.version(`kube-vhostuser ${version}`, "--version", "print the release");
   return program;
+}
+
+/** Options of a program that serves metrics and uses the API server. */
+export interface ApiProgramOptions {
+  readonly observeAddress: string;
+  readonly observePort: number;
+  readonly serviceAccount: string;
+  readonly apiServer?: string;
+  readonly logLevel: string;
+}
+
+/** Adds the options of {@link ApiProgramOptions}. */
+export function withApiOptions(program: Command): Command {
+  const levels = ["trace", "debug", "info", "warn", "error"];
+  return program
+    .option("--observe-address <ip>", "where metrics and probes are served", "127.0.0.1")
+    .option("--observe-port <number>", "port of metrics and probes", wholeNumber, 9419)
+    .option(
+      "--service-account <directory>",
+      "token and ca.crt of its ServiceAccount",
+      "/var/run/secrets/kubernetes.io/serviceaccount",
+    )
+    .option("--api-server <url>", "in place of the cluster's own address of the API server")
+    .addOption(new Option("--log-level <level>", "how much is logged").choices(levels).default("info"));
 }
 
 /**

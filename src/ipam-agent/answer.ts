@@ -1,13 +1,13 @@
 import type { Answer } from "../cni/answer.ts";
-import { errorAnswer, requestedVersion, requestFields } from "../cni/error-answer.ts";
-import { Failure, toFailure } from "../failure/failure.ts";
-import { isAtLeast, SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
+import { answerVersion, errorAnswer, requestedVersion, requestFields } from "../cni/error-answer.ts";
+import { toFailure } from "../failure/failure.ts";
+import { requireVersion } from "../names/cni-version.ts";
 import { type AddParts, add } from "./add.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
-import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+import { parseNetworkConfig } from "./network-config.ts";
 import { type AgentRequest, parseAllocationRequest } from "./request.ts";
 import { type StatusParts, status } from "./status.ts";
 
@@ -58,23 +58,7 @@ async function carryOut(
       await (verb === "GC" ? gc(config, raw, context, signal) : status(config, parts, context, signal));
       return undefined;
     }
-    case "VERSION":
-      return { cniVersion: requestedVersion(raw), supportedVersions: SUPPORTED_CNI_VERSIONS };
     default:
-      throw new Failure({
-        code: "invalid-request",
-        what: `CNI_COMMAND=${JSON.stringify(verb)} is not a CNI verb`,
-        where: "environment",
-        fix: "the plugin that delegates must set it to ADD, DEL, CHECK, GC, STATUS or VERSION",
-      });
+      return answerVersion(verb, raw, "the plugin that delegates");
   }
-}
-
-function requireVersion(config: NetworkConfig, least: "0.4.0" | "1.1.0", verb: string): void {
-  if (isAtLeast(config.cniVersion, least)) return;
-  throw new Failure({
-    code: "unsupported-cni-version",
-    what: `${verb} needs cniVersion ${least}, the configuration says ${config.cniVersion}`,
-    where: "network configuration",
-  });
 }

@@ -1,43 +1,26 @@
-import { Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
-import { programOf, runProgram, wholeNumber } from "../command-line/program.ts";
+import { type ApiProgramOptions, programOf, runProgram, withApiOptions } from "../command-line/program.ts";
 import { Failure } from "../failure/failure.ts";
 
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
 
-interface Options {
+interface Options extends ApiProgramOptions {
   readonly state: string;
   readonly socket: string;
   readonly netns: string;
-  readonly observeAddress: string;
-  readonly observePort: number;
-  readonly serviceAccount: string;
-  readonly apiServer?: string;
-  readonly logLevel: string;
 }
 
-const program = programOf(
-  "ipam-agent",
-  "The IPAM agent of a node: hands out addresses from the node's blocks until SIGTERM or SIGINT.",
-  manifest.version,
+const program = withApiOptions(
+  programOf(
+    "ipam-agent",
+    "The IPAM agent of a node: hands out addresses from the node's blocks until SIGTERM or SIGINT.",
+    manifest.version,
+  ),
 )
   .option("--state <directory>", "where its journal is kept", "/var/lib/kube-vhostuser/ipam")
   .option("--socket <path>", "socket of the executable kube-vhostuser-ipam", "/run/kube-vhostuser/ipam.sock")
   .option("--netns <directory>", "the node's network namespaces", "/run/netns")
-  .option("--observe-address <ip>", "where metrics and the probe are served", "127.0.0.1")
-  .option("--observe-port <number>", "port of metrics and the probe", wholeNumber, 9419)
-  .option(
-    "--service-account <directory>",
-    "token and ca.crt of its ServiceAccount",
-    "/var/run/secrets/kubernetes.io/serviceaccount",
-  )
-  .option("--api-server <url>", "in place of the cluster's own address of the API server")
-  .addOption(
-    new Option("--log-level <level>", "how much is logged")
-      .choices(["trace", "debug", "info", "warn", "error"])
-      .default("info"),
-  )
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveAgent } = await import("./serve.ts");

@@ -1,39 +1,22 @@
 import { hostname } from "node:os";
-import { Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
-import { programOf, runProgram, wholeNumber } from "../command-line/program.ts";
+import { type ApiProgramOptions, programOf, runProgram, withApiOptions } from "../command-line/program.ts";
 
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
 
-interface Options {
+interface Options extends ApiProgramOptions {
   readonly namespace?: string;
-  readonly observeAddress: string;
-  readonly observePort: number;
-  readonly serviceAccount: string;
-  readonly apiServer?: string;
-  readonly logLevel: string;
 }
 
-const program = programOf(
-  "ipam-controller",
-  "The IPAM controller: reclaims blocks of nodes that are gone, and keeps the pools' status, until SIGTERM or SIGINT.",
-  manifest.version,
+const program = withApiOptions(
+  programOf(
+    "ipam-controller",
+    "The IPAM controller: reclaims blocks of nodes that are gone, and keeps the pools' status, until SIGTERM or SIGINT.",
+    manifest.version,
+  ),
 )
   .option("--namespace <name>", "namespace of its Lease (default: POD_NAMESPACE, or kube-vhostuser)")
-  .option("--observe-address <ip>", "where metrics and probes are served", "127.0.0.1")
-  .option("--observe-port <number>", "port of metrics and probes", wholeNumber, 9419)
-  .option(
-    "--service-account <directory>",
-    "token and ca.crt of its ServiceAccount",
-    "/var/run/secrets/kubernetes.io/serviceaccount",
-  )
-  .option("--api-server <url>", "in place of the cluster's own address of the API server")
-  .addOption(
-    new Option("--log-level <level>", "how much is logged")
-      .choices(["trace", "debug", "info", "warn", "error"])
-      .default("info"),
-  )
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveController } = await import("./serve.ts");

@@ -23,3 +23,17 @@ export function checkCniVersion(text: unknown): CniVersion {
 export function isAtLeast(version: CniVersion, least: CniVersion): boolean {
   return SUPPORTED_CNI_VERSIONS.indexOf(version) >= SUPPORTED_CNI_VERSIONS.indexOf(least);
 }
+
+/** @throws Failure `unsupported-cni-version` where a verb is of a later version than the network's configuration */
+export function requireVersion(
+  { cniVersion }: { readonly cniVersion: CniVersion },
+  least: CniVersion,
+  verb: string,
+): void {
+  if (isAtLeast(cniVersion, least)) return;
+  throw new Failure({
+    code: "unsupported-cni-version",
+    what: `${verb} needs cniVersion ${least}, the configuration says ${cniVersion}`,
+    where: "network configuration",
+  });
+}
