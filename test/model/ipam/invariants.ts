@@ -208,7 +208,9 @@ export class Invariants {
     const { machine } = node;
     const journal = this.journalOf(node);
     const identity = journal.get("identity");
-    const of = `${machine.boots} ${identity?.kind === "identity" ? identity.journal : ""}`;
+    // A power cut takes what was not synced, and so was not answered: nothing was released.
+    const boot = machine.isOn ? machine.boots : "off";
+    const of = `${boot} ${identity?.kind === "identity" ? identity.journal : ""}`;
     const before = this.#allocated.get(node);
     const containers = new Set<string>();
     for (const entry of journal.values()) if (entry.kind === "allocation") containers.add(entry.containerId);
