@@ -2,7 +2,7 @@
  * Most fields of one answer that are read, so that it takes little memory whatever it has. The largest, kubelet's list of
  * a node of 500 pods with 10 devices each, has some 10,000.
  */
-const MOST_FIELDS = 150_000;
+const MOST_FIELDS = 100_000;
 /** Bytes of a field, by wire type. */
 const FIXED: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
 
