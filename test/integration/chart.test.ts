@@ -288,7 +288,9 @@ describe("the chart with IPAM", () => {
       ]) {
         const [, program = ""] = /dist\/([a-z-]+)\/main\.mjs$/.exec(command[0]) ?? [];
         const source = join(TOP, program === "cni-installer" ? "src/node-setup" : "src", program, "main.ts");
-        const known = await readFile(source, "utf8");
+        // Options that several programs have are in one place.
+        const shared = join(TOP, "src/command-line/program.ts");
+        const known = (await Promise.all([source, shared].map((file) => readFile(file, "utf8")))).join("");
         for (const option of args.filter((one: string) => one.startsWith("--")))
           expect(known).toContain(`"${option} <`);
       }

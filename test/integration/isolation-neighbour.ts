@@ -32,12 +32,15 @@ export class Neighbour {
   readonly #node: ClusterNode;
   readonly #log: string;
   readonly #inode: bigint;
+  /** Passes that failed before: only what came since is noticed. */
+  readonly #failedBefore: number;
   readonly #stop = new AbortController();
   readonly #watching: Promise<void>;
   #notLive = 0;
 
-  private constructor(node: ClusterNode, pod: AttachedPod, log: string, inode: bigint) {
+  private constructor(node: ClusterNode, pod: AttachedPod, log: string, inode: bigint, failedBefore: number) {
     this.#node = node;
+    this.#failedBefore = failedBefore;
     this.pod = pod;
     this.#log = log;
     this.#inode = inode;
@@ -47,7 +50,7 @@ export class Neighbour {
   /** Starts its program, and begins to watch. */
   static async start(node: ClusterNode, pod: AttachedPod): Promise<Neighbour> {
     const { log } = await connectedProgram(pod);
-    return new Neighbour(node, pod, log, await socketInode(pod));
+    return new Neighbour(node, pod, log, await socketInode(pod), failedPasses(await metricsOf(node)));
   }
 
   /** What was noticed since the start. */
@@ -58,7 +61,7 @@ export class Neighbour {
       lostConnections: log.split("closed").length - 1,
       replacedSockets: (await socketInode(this.pod)) === this.#inode ? 0 : 1,
       failedAllocates: sum(metrics, /^vhostuser_allocations_total\{(?!.*code="ok").* (\d+)$/gm),
-      failedPasses: sum(metrics, /^vhostuser_reconcile_passes_total\{outcome="failed"\} (\d+)$/gm),
+      failedPasses: failedPasses(metrics) - this.#failedBefore,
       notLive: this.#notLive,
     };
   }
@@ -71,8 +74,8 @@ export class Neighbour {
     await waitUntil(async () => (await passes()) > before + 1, { what: "a pass of the reconciler" });
   }
 
-  async metrics(): Promise<string> {
-    return (await fetch(`${await this.#url()}/metrics`)).text();
+  metrics(): Promise<string> {
+    return metricsOf(this.#node);
   }
 
   async close(): Promise<void> {
@@ -82,15 +85,10 @@ export class Neighbour {
 
   async #watchProbe(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const { status } = await fetch(`${await this.#url()}/livez`);
+      const { status } = await fetch(`${await urlOf(this.#node)}/livez`);
       if (status !== 200) this.#notLive += 1;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
-  }
-
-  async #url(): Promise<string> {
-    const log = await readFile(this.#node.daemonLog, "utf8");
-    return /"url":"(http:[^"]+)","msg":"serving metrics and probes"/.exec(log)?.[1] ?? "";
   }
 }
 
@@ -119,4 +117,17 @@ async function socketInode(pod: AttachedPod): Promise<bigint> {
 
 function sum(text: string, values: RegExp): number {
   return [...text.matchAll(values)].reduce((total, [, value]) => total + Number(value), 0);
+}
+
+function failedPasses(metrics: string): number {
+  return sum(metrics, /^vhostuser_reconcile_passes_total\{outcome="failed"\} (\d+)$/gm);
+}
+
+async function metricsOf(node: ClusterNode): Promise<string> {
+  return (await fetch(`${await urlOf(node)}/metrics`)).text();
+}
+
+async function urlOf(node: ClusterNode): Promise<string> {
+  const log = await readFile(node.daemonLog, "utf8");
+  return /"url":"(http:[^"]+)","msg":"serving metrics and probes"/.exec(log)?.[1] ?? "";
 }

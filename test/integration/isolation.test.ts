@@ -269,7 +269,10 @@ describe("a pod", () => {
           `(${path}) failed to connect: Too many levels of symbolic links`,
         ).length;
       const before = await refused();
-      await ovs.vsctl("--no-wait", "del-port", await portName(a));
+      // The daemon stands still until the switch has deleted the port: to a busy one it would be a port that is still there.
+      const name = await portName(a);
+      process.kill(node.daemonPid, "SIGSTOP");
+      await ovs.vsctl("del-port", name).finally(() => process.kill(node.daemonPid, "SIGCONT"));
       await waitUntil(async () => (await refused()) > before, { what: `ELOOP for ${to}` });
       await waitUntil(async () => (await portOf(a)).includes("disconnected"), {
         what: "the port's state",

@@ -251,7 +251,7 @@ describe("a misbehaving peer", () => {
     const device = field(2, "a-device-with-a-name-of-forty-characters");
     const pod = field(
       1,
-      Buffer.concat([field(1, "pod"), field(3, field(2, Buffer.concat(Array(2900).fill(device))))]),
+      Buffer.concat([field(1, "pod"), field(3, field(2, Buffer.concat(Array(1900).fill(device))))]),
     );
     const report = await askIt("kubelet", (peer) => answerCalls(peer, Buffer.concat(Array(50).fill(pod))));
     expect(report).toMatchObject({ code: "none" });
