@@ -7,8 +7,8 @@ import { simulateFiles } from "../model/simulated-files.ts";
 
 /** Of all seeds together; the soak takes more. */
 const STEPS = Number(process.env["KUBE_VHOSTUSER_IPAM_STEPS"] ?? 100_000);
-/** The last one is another one each time; printed, so that a failing run can be repeated. */
-const SEEDS = [1, 2, 3, Number(process.env["KUBE_VHOSTUSER_IPAM_SEED"] ?? Date.now() % 1_000_000_000)];
+/** The last one can be given. A seed does not repeat a run exactly: the counterexample is printed. */
+const SEEDS = [1, 2, 3, Number(process.env["KUBE_VHOSTUSER_IPAM_SEED"] ?? 4)];
 const STEPS_OF_A_RUN = 100;
 const NEVER_MS = 24 * 3_600_000;
 
@@ -48,7 +48,7 @@ describe("addresses of a cluster in which everything fails", () => {
       const lines = error instanceof ModelFailure ? error.lines : [];
       expect(
         result && [error, `cluster ${of}`, JSON.stringify(commands), ...lines].join("\n"),
-        `KUBE_VHOSTUSER_IPAM_SEED=${seed} repeats it`,
+        `seed ${seed}`,
       ).toBeUndefined();
       expect(counts.given).toBeGreaterThan(counts.steps / 50);
     },
