@@ -23,6 +23,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   superseded: 11,
   "kube-api-unavailable": 11,
   "pool-exhausted": 11,
+  "ipam-claim-missing": 11,
   "not-ready": 50,
   "unknown-device": 101,
   "attachment-conflict": 102,
@@ -42,6 +43,7 @@ export const CNI_CODES: Partial<Record<FailureCode, number>> = {
   "record-unwritable": 116,
   "pool-missing": 117,
   "address-refused": 118,
+  "ipam-claim-refused": 119,
 };
 
 /** Code for "something else", as the reference library has it. */

@@ -9,7 +9,7 @@ export const FAILURE_CODES = {
   "invalid-network-config": "The CNI network configuration (NetworkAttachmentDefinition) is wrong.",
   "invalid-claim": "A ResourceClaim, or the configuration of it or its DeviceClass, is wrong.",
   "invalid-address-object":
-    "An IPAM object in the Kubernetes API (space, pool, block or allocation) is wrong.",
+    "An IPAM object in the Kubernetes API (space, pool, block, allocation or claim) is wrong.",
   "invalid-network-info": "KubeVirt's network-info, or the device-info in it, is malformed.",
   "invalid-vmi": "The VirtualMachineInstance requests something that vhost-user does not support.",
   "invalid-domain": "The libvirt domain XML is malformed or conflicts with what vhost-user needs.",
@@ -41,6 +41,8 @@ export const FAILURE_CODES = {
   "pool-missing": "A network names an AddressPool or AddressSpace that does not exist or cannot be used.",
   "pool-exhausted": "A pool has no free address for this node.",
   "address-refused": "A requested address cannot be given.",
+  "ipam-claim-missing": "The IPAMClaim of an interface is not there yet, or is being deleted.",
+  "ipam-claim-refused": "An interface cannot use the IPAMClaim that it names, or names it wrongly.",
   "kubelet-unavailable": "A kubelet socket cannot be reached or refused the call.",
   "kube-api-unavailable": "The Kubernetes API server cannot be reached, or cannot answer now.",
   "kube-api-refused": "The Kubernetes API server refused a request.",

@@ -11,7 +11,7 @@ const SRC = join(import.meta.dirname, "../../src");
 const LAYERS: readonly (readonly string[])[] = [
   ["failure", "names", "addresses", "sync"],
   ["logging", "command-line", "files", "journal", "grpc"],
-  ["config", "records", "kubelet", "kube-api", "address-objects", "protocols"],
+  ["config", "records", "kubelet", "kube-api", "address-objects", "claims", "protocols"],
   ["dataplane"],
   ["pools", "allocation", "ipam", "attachment"],
   [
