@@ -43,7 +43,7 @@ export async function add(
 }
 
 async function attach(
-  { record: wanted, allocation }: AttachmentPlan,
+  { record: wanted, allocation, macFor }: AttachmentPlan,
   request: AttachmentRequest,
   context: CniContext,
   signal: AbortSignal,
@@ -81,10 +81,11 @@ async function attach(
     refuseSharedDevice(planned, request, context);
   }
   const { raw, config } = request;
-  const record = await withAddressing(planned, raw, config.cniVersion, {
+  const addressed = await withAddressing(planned, raw, config.cniVersion, {
     ports: records.ports,
     delegate: raw.delegate,
   });
+  const record = { ...addressed, mac: macFor(addressed.lease?.given?.ips) };
   // The record does not wait for the switch: after a crash in between the reconciler makes the port, and DEL removes it.
   await allDone([ensureAttachment(node, record, allocation, signal), recordAttached(record, context)]);
   if (record.deviceInfoFile !== undefined) {

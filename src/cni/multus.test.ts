@@ -83,6 +83,29 @@ describe.each(["thin", "thick"] as const)("under %s Multus, through the real exe
     expect(await ipam.held()).toEqual([]);
   });
 
+  it("both pods of a VM without a macAddress have one MAC, and with the same addresses the same security", async () => {
+    await ipam.answer("ADD", { cniVersion: "1.0.0", ips: [{ address: "10.9.0.7/24" }] });
+    const pods = [
+      ["virt-launcher-db-0-bcdfg", DEVICE],
+      ["virt-launcher-db-0-x7k2p", "sockets-00002"],
+    ] as const;
+    const statuses = [];
+    for (const [name, deviceID] of pods) {
+      await rig.allocate(deviceID);
+      const { networkStatus } = await multus(mode).attach({
+        ...{ pod: { namespace: "ns", name, uid: name }, containerId: name, netns },
+        networks: [selected(plugin({ portSecurity: true }), { deviceID })],
+      });
+      statuses.push(networkStatus);
+    }
+    expect(statuses[0]).toEqual(statuses[1]);
+    expect(statuses[0]).toMatchObject([{ ips: ["10.9.0.7"], mac: expect.stringMatching(/^[0-9a-f:]{17}$/) }]);
+    const [source, target] = rig.records.ports.list();
+    expect(target?.mac).toBe(source?.mac);
+    expect(target?.settings).toEqual(source?.settings);
+    expect(target?.settings.security).toEqual({ addresses: ["10.9.0.7"] });
+  });
+
   it("works anywhere in a chain: its result includes what came before, and later plugins get it", async () => {
     const log = join(rig.top, "log");
     const { binDir: directory } = executable;

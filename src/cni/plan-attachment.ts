@@ -2,12 +2,12 @@ import { directoryInPod } from "../allocation/allocation.ts";
 import { checkCniFile } from "../allocation/device-info.ts";
 import { allocationDirectory, socketPath } from "../allocation/layout.ts";
 import { Failure } from "../failure/failure.ts";
-import { deriveMacAddress, parseUnicastMac } from "../names/mac-address.ts";
+import { deriveMacAddress, macSeed, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import { present } from "../names/present.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { type ClaimHolder, claimInterface } from "../records/claim-holder.ts";
-import type { AddressLease, PortRecord } from "../records/port-record.ts";
+import type { Addressing, AddressLease, PortRecord } from "../records/port-record.ts";
 import { newestAllocationOf } from "../records/records.ts";
 import type { CniContext } from "./cni-context.ts";
 import type { FoundDevice } from "./find-device.ts";
@@ -19,6 +19,8 @@ import type { AttachmentRequest } from "./request.ts";
 export interface AttachmentPlan {
   readonly allocation: AllocationRecord;
   readonly record: PortRecord;
+  /** The interface's MAC, once it is known what IPAM gives. */
+  readonly macFor: (ips: Addressing["ips"] | undefined) => string;
 }
 
 /** Turns a request and its device into the record of the attachment; changes nothing. */
@@ -54,6 +56,7 @@ export function planAttachment(
   const interfaceName = claimed === undefined ? request.interfaceName : claimInterface(claimed.holder);
   const where = `${pod}, interface ${interfaceName}`;
   const switchRoot = config.switchRoot ?? config.root;
+  const macFor: AttachmentPlan["macFor"] = (ips) => chooseMac(request, own?.mac, ips);
   const record: PortRecord = present({
     allocationId: allocation.id,
     interfaceName,
@@ -68,7 +71,7 @@ export function planAttachment(
     bridge: own?.bridge ?? request.config.bridge ?? pool.config.dataplane.bridge,
     switchSocketPath: socketPath(allocationDirectory(switchRoot, allocation.id), interfaceName, where),
     podSocketPath: socketPath(directoryInPod(allocation, config.podRoot), interfaceName, where),
-    mac: chooseMac(request, own?.mac),
+    mac: macFor(undefined),
     mtu: request.config.mtu ?? own?.mtu,
     settings:
       own?.settings ??
@@ -83,7 +86,7 @@ export function planAttachment(
     podUid: request.podUid,
     createdAt: context.clock.now(),
   });
-  return { allocation, record };
+  return { allocation, record, macFor };
 }
 
 /**
@@ -140,10 +143,14 @@ function refuseUnreadable(device: string, pod: string, { node }: CniContext): vo
 
 /**
  * The interface's MAC: runtimeConfig.mac, CNI_ARGS, args.cni.mac, the network's own `mac`, in that order
- * (CNI conventions); else that of the claim, or one derived from pod and interface, which stays the same over restarts of
- * the pod.
+ * (CNI conventions); else that of the claim, or one derived from VM or pod and interface: {@link macSeed}.
+ * @param ips what IPAM gave, once it has
  */
-function chooseMac(request: AttachmentRequest, ofClaim: string | undefined): string {
+function chooseMac(
+  request: AttachmentRequest,
+  ofClaim: string | undefined,
+  ips: Addressing["ips"] = [],
+): string {
   const { config } = request;
   const asked: readonly (readonly [string, string | undefined])[] = [
     ["runtimeConfig.mac", config.runtimeConfig?.mac],
@@ -165,6 +172,11 @@ function chooseMac(request: AttachmentRequest, ofClaim: string | undefined): str
     return mac;
   }
   if (ofClaim !== undefined) return ofClaim;
-  const pod = request.podName === "" ? request.containerId : `${request.podNamespace}/${request.podName}`;
-  return deriveMacAddress(`${pod}/${request.interfaceName}`);
+  const [first] = ips;
+  const owner = macSeed({
+    namespace: request.podNamespace,
+    podName: request.podName,
+    address: first && `${config.name}/${first.address}`,
+  });
+  return deriveMacAddress(`${request.podName === "" ? request.containerId : owner}/${request.interfaceName}`);
 }

@@ -230,6 +230,7 @@ describe("ADD", () => {
     expect(await mac(all)).toBe("02:00:00:00:00:03");
     expect(await mac({ mac: "02:00:00:00:00:04" })).toBe("02:00:00:00:00:04");
     const derived = await mac({});
+    expect(derived, "by the pod's name").not.toBe(await mac({}, "x"));
     expect(derived).toMatch(/^[0-9a-f][26ae]:/);
     expect(await mac({})).toBe(derived);
   });

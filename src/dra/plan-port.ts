@@ -4,7 +4,7 @@ import { planAllocation } from "../allocation/make-allocation.ts";
 import { portSettingsOf } from "../cni/port-settings-of.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import { sandboxOfClaim } from "../ipam/release-addresses.ts";
-import { deriveMacAddress, parseUnicastMac } from "../names/mac-address.ts";
+import { deriveMacAddress, macSeed, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import { present } from "../names/present.ts";
 import type { Pool } from "../pools/pools.ts";
@@ -50,7 +50,8 @@ export function planPort(
   const settings = settingsOf(parameters, earlier?.socketServer ?? pool.config.socketServer, where);
   const interfaceName = claimInterface(identity);
   const { pod } = identity;
-  const seed = `${pod.namespace}/${pod.name}/${claimNameInPod(identity)}/${interfaceName}`;
+  const owner = macSeed({ namespace: pod.namespace, podName: pod.name });
+  const seed = `${owner}/${claimNameInPod(identity)}/${interfaceName}`;
   const bridge = parameters.bridge ?? pool.config.dataplane.bridge;
   const mac = macOf(parameters, seed, where);
   const { mtu, ipam } = parameters;
