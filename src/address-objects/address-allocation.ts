@@ -1,22 +1,24 @@
+import { createHash } from "node:crypto";
 import * as z from "zod";
 import { type Address, formatAddress } from "../addresses/address.ts";
 import type { KubeObject } from "../kube-api/client.ts";
 import { present } from "../names/present.ts";
 import { addressField, headOf, invalidObject, type ObjectIdentity, parseObject } from "./fields.ts";
-import { allocationName, keyHash, LABELS, nodeHash } from "./resources.ts";
+import { allocationName, blockHash, keyHash, LABELS, nodeHash } from "./resources.ts";
 
-/** The interface that has an address. */
+/** Who has an address: an interface of a pod, or a claim. */
 export interface AllocationOwner {
-  /** `Pod`; an address whose owner's kind is not known is in use. */
+  /** `Pod`, `IPAMClaim` or `IPAddressClaim`; an address whose owner's kind is not known is in use. */
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   /** Name of the CNI network. */
   readonly network: string;
-  readonly interface: string;
-  /** The sandbox, as CNI requests name it. */
-  readonly container: string;
+  /** Of pods only. */
+  readonly interface?: string | undefined;
+  /** The sandbox, as CNI requests name it; of pods only. */
+  readonly container?: string | undefined;
 }
 
 /** An address of a shared block that is handed out. */
@@ -44,8 +46,8 @@ const ownerSchema = z.looseObject({
   name: z.string().min(1),
   uid: z.string().min(1),
   network: z.string(),
-  interface: z.string(),
-  container: z.string(),
+  interface: z.string().optional(),
+  container: z.string().optional(),
 });
 
 const schema = z.looseObject({
@@ -71,11 +73,22 @@ export function parseAddressAllocation(object: unknown): AddressAllocation {
   return { ...identity, space, pool, address, node, owner: owner && ownerOf(owner), key };
 }
 
-/** The object that takes an address. */
-export function newAllocation(allocation: AllocationContent): KubeObject {
+/**
+ * The object that takes an address.
+ * @param block name of the shared block that it is in, by which its allocations are listed
+ */
+export function newAllocation(allocation: AllocationContent, block?: string): KubeObject {
   const { space, address } = allocation;
-  const head = headOf("AddressAllocation", allocationName(space, address), labelsOf(allocation));
-  return { ...head, spec: specOf(allocation) };
+  const ofBlock = block === undefined ? {} : { [LABELS.block]: blockHash(block) };
+  const labels = { ...labelsOf(allocation), ...ofBlock };
+  return { ...headOf("AddressAllocation", allocationName(space, address), labels), spec: specOf(allocation) };
+}
+
+/** The same for the same owner: of a pod also the sandbox counts, because a late DEL is about an older one. */
+export function ownerHash(owner: AllocationOwner): string {
+  const { kind, namespace, name, uid, network, interface: own = null, container = null } = owner;
+  const text = JSON.stringify([kind, namespace, name, uid, network, own, container]);
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 
 /**
@@ -88,16 +101,21 @@ export function changedAllocation(
   { node, owner }: Pick<AddressAllocation, "node" | "owner">,
 ): KubeObject {
   const allocation = { ...parseAddressAllocation(read), node, owner };
-  const { [LABELS.node]: _, ...labels } = (read.metadata["labels"] ?? {}) as Record<string, string>;
-  const { node: __, owner: ___, ...spec } = read["spec"] as Record<string, unknown>;
+  const {
+    [LABELS.node]: _,
+    [LABELS.ownerHash]: __,
+    ...labels
+  } = (read.metadata["labels"] ?? {}) as Record<string, string>;
+  const { node: ___, owner: ____, ...spec } = read["spec"] as Record<string, unknown>;
   const metadata = { ...read.metadata, labels: { ...labels, ...labelsOf(allocation) } };
   return { ...read, metadata, spec: { ...spec, ...specOf(allocation) } };
 }
 
-function labelsOf({ space, node, key }: AllocationContent): Record<string, string> {
+function labelsOf({ space, node, owner, key }: AllocationContent): Record<string, string> {
   return present({
     [LABELS.space]: space,
     [LABELS.node]: node === undefined ? undefined : nodeHash(node),
+    [LABELS.ownerHash]: owner && ownerHash(owner),
     [LABELS.key]: key === undefined ? undefined : keyHash(key),
   }) as Record<string, string>;
 }
@@ -108,5 +126,5 @@ function specOf({ space, pool, address, node, owner, key }: AllocationContent): 
 
 function ownerOf(owner: z.infer<typeof ownerSchema>): AllocationOwner {
   const { kind, namespace, name, uid, network, interface: own, container } = owner;
-  return { kind, namespace, name, uid, network, interface: own, container };
+  return present({ kind, namespace, name, uid, network, interface: own, container }) as AllocationOwner;
 }

@@ -18,8 +18,11 @@ export interface AddressBlock extends ObjectIdentity {
   readonly space: string;
   readonly prefix: Prefix;
   readonly owner: BlockOwner;
-  /** `Quarantined`: the node is gone, no address of the block is handed out, and it is deleted after the pool's cooldown. */
-  readonly state: "Bound" | "Quarantined";
+  /**
+   * `Quarantined`: the node is gone, no address of the block is handed out, and it is deleted after the pool's cooldown.
+   * `Releasing`: a shared block that is about to be deleted if no allocation is in it.
+   */
+  readonly state: "Bound" | "Quarantined" | "Releasing";
   /** The pool for which it was taken, for people: every pool of the space that has its addresses uses it. */
   readonly pool: string | undefined;
   /** Addresses handed out, as the agent last said. */
@@ -42,7 +45,7 @@ const schema = z.looseObject({
       }),
       z.looseObject({ kind: z.enum(["Shared", "Foreign"]) }),
     ]),
-    state: z.enum(["Bound", "Quarantined"]),
+    state: z.enum(["Bound", "Quarantined", "Releasing"]),
     pool: z.string().optional(),
   }),
   status: z.looseObject({ used: z.int().min(0).optional() }).optional(),

@@ -31,6 +31,10 @@ export const LABELS = {
   owner: `${IPAM_GROUP}/owner`,
   /** {@link keyHash} of a sticky allocation's key. */
   key: `${IPAM_GROUP}/key`,
+  /** {@link blockHash} of the block that an allocation's address is in. */
+  block: `${IPAM_GROUP}/block`,
+  /** Hash of an allocation's owner: `ownerHash` in address-allocation.ts. */
+  ownerHash: `${IPAM_GROUP}/owner-hash`,
 } as const;
 
 /** Selector of the objects that have all these labels. */
@@ -43,6 +47,11 @@ export function selectorOf(labels: Partial<Record<keyof typeof LABELS, string>>)
 /** A node's name may be longer than a label's value. */
 export function nodeHash(nodeName: string): string {
   return createHash("sha256").update(nodeName).digest("hex").slice(0, 16);
+}
+
+/** A block's name may be longer than a label's value. */
+export function blockHash(name: string): string {
+  return createHash("sha256").update(name).digest("hex").slice(0, 32);
 }
 
 /** Keys may be of any length and have any characters. Two keys may have one hash: compare the keys. */

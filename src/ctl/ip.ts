@@ -125,8 +125,8 @@ function holderWords(holder: AddressHolder, { address, node, at }: WhoAnswer): r
     case "allocation": {
       const { owner, node: of, key, allocation } = holder;
       const kept = key === undefined ? "not held" : `kept for key ${key}`;
-      const held =
-        owner && `held by ${owner.kind} ${owner.namespace}/${owner.name}, interface ${owner.interface}`;
+      const ofInterface = owner?.interface === undefined ? "" : `, interface ${owner.interface}`;
+      const held = owner && `held by ${owner.kind} ${owner.namespace}/${owner.name}${ofInterface}`;
       return [
         `${held ?? kept}${of === undefined ? "" : `, node ${of}`}`,
         `run: kubectl get addressallocation ${allocation} -o yaml`,

@@ -121,7 +121,10 @@ const holderShape = z.discriminatedUnion("state", [
     allocation: z.string(),
     node: z.string().optional(),
     owner: z
-      .object({ kind: z.string(), namespace: z.string(), name: z.string(), interface: z.string() })
+      .object({
+        ...{ kind: z.string(), namespace: z.string(), name: z.string() },
+        interface: z.string().optional(),
+      })
       .optional(),
     key: z.string().optional(),
   }),
