@@ -44,6 +44,8 @@ export const FAILURE_CODES = {
   "ipam-claim-missing": "The IPAMClaim of an interface is not there yet, or is being deleted.",
   "ipam-claim-refused": "An interface cannot use the IPAMClaim that it names, or names it wrongly.",
   "kubelet-unavailable": "A kubelet socket cannot be reached or refused the call.",
+  "runtime-unavailable": "The container runtime's NRI socket cannot be reached, or was closed.",
+  "runtime-protocol": "The container runtime refused the plugin, or sent something that NRI does not allow.",
   "kube-api-unavailable": "The Kubernetes API server cannot be reached, or cannot answer now.",
   "kube-api-refused": "The Kubernetes API server refused a request.",
   "record-unreadable": "A record on disk is damaged, or of a newer version than this release reads.",

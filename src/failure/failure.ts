@@ -34,13 +34,14 @@ export class Failure extends Error {
   }
 }
 
-/** The failure of a call whose signal fired: the signal's own Failure where it carries one, else dataplane-timeout. */
+/** The failure of a call whose signal fired: the signal's own Failure where it carries one, else by default dataplane-timeout. */
 export function timeoutFailure(
   signal: AbortSignal,
-  options: Omit<FailureOptions, "code" | "cause">,
+  options: Omit<FailureOptions, "code" | "cause"> & { readonly code?: FailureCode | undefined },
 ): Failure {
   if (signal.reason instanceof Failure) return signal.reason;
-  return new Failure({ ...options, code: "dataplane-timeout", cause: signal.reason });
+  const { code = "dataplane-timeout" } = options;
+  return new Failure({ ...options, code, cause: signal.reason });
 }
 
 /** Anything thrown, as a {@link Failure}: a Failure unchanged, everything else as `internal` with its cause. */

@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, systemCode, timeoutFailure, toFailure } from "../failure/failure.ts";
 import { orAborted, whenAborted } from "../sync/deadlines.ts";
 import { ChunkBuffer } from "./frame-stream.ts";
@@ -18,13 +19,15 @@ export interface Peer {
   readonly whenUnreachable: string;
   /** What to check where it does not answer. */
   readonly whenSilent: string;
+  /** Code of the failures of a peer that is away or does not answer; default those of a switch. */
+  readonly code?: FailureCode;
 }
 
 /** The failure of a peer that is not there, or has gone: what a request did that was under way is unknown. */
 export function unreachable(peer: Peer, cause: unknown): Failure {
   const reason = systemCode(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new Failure({
-    code: "dataplane-unavailable",
+    code: peer.code ?? "dataplane-unavailable",
     what: `${peer.name} cannot be reached: ${reason}`,
     where: peer.path,
     fix: peer.whenUnreachable,
@@ -35,6 +38,7 @@ export function unreachable(peer: Peer, cause: unknown): Failure {
 /** The failure of a peer that is there and did not answer in time; the signal's own where it carries a Failure. */
 export function noAnswer(peer: Peer, what: string, signal: AbortSignal): Failure {
   return timeoutFailure(signal, {
+    code: peer.code,
     what: `${peer.name} did not answer ${what} in time`,
     where: peer.path,
     fix: peer.whenSilent,
@@ -165,7 +169,7 @@ export class Session<Message, Reply = Message> {
     const { peer, maxHeldBytes } = this.#options;
     if (this.#heldBytes <= maxHeldBytes) return;
     throw new Failure({
-      code: "dataplane-protocol",
+      code: peer.code ?? "dataplane-protocol",
       what: `${peer.name} sent an answer without an end: more than ${mebibytes(maxHeldBytes)}`,
       where: peer.path,
       fix: peer.whenSilent,
@@ -181,7 +185,7 @@ export class Session<Message, Reply = Message> {
     const { peer } = this.#options;
     this.#lose(
       new Failure({
-        code: "dataplane-timeout",
+        code: peer.code ?? "dataplane-timeout",
         what: `${peer.name} does not read what it is sent: more than ${mebibytes(MAX_UNREAD_BYTES)} wait`,
         where: peer.path,
         fix: peer.whenSilent,
