@@ -72,7 +72,8 @@ export function kubernetesParts<Part extends keyof KubernetesParts = keyof Kuber
 }
 
 /** containerd's shim, which it finds in PATH. */
-export const shimDirectory = ({ containerd }: KubernetesParts): string => dirname(containerd);
+export const shimDirectory = ({ containerd }: Pick<KubernetesParts, "containerd">): string =>
+  dirname(containerd);
 
 /** The project's directory. */
 export const PROJECT = join(import.meta.dirname, "../..");
