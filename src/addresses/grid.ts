@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { ADDRESS_BITS, type Address, type Family, type Prefix, prefixOf } from "./address.ts";
 import { RangeSet } from "./range-set.ts";
 
@@ -40,7 +40,7 @@ const MANY_BLOCKS = 65_536n;
 export function* blocksInOrder(
   blocks: RangeSet,
   nodeName: string,
-  random: () => string = randomUUID,
+  random: () => number = Math.random,
 ): Generator<bigint, void> {
   const { size } = blocks;
   if (size === 0n) return;

@@ -26,6 +26,8 @@ export interface AgentContext {
   readonly hasNetns: (path: string) => Promise<boolean>;
   /** UID of the agent's own pod, which uses no address of ours. */
   readonly ownPodUid: string | undefined;
+  /** From 0 up to 1. */
+  readonly random: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -35,8 +35,8 @@ export interface AgentOptions {
   readonly hasNetns: (path: string) => Promise<boolean>;
   /** UID of the agent's own pod, where it runs in one. */
   readonly ownPodUid?: string | undefined;
-  /** What the blocks of large pools are tried by; default a random UUID. */
-  readonly random?: () => string;
+  /** From 0 up to 1: where large pools are tried, and pauses of watches; default Math.random. */
+  readonly random?: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -67,17 +67,17 @@ const CONFIRM_AGAIN_MS = 5_000;
  * @throws Failure `record-unreadable`, `record-unwritable`
  */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { node, api, hasNetns, ownPodUid, clock, logger } = options;
+  const { node, api, hasNetns, ownPodUid, random = Math.random, clock, logger } = options;
   const { stateDirectory: directory, bootId, openJournal } = options;
   const state = await NodeState.open({ directory, bootId, openJournal, clock, logger });
   const context: AgentContext = {
-    ...{ node, api, state, hasNetns, ownPodUid, clock, logger },
+    ...{ node, api, state, hasNetns, ownPodUid, random, clock, logger },
     locks: new KeyedMutex(),
     stale: new StaleRequestFilter(),
     newestAdds: new Map(),
   };
   const own = new OwnBlocks(context);
-  const supply = new BlockSupply(context, own, options.random);
+  const supply = new BlockSupply(context, own);
   const leaks = new LeakCollector(context);
   const survivors = new SurvivorWatch(context, own);
   const closing = new AbortController();

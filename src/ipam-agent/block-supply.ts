@@ -27,18 +27,15 @@ interface Exhausted {
 export class BlockSupply {
   readonly #context: AgentContext;
   readonly #own: OwnBlocks;
-  readonly #random: (() => string) | undefined;
   /** By {@link AddressSource.key}. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #exhausted = new Map<string, Exhausted>();
   readonly #takenAtMs = new Map<string, number[]>();
   #signal: AbortSignal = AbortSignal.abort();
 
-  /** @param random what blocks of large sets are tried by; default a random UUID */
-  constructor(context: AgentContext, own: OwnBlocks, random?: () => string) {
+  constructor(context: AgentContext, own: OwnBlocks) {
     this.#context = context;
     this.#own = own;
-    this.#random = random;
   }
 
   /** Takes blocks until the signal fires. */
@@ -119,7 +116,7 @@ export class BlockSupply {
 
   /** Tries the source's blocks in the node's own order; when many are taken, those that a list of the space lacks. */
   async #takeOne(source: AddressSource, signal: AbortSignal): Promise<void> {
-    const { api, node, state } = this.#context;
+    const { api, node, state, random } = this.#context;
     const uid = await this.#own.readNodeUid(signal);
     const prefixes = blockPrefixesOf(source, state);
     const all = blocksOf(source.usable, source.family, prefixes);
@@ -135,7 +132,9 @@ export class BlockSupply {
       // Nodes that list at the same time choose differently, and each may lose some of the race.
       if (await this.#tryInOrder(left, source, prefixes, uid, signal)) return;
       if (left.size <= BigInt(TRIES)) break;
-      const tried = [...blocksInOrder(left, node)].slice(0, TRIES).map((one) => ({ first: one, last: one }));
+      const tried: Range[] = [];
+      for (const one of blocksInOrder(left, node, random))
+        if (tried.push({ first: one, last: one }) === TRIES) break;
       left = left.minus(RangeSet.of(tried));
     }
     throw exhausted(source, all, this.#context);
@@ -148,9 +147,9 @@ export class BlockSupply {
     uid: string,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { node, state } = this.#context;
+    const { node, state, random } = this.#context;
     let tries = 0;
-    for (const number of blocksInOrder(blocks, node, this.#random)) {
+    for (const number of blocksInOrder(blocks, node, random)) {
       const prefix = blockAt(number, source.family, prefixes);
       if (state.blocks.has(blockName(source.space, prefix))) continue;
       if (await this.#create(source, prefix, uid, signal)) return true;

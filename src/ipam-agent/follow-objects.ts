@@ -6,12 +6,12 @@ import type { AgentContext } from "./agent-context.ts";
 export async function followObjects(
   kind: "pool" | "space",
   resource: Resource,
-  { api, state, clock, logger }: AgentContext,
+  { api, state, random, clock, logger }: AgentContext,
   signal: AbortSignal,
 ): Promise<void> {
   const onFailure = ({ message: reason }: { readonly message: string }) =>
     logger.warn({ reason }, `the watch of address ${kind}s was interrupted`);
-  for await (const change of watchResource({ api, resource, clock, onFailure }, signal)) {
+  for await (const change of watchResource({ api, resource, random, clock, onFailure }, signal)) {
     if (change.kind !== "all") {
       const { object } = change;
       await state.putObject(kind, object.metadata.name, change.kind === "set" ? object : undefined);

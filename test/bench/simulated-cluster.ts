@@ -148,7 +148,7 @@ export class SimulatedCluster {
         clock: program.clock,
         logger: silentLogger,
       },
-      ...{ stateDirectory: `${program.root}/ipam`, hasNetns: async () => true, random: () => name },
+      ...{ stateDirectory: `${program.root}/ipam`, hasNetns: async () => true, random: this.#simulation.random },
     });
     this.#nodes.push({ name, agent, program });
   }

@@ -56,7 +56,7 @@ export class IpamNode {
       stateDirectory: `${program.root}${STATE}`,
       bootId: this.machine.bootId,
       hasNetns: (path) => this.#hasNetns(program, path),
-      random: () => String(simulation.random()),
+      random: simulation.random,
       clock: program.clock,
       logger: this.#cluster.loggerOf(this.name),
     });

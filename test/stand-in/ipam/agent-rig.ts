@@ -115,7 +115,7 @@ export class AgentRig {
       ...{ node, api: client, clock, logger, bootId: "boot-1" },
       stateDirectory: join(this.directory, journal ?? node),
       hasNetns: async (path) => this.netns.has(path),
-      random: () => "fixed",
+      random: () => 0.5,
       ...options,
     });
     this.#agents.add(agent);
