@@ -24,12 +24,21 @@ export class HeldBlock {
   /** By address: the key of the allocation that has it. */
   readonly #holders = new Map<bigint, string>();
   readonly #releasedAtMs = new Map<bigint, number>();
+  /** When the others were released, as far as is known. */
+  #restsSinceMs: number | undefined;
 
   constructor(name: string, prefix: Prefix, entry: BlockEntry, nowMs: number) {
     this.name = name;
     this.prefix = prefix;
     this.entry = entry;
     this.idleSinceMs = nowMs;
+    if (entry.isReused) this.rest(nowMs);
+  }
+
+  /** All addresses rest from now on. */
+  rest(nowMs: number): void {
+    this.#restsSinceMs = nowMs;
+    for (const address of this.#releasedAtMs.keys()) this.#releasedAtMs.set(address, nowMs);
   }
 
   /** Whether addresses may be handed out. */
@@ -69,7 +78,7 @@ export class HeldBlock {
 
   /** Milliseconds until an address may be handed out again; 0 or less where it may. */
   restMs(address: bigint, nowMs: number, cooldownMs: number): number {
-    const releasedAtMs = this.#releasedAtMs.get(address);
+    const releasedAtMs = this.#releasedSince(address);
     return releasedAtMs === undefined ? 0 : releasedAtMs + cooldownMs - nowMs;
   }
 
@@ -78,7 +87,7 @@ export class HeldBlock {
     let longest: { readonly address: bigint; readonly sinceMs: number } | undefined;
     for (const address of this.#of(usable)) {
       if (this.#holders.has(address)) continue;
-      const sinceMs = this.#releasedAtMs.get(address);
+      const sinceMs = this.#releasedSince(address);
       if (sinceMs === undefined) return address;
       if (longest === undefined || sinceMs < longest.sinceMs) longest = { address, sinceMs };
     }
@@ -93,6 +102,10 @@ export class HeldBlock {
       else counts.free++;
     }
     return counts;
+  }
+
+  #releasedSince(address: bigint): number | undefined {
+    return this.#releasedAtMs.get(address) ?? this.#restsSinceMs;
   }
 
   #of(usable: RangeSet): Iterable<bigint> {

@@ -31,6 +31,8 @@ const blockSchema = z.object({
    * another's; its addresses stay with the pods that have them, and nothing is handed out.
    */
   state: z.enum(["bound", "releasing", "lost"]),
+  /** It was taken back, and which of its addresses were released before is not known: all count as released. */
+  isReused: z.literal(true).optional(),
 });
 
 const allocationSchema = z.object({

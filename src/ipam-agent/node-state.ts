@@ -189,6 +189,7 @@ export class NodeState {
   #setBlock(name: string, entry: BlockEntry): HeldBlock {
     const known = this.blocks.get(name);
     if (known !== undefined) {
+      if (entry.isReused && !known.entry.isReused) known.rest(this.#clock.monotonic());
       known.entry = entry;
       return known;
     }

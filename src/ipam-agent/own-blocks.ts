@@ -5,6 +5,7 @@ import { describeThrown } from "../failure/failure.ts";
 import { ApiFailure } from "../kube-api/api-failure.ts";
 import type { KubeObject, Resource } from "../kube-api/client.ts";
 import { watchResource } from "../kube-api/watch.ts";
+import { present } from "../names/present.ts";
 import type { LockRequest } from "../sync/keyed-mutex.ts";
 import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
@@ -100,9 +101,10 @@ export class OwnBlocks {
   async hold(block: AddressBlock): Promise<void> {
     const { state } = this.#context;
     const { name, space, prefix, pool } = block;
-    if (state.blocks.get(name)?.entry.state === "bound") return;
+    const known = state.blocks.get(name)?.entry;
+    if (known?.state === "bound") return;
     const entry: BlockEntry = { kind: "block", space, cidr: formatPrefix(prefix), pool, state: "bound" };
-    await state.putBlock(name, entry);
+    await state.putBlock(name, present({ ...entry, isReused: known?.isReused }));
   }
 
   /** Whose a block is. */
@@ -145,12 +147,12 @@ export class OwnBlocks {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { api, state, clock, logger } = this.#context;
+    const { api, state, random, clock, logger } = this.#context;
     const onFailure = (failure: ApiFailure) =>
       logger.warn({ reason: failure.message }, "the watch of address blocks was interrupted");
     const selection = ownSelector(this.#context);
     for await (const change of watchResource(
-      { api, resource: ADDRESS_BLOCKS, selection, clock, onFailure },
+      { api, resource: ADDRESS_BLOCKS, selection, random, clock, onFailure },
       signal,
     )) {
       if (change.kind !== "all") {
@@ -244,13 +246,17 @@ export class OwnBlocks {
    */
   async #takeBack(object: KubeObject, signal: AbortSignal): Promise<void> {
     const { api, state, logger } = this.#context;
-    const { owner, name } = parseAddressBlock(object);
+    const { owner, name, space, prefix, pool } = parseAddressBlock(object);
     if (owner.kind !== "Node") return;
+    // Of one that this journal has, it is known which addresses rest.
+    const isReused = owner.journal !== state.identity.journal || !state.blocks.has(name) || undefined;
     const change = { owner: { ...owner, journal: state.identity.journal }, state: "Bound" } as const;
-    const updated = await api.update(ADDRESS_BLOCKS, changedBlock(object, change), signal);
-    await this.hold(parseAddressBlock(updated));
-    const block = state.blocks.get(name);
-    if (block !== undefined) block.isSuspended = false;
+    // First on disk, so that it rests also where the answer is lost and the next look finds the block to be ours.
+    const entry = present({ kind: "block" as const, space, cidr: formatPrefix(prefix), pool, isReused });
+    if (isReused) await state.putBlock(name, { ...entry, state: "lost" });
+    await api.update(ADDRESS_BLOCKS, changedBlock(object, change), signal);
+    const block = await state.putBlock(name, { ...state.blocks.get(name)?.entry, ...entry, state: "bound" });
+    block.isSuspended = false;
     logger.warn({ block: name }, "a block that was quarantined, or of a lost journal, is used again");
   }
 

@@ -191,7 +191,7 @@ describe("a node whose disk was lost", () => {
     await rig.minutes(1);
     expect(next.state.blocks.has(name)).toBe(false);
     await rig.minutes(2);
-    await rig.api.until(() => next.state.blocks.has(name), 1_000);
+    await rig.api.until(() => next.state.blocks.get(name)?.isUsable === true, 1_000);
     const taken = rig.blocks.find(({ metadata }) => metadata.name === name);
     expect(ownerOf(taken)?.journal).toBe(next.state.identity.journal);
     expect(ownerOf(taken)?.journal).not.toBe(journal);
@@ -211,13 +211,25 @@ describe("a node whose disk was lost", () => {
     expect(next.state.blocks.has(name)).toBe(false);
   });
 
-  it("uses its blocks at once where no pod is left", async () => {
+  it("takes its blocks over at once where no pod is left, and lets their addresses rest, also after a restart", async () => {
     const agent = await rig.agent();
     await agent.call({ verb: "ADD" });
+    const name = String(rig.blocks[0]?.metadata.name);
     await loseDisk(agent);
     const next = await rig.agent();
+    const old = () => next.state.blocks.get(name);
+    expect(old()?.isUsable).toBe(true);
     expect((await next.call({ verb: "ADD", container: "c2" })).exitCode).toBe(0);
-    expect(rig.blocks).toHaveLength(1);
+    expect(rig.blocks).toHaveLength(2);
+    expect(old()?.used).toBe(0);
+    await rig.crash(next);
+    const last = await rig.agent();
+    await last.call({ verb: "ADD", container: "c3" });
+    expect(last.state.blocks.get(name)?.used).toBe(0);
+    await rig.api.clock.advance(60_000);
+    for (let index = 0; index < 15; index++) await last.call({ verb: "ADD", container: `n${index}` });
+    expect(last.state.blocks.get(name)?.used).toBeGreaterThan(0);
+    expect(rig.blocks).toHaveLength(2);
   });
 
   it("is treated the same when an entry of the journal is damaged, and what is legible stays", async () => {
