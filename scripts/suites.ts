@@ -13,9 +13,6 @@ const integration = (...names: readonly string[]) =>
 /** Runs every benchmark once, in two minutes: weekly, for a release and with `--all`. */
 const BENCHMARKS = integration("bench-suites");
 
-/** Its runs depend on chance: weekly, as the soak. */
-const MODEL = integration("ipam-model");
-
 /**
  * Integration files at a time, more than there are processors: most of them wait, for a peer to give up or for a grace
  * time to end. Each has its own directories, namespaces, switch and half a gibibyte of hugepages.
@@ -67,9 +64,8 @@ export interface TestPlan {
 }
 
 /** Left out of every run: what it finds depends on chance and time. */
-const SOAK = "soak, and more than 24 runs of the churn: npm run soak; weekly in .github/workflows/soak.yml";
-const NO_MODEL =
-  "model of IPAM: npm test -- --project integration test/integration/ipam-model.test.ts; weekly, as the soak";
+const SOAK =
+  "soak, and longer runs of the churn and the model of IPAM: npm run soak; weekly in .github/workflows/soak.yml";
 const NO_BENCHMARKS = "each benchmark once: npm test -- --all; weekly, and for a release";
 
 /**
@@ -83,7 +79,7 @@ export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRe
   );
   const skipped = unchanged.flatMap(({ files }) => files);
   const withBenchmarks = all || since.isRelease;
-  const exclude = [...BENCHMARKS, ...MODEL, ...skipped].map((file) => `--exclude=${file}`);
+  const exclude = [...BENCHMARKS, ...skipped].map((file) => `--exclude=${file}`);
   const atOnce = (files: number) => ["--fileParallelism", `--maxWorkers=${files}`];
   return {
     suites: [
@@ -95,7 +91,6 @@ export function planTests(all: boolean, since: ChangedFiles = changedSinceLastRe
     ],
     leftOut: [
       SOAK,
-      NO_MODEL,
       ...(withBenchmarks ? [] : [NO_BENCHMARKS]),
       ...unchanged.map(
         ({ what }) => `${what}: nothing that it tests changed since ${since.release}; npm test -- --all`,

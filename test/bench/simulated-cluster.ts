@@ -148,7 +148,11 @@ export class SimulatedCluster {
         clock: program.clock,
         logger: silentLogger,
       },
-      ...{ stateDirectory: `${program.root}/ipam`, hasNetns: async () => true, random: this.#simulation.random },
+      ...{
+        stateDirectory: `${program.root}/ipam`,
+        hasNetns: async () => true,
+        random: this.#simulation.random,
+      },
     });
     this.#nodes.push({ name, agent, program });
   }

@@ -125,10 +125,7 @@ export const COMMANDS = {
       if (!node.machine.isOn) return cluster.powerOn(node);
       cluster.powerOff(node);
       cluster.simulation.after(at([2_000, 60_000, 500_000], value), () => {
-        if (!node.machine.isOn) {
-          cluster.taint(node, false);
-          cluster.powerOn(node);
-        }
+        if (!node.machine.isOn) cluster.powerOn(node);
       });
     },
   ],
@@ -136,9 +133,7 @@ export const COMMANDS = {
   powerOn: [
     3,
     ({ cluster, node }) => {
-      if (node.machine.isOn) return;
-      cluster.taint(node, false);
-      cluster.powerOn(node);
+      if (!node.machine.isOn) cluster.powerOn(node);
     },
   ],
   newDisk: [

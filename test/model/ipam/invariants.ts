@@ -130,7 +130,10 @@ export class Invariants {
     const text = answer?.stdout ?? "no answer";
     this.#cluster.note(`${node.name} ${nameOf(sandbox)}: ADD failed: ${text}`);
     const isExcused =
-      answer === undefined || node.machine.disk.failure !== undefined || /superseded/.test(text);
+      answer === undefined ||
+      sandbox.isForgotten ||
+      node.machine.disk.failure !== undefined ||
+      /superseded/.test(text);
     if (mustSucceed && !isExcused) this.broken("I10", `an ADD failed while addresses were free: ${text}`);
     if (/"code":999/.test(text)) this.broken("errors", `an ADD failed with a defect: ${text}`);
   }

@@ -140,8 +140,9 @@ export class IpamCluster {
     node.sandboxes.add(sandbox);
     node.namespaces.add(sandbox.netns);
     const { simulation } = this;
-    const expected = this.invariants.beforeAdd(node, sandbox);
-    const answer = await node.call("ADD", sandbox, simulation.percent(3) ? 90_000 * simulation.random() : 1);
+    const isLate = simulation.percent(3);
+    const expected = !isLate && this.invariants.beforeAdd(node, sandbox);
+    const answer = await node.call("ADD", sandbox, isLate ? 90_000 * simulation.random() : 1);
     if (sandbox.isOver) return;
     if (answer?.exitCode === 0) {
       const { ips } = JSON.parse(answer.stdout) as { readonly ips: readonly { readonly address: string }[] };
@@ -213,8 +214,9 @@ export class IpamCluster {
     for (const pod of this.pods) if (pod.node === node) pod.sandbox = undefined;
   }
 
-  /** It starts again, with the pods that the API server still has for it. */
+  /** It starts again, with the pods that the API server still has for it; nothing says any more that it is off. */
   powerOn(node: IpamNode): void {
+    this.taint(node, false);
     node.powerOn();
     this.register(node);
     for (const pod of this.pods) {
@@ -248,7 +250,6 @@ export class IpamCluster {
       node.machine.disk.failure = undefined;
       Object.assign(node.habits, HEALTHY);
       this.heal(node);
-      this.taint(node, false);
       if (!node.machine.isOn) this.powerOn(node);
       this.register(node);
       node.startAgent();
