@@ -9,11 +9,18 @@ import { IPAM_CLAIMS, inNamespace } from "./resources.ts";
 /** An address of a claim, with the prefix length of its subnet. */
 export type ClaimAddress = Address & { readonly length: number };
 
-/** The one type of condition that IPAM writes (OVN-Kubernetes' words). */
+/** The one type of condition that IPAM writes: OVN-Kubernetes' words, and two of ours. */
 export interface ClaimCondition {
   readonly type: "IPsAllocated";
   readonly status: "True" | "False";
-  readonly reason: "SuccessfulAllocation" | "SubnetExhausted" | "IPAddressConflict";
+  readonly reason:
+    | "SuccessfulAllocation"
+    | "SubnetExhausted"
+    | "IPAddressConflict"
+    /** NetworkAttachmentDefinitions of the network differ, or do not allow claims. */
+    | "NetworkConflict"
+    | "PersistentIPsNotAllowed"
+    | "PoolMissing";
   readonly message: string;
   /** RFC 3339. */
   readonly lastTransitionTime: string;

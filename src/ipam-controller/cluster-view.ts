@@ -41,6 +41,18 @@ export interface AllocationEntry {
   /** Of the pod that has it; undefined where it has no owner, or one of another kind. */
   readonly podUid: string | undefined;
   readonly node: string | undefined;
+  /** Where it is a claim's. */
+  readonly claim: ClaimAllocation | undefined;
+}
+
+/** What is kept of the allocation of a claim (IPAMClaim). */
+export interface ClaimAllocation {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly address: string;
+  /** Uid and resourceVersion of the allocation. */
+  readonly version: string;
 }
 
 /**
@@ -138,14 +150,21 @@ export class ClusterView {
     this.poolsRevision += 1;
   }
 
-  #allocationEntryOf({ spec }: KubeObject): AllocationEntry {
+  #allocationEntryOf({ metadata, spec }: KubeObject): AllocationEntry {
     const { space, address, pool, node, owner } = (spec ?? {}) as Readonly<Record<string, unknown>>;
-    const { kind, uid } = (owner ?? {}) as Readonly<Record<string, unknown>>;
+    const { kind, uid, namespace, name } = (owner ?? {}) as Readonly<Record<string, unknown>>;
     return {
       block: this.#blockOf(String(space), String(address)),
       pool: this.#shared(String(pool)),
       podUid: kind === "Pod" && typeof uid === "string" ? uid : undefined,
       node: typeof node === "string" ? this.#shared(node) : undefined,
+      claim:
+        kind === "IPAMClaim"
+          ? {
+              ...{ namespace: this.#shared(String(namespace)), name: String(name), uid: String(uid) },
+              ...{ address: String(address), version: `${metadata.uid}/${metadata.resourceVersion}` },
+            }
+          : undefined,
     };
   }
 

@@ -15,6 +15,8 @@ export interface ControllerCounts {
   blocksDeleted: number;
   blocksShared: number;
   allocationsFreed: number;
+  claimsPublished: number;
+  claimsRefused: number;
   passesOk: number;
   passesFailed: number;
 }

@@ -5,6 +5,7 @@ import type { Logger } from "../logging/logger.ts";
 import type { NodeEvent } from "../observe/events/event.ts";
 import type { Clock } from "../sync/clock.ts";
 import { linked, orAborted } from "../sync/deadlines.ts";
+import { ClaimsController } from "./claims/claims-controller.ts";
 import { ClusterView } from "./cluster-view.ts";
 import type { ControllerApi, ControllerContext, ControllerCounts } from "./controller-context.ts";
 import { ensureDefaultSpace } from "./default-space.ts";
@@ -20,8 +21,10 @@ export interface ControllerOptions {
   readonly logger: Logger;
   /** Posts a Kubernetes event; default none is posted. */
   readonly post?: (event: NodeEvent) => void;
-  /** For pauses of watches, from 0 up to 1; default Math.random. */
+  /** From 0 up to 1, for pauses of watches and free addresses; default Math.random. */
   readonly random?: () => number;
+  /** Whether it serves IPAMClaims; default false, because then their kinds need not exist. */
+  readonly hasClaims?: boolean;
 }
 
 /** Between two looks at what may be gone, in milliseconds; sooner when a node is removed or replaced. */
@@ -39,12 +42,14 @@ export class IpamController {
   readonly view = new ClusterView();
   readonly counts: ControllerCounts = {
     ...{ blocksQuarantined: 0, blocksDeleted: 0, blocksShared: 0, allocationsFreed: 0 },
-    ...{ passesOk: 0, passesFailed: 0 },
+    ...{ claimsPublished: 0, claimsRefused: 0, passesOk: 0, passesFailed: 0 },
   };
   readonly #options: ControllerOptions;
   readonly #blocks: BlockReclaimer;
   readonly #allocations: AllocationReclaimer;
   readonly #statuses: PoolStatuses;
+  /** Where claims are served. */
+  readonly claims: ClaimsController | undefined;
   readonly #context: ControllerContext;
   #hasFailed = false;
   #lastPassAt: number | undefined;
@@ -63,6 +68,8 @@ export class IpamController {
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
     this.#statuses = new PoolStatuses(this.#context);
+    const { hasClaims = false, random = Math.random } = options;
+    this.claims = hasClaims ? new ClaimsController(this.#context, random) : undefined;
   }
 
   /** Pools as last counted. */
@@ -80,7 +87,8 @@ export class IpamController {
     return linked(signal, async (ended) => {
       const work = async (): Promise<never> => {
         await orAborted(this.view.whenSynced(), ended);
-        return Promise.race([this.#passes(ended), this.#counts(ended)]);
+        const claims = this.claims === undefined ? [] : [this.claims.run(ended)];
+        return Promise.race([this.#passes(ended), this.#counts(ended), ...claims]);
       };
       return Promise.race([this.follow(ended), work()]);
     });
@@ -104,6 +112,7 @@ export class IpamController {
     return Promise.race([
       ...[spaces, pools, blocks, allocations, nodes].map((mirror) => mirror.follow(options, signal)),
       ofPods(),
+      ...(this.claims === undefined ? [] : [this.claims.follow(options, signal)]),
     ]);
   }
 
@@ -113,6 +122,7 @@ export class IpamController {
     this.#hasFailed = false;
     await this.#blocks.pass(signal);
     if (this.view.pods.isSynced) await this.#allocations.pass(signal);
+    await this.claims?.pass(signal);
     if (this.#hasFailed) {
       this.counts.passesFailed += 1;
       return;

@@ -12,6 +12,11 @@ export interface MirrorOptions<Entry> {
   readonly onChange?: (key: string, before: Entry | undefined, after: Entry | undefined) => void;
 }
 
+/** What a mirror follows its resource with. */
+export type FollowOptions = Pick<WatchOptions, "clock" | "onFailure" | "random"> & {
+  readonly api: Pick<KubeApi, "list" | "openWatch">;
+};
+
 /**
  * A resource's objects as a watch shows them, each reduced to what its reader needs: a hint, because it may be old. What
  * depends on it reads the object again, or writes with its resourceVersion.
@@ -36,12 +41,7 @@ export class Mirror<Entry> {
   }
 
   /** Follows the resource until the signal fires; rejects with its reason then. */
-  async follow(
-    options: Pick<WatchOptions, "clock" | "onFailure" | "random"> & {
-      readonly api: Pick<KubeApi, "list" | "openWatch">;
-    },
-    signal: AbortSignal,
-  ): Promise<never> {
+  async follow(options: FollowOptions, signal: AbortSignal): Promise<never> {
     const { resource } = this.#options;
     const changes = watchResource({ ...options, resource, keep: (object) => this.#kept(object) }, signal);
     for await (const change of changes) {

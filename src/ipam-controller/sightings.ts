@@ -53,6 +53,12 @@ export class Sightings {
     return this.#byName.has(name);
   }
 
+  /** Whether another look is not needed yet, because the first one found no holder and the time is not over. */
+  isResting(name: string, gapMs: number, nowMs: number): boolean {
+    const sighting = this.#byName.get(name);
+    return sighting?.sinceMs !== undefined && nowMs - sighting.sinceMs < gapMs;
+  }
+
   /** @returns whether this look confirms an earlier one, at least `gapMs` before */
   note(name: string, look: Look | undefined, gapMs: number, nowMs: number): boolean {
     const sighting = planSighting(this.#byName.get(name), look, nowMs);

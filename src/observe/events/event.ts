@@ -5,6 +5,12 @@ import { microTime } from "../../kube-api/micro-time.ts";
 export type Regarding =
   | { readonly kind: "Pod"; readonly namespace: string; readonly name: string; readonly uid: string }
   | { readonly kind: "Node"; readonly name: string }
+  | {
+      readonly kind: "IPAMClaim" | "VirtualMachineInstance";
+      readonly namespace: string;
+      readonly name: string;
+      readonly uid: string;
+    }
   | { readonly kind: "AddressPool" | "AddressBlock"; readonly name: string; readonly uid: string };
 
 /** Every reason of an event, one word that a machine can match, and its type. */
@@ -20,6 +26,7 @@ export const EVENT_REASONS = {
   AddressPoolNearlyFull: "Warning",
   AddressPoolExhausted: "Warning",
   AddressBlockQuarantined: "Warning",
+  IPAMClaimRefused: "Warning",
 } as const;
 
 /** A program that posts events. */
@@ -51,6 +58,7 @@ const IPAM_VERSION = "ipam.kube-vhostuser.io/v1alpha1";
 const API_VERSIONS: Readonly<Record<Regarding["kind"], string>> = {
   ...{ Pod: "v1", Node: "v1" },
   ...{ AddressPool: IPAM_VERSION, AddressBlock: IPAM_VERSION },
+  ...{ IPAMClaim: "k8s.cni.cncf.io/v1alpha1", VirtualMachineInstance: "kubevirt.io/v1" },
 };
 const NAME_MAX = 253;
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -60,12 +68,12 @@ const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 export function isNamed(regarding: Regarding): boolean {
   const { name } = regarding;
   if (!DNS_SUBDOMAIN.test(name) || name.length > NAME_MAX) return false;
-  return regarding.kind !== "Pod" || DNS_LABEL.test(regarding.namespace);
+  return !("namespace" in regarding) || DNS_LABEL.test(regarding.namespace);
 }
 
 /** Namespace of events about this; those about an object without one are in `default`, as kubelet's own. */
 export function namespaceOf(regarding: Regarding): string {
-  return regarding.kind === "Pod" ? regarding.namespace : "default";
+  return "namespace" in regarding ? regarding.namespace : "default";
 }
 
 /** A name that no other event has. */
@@ -101,7 +109,7 @@ export function eventObject(
     ...{ action, reason, type: EVENT_REASONS[reason], note: cut(note, NOTE_MAX_BYTES) },
     regarding: {
       ...{ apiVersion: API_VERSIONS[kind], kind, name },
-      ...(regarding.kind === "Pod" ? { namespace: regarding.namespace } : {}),
+      ...("namespace" in regarding ? { namespace: regarding.namespace } : {}),
       ...(uid === "" ? {} : { uid }),
     },
     series: made.series,

@@ -22,7 +22,7 @@ export type Illness =
   | { readonly kind: "html" };
 
 const PATH =
-  /^\/(?:api\/v1|apis\/([^/]+)\/[^/]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+)(?:\/(status))?)?$/;
+  /^\/(?:api\/v1|apis\/([^/]+)\/[^/]+)(?:\/namespaces\/([^/]+))?\/([a-z-]+)(?:\/([^/]+)(?:\/(status))?)?$/;
 const VERBS = { GET: "get", POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" } as const;
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
 

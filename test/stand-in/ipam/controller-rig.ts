@@ -1,4 +1,4 @@
-import { IpamController } from "../../../src/ipam-controller/controller.ts";
+import { type ControllerOptions, IpamController } from "../../../src/ipam-controller/controller.ts";
 import type { ControllerApi } from "../../../src/ipam-controller/controller-context.ts";
 import type { NodeEvent } from "../../../src/observe/events/event.ts";
 import { type ApiRig, startApiRig } from "../api-server/api-rig.ts";
@@ -6,6 +6,8 @@ import { IpamCluster } from "./cluster.ts";
 
 /** Watches of a controller without allocations; with them it watches pods too. */
 const WATCHES = 5;
+/** More of one that serves claims. */
+const CLAIM_WATCHES = 2;
 
 /** Controllers that follow a stand-in cluster with a default space; their looks and counts are the test's. */
 export class ControllerRig {
@@ -13,7 +15,7 @@ export class ControllerRig {
   readonly cluster: IpamCluster;
   /** Events that were posted. */
   readonly posted: NodeEvent[] = [];
-  readonly #stop = new AbortController();
+  #stop = new AbortController();
 
   private constructor(rig: ApiRig) {
     this.rig = rig;
@@ -29,20 +31,31 @@ export class ControllerRig {
     return this.#stop.signal;
   }
 
-  /** @param api what it uses; default the client as it is */
-  async start(api: ControllerApi = this.rig.client): Promise<IpamController> {
+  /**
+   * @param api what it uses; default the client as it is
+   * @param more what differs from the defaults; its claims are worked on until `signal` fires
+   */
+  async start(
+    api: ControllerApi = this.rig.client,
+    {
+      signal = this.signal,
+      ...more
+    }: Pick<ControllerOptions, "hasClaims" | "random"> & { signal?: AbortSignal } = {},
+  ): Promise<IpamController> {
     const { server, clock, logger } = this.rig;
     const post = (event: NodeEvent) => void this.posted.push(event);
-    const controller = new IpamController({ api, clock, logger, post });
+    const controller = new IpamController({ api, clock, logger, post, ...more });
     const open = server.watches.length;
-    controller.follow(this.signal).catch(() => undefined);
+    controller.follow(signal).catch(() => undefined);
     await controller.view.whenSynced();
-    await this.rig.until(() => server.watches.length >= open + WATCHES);
+    const watches = WATCHES + (more.hasClaims === true ? CLAIM_WATCHES : 0);
+    await this.rig.until(() => server.watches.length >= open + watches);
+    controller.claims?.run(signal).catch(() => undefined);
     return controller;
   }
 
   /** Waits until a controller has seen all that the cluster has. */
-  async seen({ view }: IpamController): Promise<void> {
+  async seen({ view, claims }: IpamController): Promise<void> {
     const { store } = this.rig.server;
     const isSeen = (entries: ReadonlyMap<string, unknown>, collection: string) =>
       store
@@ -59,8 +72,15 @@ export class ControllerRig {
       store
         .all("nodes")
         .map(({ metadata: { uid }, spec }) => `${uid} ${JSON.stringify(spec).includes("out-of")}`);
+    const claimsOf = () => store.all("ipamclaims").map(({ metadata: { uid } }) => uid);
     await this.rig.until(
       () =>
+        (claims === undefined ||
+          claimsOf().sort().join() ===
+            [...claims.view.claims.entries.values()]
+              .map((one) => (typeof one === "string" ? one : one.uid))
+              .sort()
+              .join()) &&
         versions("addresspools").sort().join() === known(view.pools.entries).sort().join() &&
         versions("addressblocks").sort().join() === known(view.blocks.entries).sort().join() &&
         isSeen(view.spaces.entries, "addressspaces") &&
@@ -96,8 +116,14 @@ export class ControllerRig {
     await controller.count(this.signal);
   }
 
-  async close(): Promise<void> {
+  /** Ends all controllers; others may be started then. */
+  end(): void {
     this.#stop.abort();
+    this.#stop = new AbortController();
+  }
+
+  async close(): Promise<void> {
+    this.end();
     await this.rig.close();
   }
 }

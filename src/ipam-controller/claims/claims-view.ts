@@ -1,0 +1,140 @@
+import type { Address } from "../../addresses/address.ts";
+import { type ClaimAddress, parseIpamClaim } from "../../claims/ipam-claim.ts";
+import { type NetworkAttachment, parseNetworkAttachment } from "../../claims/network-attachment.ts";
+import { IPAM_CLAIMS, NADS, VM_LABEL, VMI_INTERFACE_LABEL } from "../../claims/resources.ts";
+import { describeThrown } from "../../failure/failure.ts";
+import type { KubeObject } from "../../kube-api/client.ts";
+import { Mirror } from "../mirror.ts";
+
+/** What is kept of a claim. */
+export interface ClaimEntry {
+  readonly uid: string;
+  readonly isDeleting: boolean;
+  readonly network: string;
+  readonly ips: readonly ClaimAddress[];
+  /** Reason of the condition IPsAllocated; undefined where the claim has no such condition. */
+  readonly reason: string | undefined;
+  /** Name of the VM by the label; undefined where it has none. */
+  readonly vm: string | undefined;
+  /** Its only owner's uid; undefined where it has none, or several. */
+  readonly ownerUid: string | undefined;
+  readonly ownerKind: string | undefined;
+  readonly finalizers: readonly string[];
+  /** Hash of the VM's interface, where our controller made the claim. */
+  readonly interfaceHash: string | undefined;
+}
+
+/** A network of ours that claims may name. */
+export type ClaimNetwork =
+  | { readonly pools: readonly string[] }
+  /** Why its claims get no addresses. */
+  | { readonly reason: "NetworkConflict" | "PersistentIPsNotAllowed"; readonly problem: string };
+
+/** Claims and NetworkAttachmentDefinitions as their watches show them: they may be old, and say where to look. */
+export class ClaimsView {
+  /** By namespace and name; a text says why one cannot be read. */
+  readonly claims: Mirror<ClaimEntry | string>;
+  readonly attachments: Mirror<NetworkAttachment | undefined>;
+  #networks: ReadonlyMap<string, ClaimNetwork> | undefined;
+
+  constructor(changed: { readonly claim: (key: string) => void; readonly networks: () => void }) {
+    this.claims = new Mirror({
+      ...{ resource: IPAM_CLAIMS, keyOf, entryOf: claimEntryOf },
+      onChange: changed.claim,
+    });
+    this.attachments = new Mirror({
+      ...{ resource: NADS, keyOf, entryOf: attachmentOf },
+      onChange: () => {
+        this.#networks = undefined;
+        changed.networks();
+      },
+    });
+  }
+
+  get isSynced(): boolean {
+    return this.claims.isSynced && this.attachments.isSynced;
+  }
+
+  /** Networks of ours by the name in their CNI configuration. */
+  get networks(): ReadonlyMap<string, ClaimNetwork> {
+    this.#networks ??= networksOf([...this.attachments.entries.values()].filter((one) => one !== undefined));
+    return this.#networks;
+  }
+
+  /** Pools whose single addresses claims may get. */
+  get pools(): ReadonlySet<string> {
+    return new Set(
+      [...this.networks.values()].flatMap((network) => ("pools" in network ? network.pools : [])),
+    );
+  }
+}
+
+export function sameAddress(one: Address, other: Address): boolean {
+  return one.value === other.value && one.family === other.family;
+}
+
+/** The key of an object with a namespace. */
+export function keyOf({ metadata: { namespace, name } }: KubeObject): string {
+  return `${namespace}/${name}`;
+}
+
+/** Namespace and name of a key. */
+export function partsOf(key: string): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf("/");
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+/** The name that the network of an attachment has: Multus puts in that of the object where the configuration has none. */
+export function networkNameOf({ network, name }: NetworkAttachment): string {
+  return network ?? name;
+}
+
+function networksOf(attachments: readonly NetworkAttachment[]): ReadonlyMap<string, ClaimNetwork> {
+  const ours = attachments.filter(({ pools }) => pools !== undefined);
+  return new Map(
+    [...Map.groupBy(ours, networkNameOf)].map(([name, group]) => [name, networkOf(name, group)] as const),
+  );
+}
+
+/** A claim names a network and not a NetworkAttachmentDefinition, so that those of one network must agree. */
+function networkOf(name: string, group: readonly NetworkAttachment[]): ClaimNetwork {
+  const keys = group.map(({ namespace, name: own }) => `${namespace}/${own}`).join(", ");
+  const variants = new Set(
+    group.map(({ allowPersistentIPs, pools }) => JSON.stringify([allowPersistentIPs, pools])),
+  );
+  if (variants.size > 1) {
+    const problem = `the NetworkAttachmentDefinitions ${keys} have the network name ${name}, and differ in ipam.pools or allowPersistentIPs`;
+    return { reason: "NetworkConflict", problem };
+  }
+  const [{ allowPersistentIPs, pools = [] } = {}] = group;
+  if (allowPersistentIPs === true) return { pools };
+  const problem = `the configuration of network ${name} (${keys}) does not have "allowPersistentIPs": true`;
+  return { reason: "PersistentIPsNotAllowed", problem };
+}
+
+function claimEntryOf(object: KubeObject): ClaimEntry | string {
+  try {
+    const { uid, isDeleting, network, ips, conditions, labels, owners, finalizers } = parseIpamClaim(object);
+    const [owner, ...others] = owners;
+    const only = others.length === 0 ? owner : undefined;
+    return {
+      ...{ uid, isDeleting, network, ips, finalizers, vm: labels[VM_LABEL] },
+      ...{ ownerUid: only?.uid, ownerKind: only?.kind, interfaceHash: labels[VMI_INTERFACE_LABEL] },
+      reason: conditions.find(isAllocation)?.reason,
+    };
+  } catch (error) {
+    return describeThrown(error);
+  }
+}
+
+function isAllocation(condition: object): condition is { readonly type: string; readonly reason: string } {
+  return (condition as { readonly type?: unknown }).type === "IPsAllocated";
+}
+
+function attachmentOf(object: KubeObject): NetworkAttachment | undefined {
+  try {
+    return parseNetworkAttachment(object);
+  } catch {
+    return undefined;
+  }
+}
