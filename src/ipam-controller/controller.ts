@@ -1,3 +1,4 @@
+import type { AddressPool } from "../address-objects/address-pool.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { ApiFailure } from "../kube-api/api-failure.ts";
 import type { LogFields } from "../logging/fields.ts";
@@ -135,10 +136,16 @@ export class IpamController {
   async count(signal: AbortSignal): Promise<void> {
     // Pools would be without their space until the watch shows it.
     if (!(await ensureDefaultSpace(this.#context, signal))) return;
-    const { revision } = this.view;
-    if (this.#sharedRevision !== revision && (await ensureSharedBlocks(this.#context, signal)))
+    // Both only grow.
+    const revision = this.view.revision + (this.claims?.view.revision ?? 0);
+    const isShared = (pool: AddressPool) => this.#needsSharedBlocks(pool);
+    if (this.#sharedRevision !== revision && (await ensureSharedBlocks(this.#context, isShared, signal)))
       this.#sharedRevision = revision;
     await this.#statuses.pass(signal);
+  }
+
+  #needsSharedBlocks(pool: AddressPool): boolean {
+    return pool.mode === "PerAddress" || this.claims?.usesShared(pool) === true;
   }
 
   /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */

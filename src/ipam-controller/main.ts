@@ -7,6 +7,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => 
 
 interface Options extends ApiProgramOptions {
   readonly namespace?: string;
+  readonly claims?: boolean;
 }
 
 const program = withApiOptions(
@@ -17,6 +18,7 @@ const program = withApiOptions(
   ),
 )
   .option("--namespace <name>", "namespace of its Lease (default: POD_NAMESPACE, or kube-vhostuser)")
+  .option("--claims", "give the IPAMClaims of networks with allowPersistentIPs their addresses")
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveController } = await import("./serve.ts");
@@ -37,6 +39,7 @@ const program = withApiOptions(
       serviceAccountDirectory: options.serviceAccount,
       apiServer: host === undefined ? undefined : { host, port },
       apiServerUrl: options.apiServer,
+      hasClaims: options.claims ?? false,
       clock: systemClock,
       logger: createLogger({ level: options.logLevel, program: "ipam-controller" }),
       signal: stop.signal,

@@ -105,6 +105,13 @@ function collect(
   metrics.replace("vhostuser_ipam_blocks_quarantined_total", counts, (one) => [{}, one.blocksQuarantined]);
   metrics.replace("vhostuser_ipam_blocks_deleted_total", counts, (one) => [{}, one.blocksDeleted]);
   metrics.replace("vhostuser_ipam_allocations_freed_total", counts, (one) => [{}, one.allocationsFreed]);
+  const states = leading?.claims?.states;
+  const claims = states === undefined ? [] : (["ready", "pending", "refused"] as const);
+  metrics.replace("vhostuser_ipam_claims", claims, (state) => [{ state }, states?.[state] ?? 0]);
+  metrics.replace("vhostuser_ipam_claims_published_total", states === undefined ? [] : counts, (one) => [
+    {},
+    one.claimsPublished,
+  ]);
   const passes = counts.flatMap(({ passesOk, passesFailed }) => [
     { outcome: "ok", count: passesOk },
     { outcome: "failed", count: passesFailed },

@@ -23,6 +23,8 @@ export interface ServeOptions {
   readonly apiServer: ApiServerPlace | undefined;
   /** Without a path; in place of the environment's. */
   readonly apiServerUrl?: string | undefined;
+  /** Whether it serves IPAMClaims; default false. */
+  readonly hasClaims?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called once it serves, with where the metrics are. */
@@ -65,7 +67,8 @@ export async function serveController(options: ServeOptions): Promise<void> {
   // 3. The work, while the Lease is held.
   const lead = async (ended: AbortSignal): Promise<void> => {
     logger.info("leading");
-    leading = new IpamController({ api, clock, logger, post: (event) => poster.post(event) });
+    const { hasClaims = false } = options;
+    leading = new IpamController({ api, clock, logger, post: (event) => poster.post(event), hasClaims });
     try {
       await leading.run(ended);
     } catch (error) {

@@ -14,16 +14,21 @@ const FREE_PART = 0.1;
 const MAX_NEW = 64;
 
 /**
- * Makes shared blocks for pools of mode PerAddress before their addresses are needed. Creating a block is what takes it,
+ * Makes shared blocks for pools whose addresses are allocated one by one, before they are needed. Creating a block is what takes it,
  * so that two controllers, or a controller and a node, never have the same one. Shared blocks are not given back: an agent
  * that cannot reach the API server may still hold an address of one.
+ * @param isShared whether a pool needs them
  * @returns whether nothing failed
  */
-export async function ensureSharedBlocks(context: ControllerContext, signal: AbortSignal): Promise<boolean> {
+export async function ensureSharedBlocks(
+  context: ControllerContext,
+  isShared: (pool: AddressPool) => boolean,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { view } = context;
   let isComplete = true;
   for (const { pool } of view.pools.entries.values()) {
-    if (typeof pool === "string" || pool.mode !== "PerAddress") continue;
+    if (typeof pool === "string" || !isShared(pool)) continue;
     const space = view.spaces.entries.get(pool.space);
     if (space === undefined) continue;
     try {

@@ -71,8 +71,13 @@ export const IPAM_CONTROLLER_METRICS = {
   ),
   vhostuser_ipam_allocations_freed_total: counter(
     [],
-    "Addresses of shared blocks freed because their pod and node are gone.",
+    "Addresses of shared blocks freed because their pod and node, or their claim, are gone.",
   ),
+  vhostuser_ipam_claims: gauge(
+    ["state"],
+    "IPAMClaims of networks of ours: ready with addresses, pending without, or refused, as their condition says.",
+  ),
+  vhostuser_ipam_claims_published_total: counter([], "IPAMClaims that the controller gave their addresses."),
   vhostuser_ipam_passes_total: counter(
     ["outcome"],
     "Looks at all that may be gone; failed where a part could not be read or written, and so is in use.",

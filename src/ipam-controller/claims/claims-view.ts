@@ -35,6 +35,8 @@ export class ClaimsView {
   /** By namespace and name; a text says why one cannot be read. */
   readonly claims: Mirror<ClaimEntry | string>;
   readonly attachments: Mirror<NetworkAttachment | undefined>;
+  /** Grows with every change of a NetworkAttachmentDefinition. */
+  revision = 0;
   #networks: ReadonlyMap<string, ClaimNetwork> | undefined;
 
   constructor(changed: { readonly claim: (key: string) => void; readonly networks: () => void }) {
@@ -46,6 +48,7 @@ export class ClaimsView {
       ...{ resource: NADS, keyOf, entryOf: attachmentOf },
       onChange: () => {
         this.#networks = undefined;
+        this.revision += 1;
         changed.networks();
       },
     });

@@ -25,7 +25,7 @@ export class ClaimCluster {
     store.withStatus.add("ipamclaims");
   }
 
-  /** A network whose name is none of the object's. @param config beside the usual */
+  /** A network, whose name is not that of the object. @param config beside the usual */
   network(name: string, pools: readonly string[], config: Json = {}, namespace = "tenant"): Stored {
     const ipam = { type: "kube-vhostuser-ipam", pools };
     const whole = {
