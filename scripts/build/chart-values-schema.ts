@@ -101,7 +101,7 @@ export const chartValuesSchema = z.strictObject({
         })
         .optional(),
       controller: z.strictObject({ ...placement, replicas: z.number().int().min(1).optional() }).optional(),
-      claims: switchedOn.optional(),
+      claims: switchedOn.extend({ manage: z.boolean().optional() }).optional(),
     })
     .optional(),
   networkPolicy: switchedOn

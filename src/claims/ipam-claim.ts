@@ -49,7 +49,7 @@ export interface IpamClaim extends ObjectIdentity {
   readonly ips: readonly ClaimAddress[];
   /** Name of the pod that was last given the addresses. */
   readonly ownerPod: string | undefined;
-  readonly conditions: readonly object[];
+  readonly conditions: readonly { readonly type: string; readonly [key: string]: unknown }[];
 }
 
 const claimAddress = z.string().transform((text, context): ClaimAddress => {
@@ -108,6 +108,17 @@ export function parseIpamClaim(object: unknown): IpamClaim {
   };
 }
 
+/** The condition that says how an allocation ended. @param nowMs milliseconds since the epoch */
+export function claimCondition(
+  reason: ClaimCondition["reason"],
+  message: string,
+  nowMs: number,
+): ClaimCondition {
+  const status = reason === "SuccessfulAllocation" ? "True" : "False";
+  const lastTransitionTime = new Date(nowMs).toISOString().replace(/\.\d+Z$/, "Z");
+  return { type: "IPsAllocated", status, reason, message, lastTransitionTime };
+}
+
 /** What is to be published of a claim. */
 export interface ClaimStatus {
   /** In the order of the network's pools; empty where the allocation failed. */
@@ -129,7 +140,7 @@ export function writeClaimStatus(
 ): Promise<KubeObject> {
   const claim = parseIpamClaim(read);
   const before = (read["status"] ?? {}) as { readonly [key: string]: unknown };
-  const others = claim.conditions.filter((one) => (one as { type?: unknown }).type !== condition?.type);
+  const others = claim.conditions.filter((one) => one.type !== condition?.type);
   const status = present({
     ...before,
     ips: claim.ips.length > 0 ? before["ips"] : ips.map(formatPrefix),

@@ -134,6 +134,8 @@ export const networkConfigSchema = z
           .optional(),
       })
       .nullish(),
+    /** For the IPAM plugin: interfaces get the addresses of their IPAMClaim. */
+    allowPersistentIPs: flag,
     dns: z.strictObject(dnsSchema.shape).nullish(),
     /** Those of the CNI conventions. */
     capabilities: z

@@ -6,7 +6,7 @@ import { runCtl } from "./run-ctl.ts";
 
 let served: ServedAgent;
 beforeEach(async () => {
-  served = await ServedAgent.start();
+  served = await ServedAgent.start({ claims: "referenced" });
 });
 afterEach(() => served[Symbol.asyncDispose]());
 
@@ -98,6 +98,32 @@ describe("ip who", () => {
     expect((await ip("who", "10.0.9.2")).stdout).toMatch(/free: .*shared by all nodes/);
   });
 
+  it("names the claim of an address that a pod of this node uses, as ip of does", async () => {
+    const { rig, agent } = served;
+    const { store } = rig.api.server;
+    const shared = { space: "default", cidr: "10.0.0.16/28", state: "Bound", owner: { kind: "Shared" } };
+    rig.put("addressblocks", "default.10-0-0-16.28", shared);
+    const inTenant = { namespace: "tenant" };
+    store.create("tenant/ipamclaims", {
+      metadata: { ...inTenant, name: "vm.net" },
+      spec: { network: "net" },
+    });
+    const { uid } = store.get("tenant/ipamclaims", "vm.net").metadata;
+    const owner = { kind: "IPAMClaim", ...inTenant, name: "vm.net", uid, network: "net" };
+    const spec = { space: "default", pool: "blue", address: "10.0.0.17", owner };
+    rig.put("addressallocations", "default.10-0-0-17", spec);
+    store.merge("tenant/ipamclaims", "vm.net", { status: { ips: ["10.0.0.17/24"] } }, "status");
+    const networks = JSON.stringify([{ name: "n", interface: "net1", "ipam-claim-reference": "vm.net" }]);
+    const annotations = { "kubernetes.io/config.hash": "web", "k8s.v1.cni.cncf.io/networks": networks };
+    store.create("tenant/pods", { metadata: { ...inTenant, name: "web", annotations }, spec: {} });
+    const config = { allowPersistentIPs: true };
+    expect((await agent.call({ verb: "ADD", pod: "web", config })).exitCode).toBe(0);
+    const { stdout: who } = await ip("who", "10.0.0.17");
+    expect(who).toMatch(/held on this node by tenant\/web\n.*kept by IPAMClaim tenant\/vm\.net\n/s);
+    const { stdout: of } = await ip("of", "web", "-o", "wide");
+    expect(of).toMatch(/ CLAIM\n.* default\.10-0-0-16\.28 +vm\.net\n/);
+  });
+
   it("says which pool an address is of that no node has, and that no pool has another", async () => {
     await served.add("web");
     const taken = served.rig.blocks.map(({ spec }) => String((spec as { cidr: string }).cidr));
@@ -143,7 +169,7 @@ describe("ip of", () => {
  ${address}/24 blue net1 net c-web 1m
 `);
     const wide = await ip("of", "web", "-o", "wide");
-    expect(wide.stdout).toMatch(/ GATEWAY +BLOCK\n.* 10\.0\.0\.1 +default\.10-0-0-\d+\.28\n/);
+    expect(wide.stdout).toMatch(/ GATEWAY +BLOCK +CLAIM\n.* 10\.0\.0\.1 +default\.10-0-0-\d+\.28 +-\n/);
     expect((await jsonOf("of", "web")).interfaces).toMatchObject([
       { pod: { namespace: "tenant", name: "web" } },
     ]);

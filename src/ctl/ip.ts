@@ -94,7 +94,8 @@ export function renderWho(screen: Screen, unchecked: WhoAnswer): string {
 function holderWords(holder: AddressHolder, { address, node, at }: WhoAnswer): readonly string[] {
   switch (holder.state) {
     case "held": {
-      const { pod, network, interface: name, container, createdAt } = holder.interface;
+      const { pod, network, interface: name, claim, container, createdAt } = holder.interface;
+      const kept = claim === undefined ? [] : [`kept by IPAMClaim ${pod?.namespace}/${claim}`];
       const lost = holder.isLost ? ", which is not this node's any more: the pod keeps the address" : "";
       return [
         `held on this node by ${pod === undefined ? "a pod that the runtime did not name" : `${pod.namespace}/${pod.name}`}`,
@@ -102,6 +103,7 @@ function holderWords(holder: AddressHolder, { address, node, at }: WhoAnswer): r
         `sandbox ${container}`,
         createdAt === undefined ? "since before the node was booted" : `since ${age(at - createdAt)}`,
         `block ${holder.block}${lost}`,
+        ...kept,
       ];
     }
     case "free": {
@@ -158,14 +160,14 @@ export function renderOf(screen: Screen, unchecked: PodAddresses, isWide: boolea
     { title: "NETWORK", elastic: "end" },
     { title: "SANDBOX", elastic: "end" },
     { title: "AGE", right: true },
-    ...(isWide ? ["GATEWAY", "BLOCK"].map((title) => ({ title })) : []),
+    ...(isWide ? ["GATEWAY", "BLOCK", "CLAIM"].map((title) => ({ title })) : []),
   ];
   const rows = (own: readonly InterfaceAddresses[]) =>
-    own.flatMap(({ addresses, interface: name, network, container, createdAt }) =>
+    own.flatMap(({ addresses, interface: name, network, claim = "-", container, createdAt }) =>
       addresses.map(({ address, pool = "-", gateway = "-", block }): Cell[] => [
         ...[address, pool, name, network, container],
         createdAt === undefined ? "-" : age(at - createdAt),
-        ...(isWide ? [gateway, block] : []),
+        ...(isWide ? [gateway, block, claim] : []),
       ]),
     );
   const pods = Map.groupBy(interfaces, ({ pod }) => `${pod?.namespace}/${pod?.name}`);

@@ -4,11 +4,18 @@ import { present } from "../names/present.ts";
 import { type AddressSource, blocksOfSource, countsOfSource } from "./address-source.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockSupply } from "./block-supply.ts";
+import { claimedAddresses } from "./claims/claimed-addresses.ts";
 import type { HeldBlock } from "./held-block.ts";
 import type { Allocation } from "./journal-entries.ts";
 import { sourcesOf } from "./network-config.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
-import { type AllocationRequest, allocationFields, allocationLock, podInterface } from "./request.ts";
+import {
+  type AllocationRequest,
+  allocationEntry,
+  allocationFields,
+  allocationLock,
+  podInterface,
+} from "./request.ts";
 import { holdRequested, requestedAddresses } from "./requested-addresses.ts";
 import { addResult } from "./result.ts";
 
@@ -29,7 +36,7 @@ interface Held {
  * ADD: an address of each source, from this node's blocks. Without a request to the API server while they have free ones;
  * else a block is taken first. Repeated it gives the same addresses.
  * @throws Failure `superseded`, `kube-api-unavailable`, `pool-exhausted`, `pool-missing`, `address-refused`,
- *   `record-unwritable`
+ *   `record-unwritable`, and those of {@link claimedAddresses}
  */
 export async function add(
   request: AllocationRequest,
@@ -50,12 +57,18 @@ export async function add(
     const known = state.allocations.get(key);
     if (known !== undefined) return addResult(known, config.cniVersion);
 
-    // 2. After a boot, the API server confirms once that the blocks are still ours.
+    // 2. An interface with a claim gets the claim's addresses, which are of no block of this node.
+    const claimed = await claimedAddresses(request, context, signal).catch((error: unknown) => {
+      throw tryAgain("the interface's claim cannot be read or allocated for", error);
+    });
+    if (claimed !== undefined) return answerWith(claimed, request, context);
+
+    // 3. After a boot, the API server confirms once that the blocks are still ours.
     await own.confirm(signal).catch((error: unknown) => {
       throw tryAgain("this node's blocks have yet to be confirmed after its boot", error);
     });
 
-    // 3. One address of each source is held in memory, so that no other ADD gets it.
+    // 4. One address of each source is held in memory, so that no other ADD gets it.
     const held: Held[] = [];
     let allocation: Allocation;
     try {
@@ -70,20 +83,37 @@ export async function add(
         );
       }
 
-      // 4. All of them are on disk before the answer.
-      allocation = allocationOf(request, held, context);
+      // 5. All of them are on disk before the answer.
+      const addresses = held.map(addressOf);
+      const used = held.map(({ source }) => source);
+      allocation = allocationEntry(request, state, addresses, used);
       await state.putAllocation(allocation);
     } catch (error) {
       for (const { block, value } of held) block.unhold(value, clock.monotonic());
       throw error;
     }
 
-    // 5. Where few are left, the next block is taken in the background.
+    // 6. Where few are left, the next block is taken in the background.
     for (const { source } of held) supply.noteTaken(source);
     const addresses = allocation.addresses.map(({ address }) => address);
     logger.info({ ...allocationFields(allocation), addresses }, "addresses allocated");
     return addResult(allocation, config.cniVersion);
   });
+}
+
+/** Addresses of a claim are on disk before the answer too. */
+async function answerWith(
+  allocation: Allocation,
+  { config }: AllocationRequest,
+  { state, logger }: AgentContext,
+): Promise<object> {
+  await state.putAllocation(allocation);
+  const addresses = allocation.addresses.map(({ address }) => address);
+  logger.info(
+    { ...allocationFields(allocation), claim: allocation.claim, addresses },
+    "addresses of a claim given",
+  );
+  return addResult(allocation, config.cniVersion);
 }
 
 /** Holds a free address; takes a block where there is none. */
@@ -127,26 +157,6 @@ async function holdThis(
     throw tryAgain(`the block of the requested address ${formatAddress(address)} cannot be taken`, error);
   });
   return { source, block, value: address.value };
-}
-
-function allocationOf(
-  request: AllocationRequest,
-  held: readonly Held[],
-  { state }: AgentContext,
-): Allocation {
-  const { config, containerId, interfaceName, netns, pod } = request;
-  const { routes = [], dns } = config.ipam;
-  const ofPools = held.flatMap(({ source }) => source.routes);
-  return present({
-    kind: "allocation" as const,
-    ...{ network: config.name, containerId, interfaceName, netns, pod },
-    ...{ startedAtMs: request.raw.startedAtMs, bootId: state.bootId },
-    addresses: held.map(addressOf),
-    routes: [...routes, ...ofPools].map(({ dst, gw, ...rest }) =>
-      present({ ...rest, dst: formatPrefix(dst), gw: gw && formatAddress(gw) }),
-    ),
-    dns: dns ?? held.find(({ source }) => source.dns !== undefined)?.source.dns,
-  });
 }
 
 function addressOf({ source, block, value }: Held): Allocation["addresses"][number] {

@@ -64,7 +64,8 @@ export function countsOfSource(
   return sum;
 }
 
-function missing(kind: "AddressPool" | "AddressSpace", name: string): Failure {
+/** For an object that a network needs. */
+export function missing(kind: "AddressPool" | "AddressSpace", name: string): Failure {
   return new Failure({
     code: "pool-missing",
     what: `there is no ${kind} ${name} that can be used`,

@@ -8,6 +8,9 @@ import type { NodeState } from "./node-state.ts";
 /** What the agent uses of the API server. */
 export type AgentApi = Pick<KubeApi, "get" | "list" | "openWatch" | "create" | "update" | "delete">;
 
+/** Of AgentContext. */
+export type ClaimsMode = "off" | "referenced" | "managed";
+
 /** What every part of the agent works with. */
 export interface AgentContext {
   /** Name of the node. */
@@ -24,6 +27,11 @@ export interface AgentContext {
    * @throws where that cannot be known
    */
   readonly hasNetns: (path: string) => Promise<boolean>;
+  /**
+   * What interfaces of networks with allowPersistentIPs get: nothing (`off`), the addresses of the claim that the pod names
+   * (`referenced`), or for VMs also those of the claim that our controller makes (`managed`).
+   */
+  readonly claims: ClaimsMode;
   /** UID of the agent's own pod, which uses no address of ours. */
   readonly ownPodUid: string | undefined;
   /** From 0 up to 1. */

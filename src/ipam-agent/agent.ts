@@ -5,7 +5,7 @@ import { describeThrown } from "../failure/failure.ts";
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import type { AgentApi, AgentContext } from "./agent-context.ts";
+import type { AgentApi, AgentContext, ClaimsMode } from "./agent-context.ts";
 import { answer } from "./answer.ts";
 import { BlockSupply } from "./block-supply.ts";
 import { LeakCollector } from "./collect-leaks.ts";
@@ -33,6 +33,8 @@ export interface AgentOptions {
    * @throws where that cannot be known
    */
   readonly hasNetns: (path: string) => Promise<boolean>;
+  /** Default `off`. */
+  readonly claims?: ClaimsMode | undefined;
   /** UID of the agent's own pod, where it runs in one. */
   readonly ownPodUid?: string | undefined;
   /** From 0 up to 1: where large pools are tried, and pauses of watches; default Math.random. */
@@ -67,11 +69,11 @@ const CONFIRM_AGAIN_MS = 5_000;
  * @throws Failure `record-unreadable`, `record-unwritable`
  */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { node, api, hasNetns, ownPodUid, random = Math.random, clock, logger } = options;
+  const { node, api, hasNetns, claims = "off", ownPodUid, random = Math.random, clock, logger } = options;
   const { stateDirectory: directory, bootId, openJournal } = options;
   const state = await NodeState.open({ directory, bootId, openJournal, clock, logger });
   const context: AgentContext = {
-    ...{ node, api, state, hasNetns, ownPodUid, random, clock, logger },
+    ...{ node, api, state, hasNetns, claims, ownPodUid, random, clock, logger },
     locks: new KeyedMutex(),
     stale: new StaleRequestFilter(),
     newestAdds: new Map(),

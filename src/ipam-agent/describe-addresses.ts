@@ -79,12 +79,12 @@ export function describeInterfaces(
 
 /** What one interface holds. */
 export function describeInterface(
-  { network, interfaceName, containerId, netns, pod, addresses, startedAtMs, bootId }: Allocation,
+  { network, interfaceName, claim, containerId, netns, pod, addresses, startedAtMs, bootId }: Allocation,
   { agent, clock }: Pick<AddressesSource, "agent" | "clock">,
 ): InterfaceAddresses {
   const isOfThisBoot = bootId === agent.state.bootId;
   return present({
-    ...{ pod, network, interface: interfaceName, container: containerId, netns, addresses },
+    ...{ pod, network, interface: interfaceName, claim, container: containerId, netns, addresses },
     createdAt: isOfThisBoot ? timeOf(startedAtMs, clock) : undefined,
   });
 }

@@ -46,6 +46,8 @@ const allocationSchema = z.object({
   /** When the ADD started, in milliseconds of CLOCK_MONOTONIC of that boot. */
   startedAtMs: z.number(),
   bootId: z.string(),
+  /** Name of the IPAMClaim of the pod's namespace that has the addresses: they stay its own when the pod is gone. */
+  claim: z.string().min(1).optional(),
   addresses: z.array(
     z.object({
       block: z.string().min(1),

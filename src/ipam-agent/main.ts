@@ -1,6 +1,8 @@
+import { Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
 import { type ApiProgramOptions, programOf, runProgram, withApiOptions } from "../command-line/program.ts";
 import { Failure } from "../failure/failure.ts";
+import type { ClaimsMode } from "./agent-context.ts";
 
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
@@ -9,6 +11,7 @@ interface Options extends ApiProgramOptions {
   readonly state: string;
   readonly socket: string;
   readonly netns: string;
+  readonly claims: ClaimsMode;
 }
 
 const program = withApiOptions(
@@ -21,6 +24,11 @@ const program = withApiOptions(
   .option("--state <directory>", "where its journal is kept", "/var/lib/kube-vhostuser/ipam")
   .option("--socket <path>", "socket of the executable kube-vhostuser-ipam", "/run/kube-vhostuser/ipam.sock")
   .option("--netns <directory>", "the node's network namespaces", "/run/netns")
+  .addOption(
+    new Option("--claims <mode>", "networks with allowPersistentIPs: whose IPAMClaims interfaces get")
+      .choices(["off", "referenced", "managed"])
+      .default("off"),
+  )
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveAgent } = await import("./serve.ts");
@@ -49,6 +57,7 @@ const program = withApiOptions(
         stateDirectory: options.state,
         socketPath: options.socket,
         netnsDirectory: options.netns,
+        claims: options.claims,
       },
       listen: { address: options.observeAddress, port: options.observePort },
       serviceAccountDirectory: options.serviceAccount,

@@ -78,6 +78,8 @@ const textList = z.array(z.string()).nullish();
 const configSchema = z.looseObject({
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]*$/, "must be a network name as CNI defines it"),
   ipam: ipamSchema,
+  /** Interfaces get the addresses of the IPAMClaim that the pod names for them. */
+  allowPersistentIPs: z.boolean().optional(),
   runtimeConfig: z.looseObject({ ips: textList }).nullish(),
   args: z.looseObject({ cni: z.looseObject({ ips: textList }).nullish() }).nullish(),
   prevResult: z.looseObject({ ips: z.array(z.looseObject({ address: z.string() })).nullish() }).nullish(),
@@ -107,7 +109,12 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
   const { cniVersion: version } = z.looseObject({ cniVersion: z.unknown() }).safeParse(json).data ?? {};
   const cniVersion = checkCniVersion(typeof version === "string" ? version : "0.2.0");
   const parsed = configSchema.safeParse(json);
-  if (parsed.success) return { ...parsed.data, cniVersion };
+  if (parsed.success) {
+    const { allowPersistentIPs, ipam } = parsed.data;
+    if (allowPersistentIPs === true && ipam.pools === undefined)
+      throw invalid("allowPersistentIPs: needs ipam.pools; a claim gets no addresses of ipam.ranges");
+    return { ...parsed.data, cniVersion };
+  }
   const { issues } = parsed.error;
   const [unknown] = unknownKeys(configSchema, issues);
   if (unknown !== undefined) {

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Resource } from "../kube-api/client.ts";
 import type { AgentContext } from "./agent-context.ts";
 
-const PODS: Resource = { group: "", version: "v1", plural: "pods" };
+export const PODS: Resource = { group: "", version: "v1", plural: "pods" };
 /** UID of a static pod, which its mirror in the API has beside its own. */
 const STATIC_UID = "kubernetes.io/config.hash";
 
@@ -15,6 +15,12 @@ const podSchema = z.looseObject({
   }),
   spec: z.looseObject({ hostNetwork: z.boolean().optional() }).optional(),
 });
+
+/** A pod's UID as the runtime names it in CNI_ARGS. @throws a ZodError */
+export function podUidOf(pod: unknown): string {
+  const { uid, annotations } = podSchema.parse(pod).metadata;
+  return annotations?.[STATIC_UID] ?? uid;
+}
 
 /** A pod that may have addresses. */
 export interface NodePod {
@@ -37,8 +43,8 @@ export async function listPodsOfNode(
   return objects
     .map((object) => podSchema.parse(object))
     .filter(({ metadata, spec }) => spec?.hostNetwork !== true && metadata.uid !== ownPodUid)
-    .map(({ metadata: { namespace, name, uid, annotations } }) => ({
-      ...{ namespace, name },
-      uid: annotations?.[STATIC_UID] ?? uid,
-    }));
+    .map((pod) => {
+      const { namespace, name } = pod.metadata;
+      return { namespace, name, uid: podUidOf(pod) };
+    });
 }

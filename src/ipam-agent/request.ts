@@ -1,10 +1,14 @@
+import type { AddressPool } from "../address-objects/address-pool.ts";
+import { formatAddress, formatPrefix } from "../addresses/address.ts";
 import { parseSandboxInterface, type RawRequest } from "../cni/request.ts";
 import type { LogFields } from "../logging/fields.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
+import { present } from "../names/present.ts";
 import type { SandboxInterface } from "../records/port-record.ts";
 import type { LockRequest } from "../sync/keyed-mutex.ts";
 import { type Allocation, entryKey } from "./journal-entries.ts";
 import { type NetworkConfig, parseNetworkConfig } from "./network-config.ts";
+import type { NodeState } from "./node-state.ts";
 
 /** What the executable sends: the CNI_ environment and stdin, nothing checked yet. */
 export type AgentRequest = Omit<RawRequest, "delegate">;
@@ -34,6 +38,26 @@ export function parseAllocationRequest(raw: AgentRequest): AllocationRequest {
     netns: env["CNI_NETNS"] ?? "",
     pod: isKnown ? { namespace, name, uid } : undefined,
   };
+}
+
+/** What the journal keeps of an interface that gets addresses, with routes and DNS of the network and of the pools. */
+export function allocationEntry(
+  { config, containerId, interfaceName, netns, pod, raw }: AllocationRequest,
+  { bootId }: Pick<NodeState, "bootId">,
+  addresses: Allocation["addresses"],
+  sources: readonly Pick<AddressPool, "routes" | "dns">[],
+): Allocation {
+  const { routes = [], dns } = config.ipam;
+  const ofPools = sources.flatMap((source) => source.routes);
+  return present({
+    kind: "allocation" as const,
+    ...{ network: config.name, containerId, interfaceName, netns, pod },
+    ...{ startedAtMs: raw.startedAtMs, bootId, addresses },
+    routes: [...routes, ...ofPools].map(({ dst, gw, ...rest }) =>
+      present({ ...rest, dst: formatPrefix(dst), gw: gw && formatAddress(gw) }),
+    ),
+    dns: dns ?? sources.find((source) => source.dns !== undefined)?.dns,
+  });
 }
 
 /** The lock of an interface's allocation. */

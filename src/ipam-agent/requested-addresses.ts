@@ -9,18 +9,23 @@ import type { BlockSupply } from "./block-supply.ts";
 import type { HeldBlock } from "./held-block.ts";
 import type { AllocationRequest } from "./request.ts";
 
+/** What the caller asks for: by the capability `ips`, by `args.cni.ips`, or by `IP` of CNI_ARGS. */
+export function requestedTexts({ config, raw }: AllocationRequest): readonly string[] {
+  const { IP = "" } = parseCniArgs(raw.env["CNI_ARGS"] ?? "");
+  const texts = [...IP.split(","), ...(config.runtimeConfig?.ips ?? []), ...(config.args?.cni?.ips ?? [])];
+  return [...new Set(texts.map((one) => one.trim()).filter((one) => one !== ""))];
+}
+
 /**
- * The address that the caller asks for of each source: by the capability `ips`, by `args.cni.ips`, or by `IP` of CNI_ARGS.
+ * The address that the caller asks for of each source, by {@link requestedTexts}.
  * @throws Failure `address-refused` for one that no source has, or one too many
  */
 export function requestedAddresses(
-  { config, raw }: AllocationRequest,
+  request: AllocationRequest,
   sources: readonly AddressSource[],
 ): ReadonlyMap<AddressSource, Address> {
-  const { IP = "" } = parseCniArgs(raw.env["CNI_ARGS"] ?? "");
-  const texts = [...IP.split(","), ...(config.runtimeConfig?.ips ?? []), ...(config.args?.cni?.ips ?? [])];
   const requested = new Map<AddressSource, Address>();
-  for (const text of new Set(texts.map((one) => one.trim()).filter((one) => one !== ""))) {
+  for (const text of requestedTexts(request)) {
     const [base = "", length] = text.split("/");
     const address = parseAddress(base);
     if (address === undefined) throw refused(text, "it is not an IP address");

@@ -102,6 +102,8 @@ async function findHolders(
 /** From memory; undefined for an address of which the API server knows more. */
 function holderOnNode(address: Address, space: string, source: AddressesSource): AddressHolder | undefined {
   const { state } = source.agent;
+  const claimed = claimedHere(address, space, source);
+  if (claimed !== undefined) return claimed;
   const block = [...state.blocks.values()].find(
     ({ entry, prefix }) => entry.space === space && isInPrefix(prefix, address),
   );
@@ -119,6 +121,20 @@ function holderOnNode(address: Address, space: string, source: AddressesSource):
     block: name,
     untilAt: restsUntil(block, address.value, source),
   });
+}
+
+/** An address of a claim that a pod of this node uses; pods of other nodes may use it too. */
+function claimedHere(address: Address, space: string, source: AddressesSource): AddressHolder | undefined {
+  const text = formatAddress(address);
+  for (const allocation of source.agent.state.allocations.values()) {
+    if (allocation.claim === undefined) continue;
+    const found = allocation.addresses.find((one) => one.address.split("/")[0] === text);
+    // Names of spaces have no dots.
+    if (found?.block.split(".")[0] !== space) continue;
+    const used = describeInterface(allocation, source);
+    return { state: "held", space, block: found.block, interface: used, isLost: false };
+  }
+  return undefined;
 }
 
 /** By at most two reads of single objects, whose names are known from the address. */

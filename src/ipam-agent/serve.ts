@@ -9,6 +9,7 @@ import type { Logger } from "../logging/logger.ts";
 import { agentStatusSocket } from "../status/status-client.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startAgent } from "./agent.ts";
+import type { ClaimsMode } from "./agent-context.ts";
 import { hasNetns } from "./netns.ts";
 import { observeAgent } from "./observe-agent.ts";
 import { serveAgentStatus } from "./serve-status.ts";
@@ -30,6 +31,8 @@ export interface ServeOptions {
   readonly apiServer: ApiServerPlace | undefined;
   /** Without a path; in place of the environment's. */
   readonly apiServerUrl?: string | undefined;
+  /** As {@link AgentContext.claims}. */
+  readonly claims?: ClaimsMode;
   /** UID of the agent's own pod, where it runs in one. */
   readonly podUid: string | undefined;
   readonly logger: Logger;
@@ -58,7 +61,7 @@ export async function serveAgent(options: ServeOptions): Promise<void> {
   undo.defer(() => api.close());
   const hasNetnsHere = (path: string) => hasNetns(path, options.netnsDirectory);
   const agent = await startAgent({
-    ...{ node, api, stateDirectory, clock, logger, ownPodUid: options.podUid },
+    ...{ node, api, stateDirectory, clock, logger, claims: options.claims, ownPodUid: options.podUid },
     bootId: readFileSync(BOOT_ID_FILE, "utf8").trim(),
     hasNetns: hasNetnsHere,
   });

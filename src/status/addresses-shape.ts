@@ -11,6 +11,8 @@ const interfaceShape = z.object({
   pod: z.object({ namespace: z.string(), name: z.string(), uid: z.string() }).optional(),
   network: z.string(),
   interface: z.string(),
+  /** Name of the IPAMClaim of the pod's namespace that keeps the addresses; absent where they are the pod's own. */
+  claim: z.string().optional(),
   /** The sandbox, as the runtime names it. */
   container: z.string(),
   netns: z.string(),

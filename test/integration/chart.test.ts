@@ -235,8 +235,8 @@ describe("the chart with IPAM", () => {
 
   it("lets no program write what another one owns", async () => {
     const manifests = await withIpam();
-    const written = (suffix: string) =>
-      named(manifests, "ClusterRole", suffix)["rules"].flatMap(
+    const written = (suffix: string, of = manifests) =>
+      named(of, "ClusterRole", suffix)["rules"].flatMap(
         ({ resources, verbs }: { resources: string[]; verbs: string[] }) =>
           verbs.every((verb) => ["get", "list", "watch"].includes(verb)) ? [] : resources,
       );
@@ -247,6 +247,10 @@ describe("the chart with IPAM", () => {
       "addressblocks",
       "addressallocations",
       "events",
+    ]);
+    const withClaims = await render({ ipam: { enabled: true, claims: { enabled: true } } });
+    expect(written("-ipam-agent", withClaims)).toEqual([
+      ...["addressblocks", "addressblocks/status", "addressallocations", "ipamclaims/status"],
     ]);
     const policy = named(manifests, "ValidatingAdmissionPolicy", "-ipam-agent")["spec"];
     expect(policy.matchConditions[0].expression).toBe(

@@ -40,8 +40,8 @@ export interface StoreEvent {
 /** Checks an object that is to be stored in place of another, and returns it as it is stored. */
 export type Admission = (collection: string, object: Json, before: Stored | undefined) => Json;
 
-/** Custom resources of ours. */
-const WITH_STATUS = ["addressspaces", "addresspools", "addressblocks", "addressallocations"];
+/** Custom resources. */
+const WITH_STATUS = ["addressspaces", "addresspools", "addressblocks", "addressallocations", "ipamclaims"];
 
 /** Objects as etcd and the API server's registry keep them: versions, conflicts, finalizers, managers of fields. */
 export class ObjectStore {

@@ -1,0 +1,160 @@
+import { type IpamClaim, parseIpamClaim } from "../../claims/ipam-claim.ts";
+import { type LauncherPod, parseLauncherPod } from "../../claims/launcher-pod.ts";
+import { type NetworkSelection, parseNetworkSelection } from "../../claims/network-selection.ts";
+import {
+  IPAM_CLAIMS,
+  inNamespace,
+  NETWORKS_ANNOTATION,
+  VM_LABEL,
+  VMI_INTERFACE_LABEL,
+  vmiInterfaceHash,
+} from "../../claims/resources.ts";
+import { Failure } from "../../failure/failure.ts";
+import type { KubeObject } from "../../kube-api/client.ts";
+import { isOrdinalPodInterfaceName } from "../../names/interface-name.ts";
+import type { AgentContext } from "../agent-context.ts";
+import { unlessMissing } from "../own-blocks.ts";
+import { PODS, podUidOf } from "../pods-of-node.ts";
+import type { AllocationRequest } from "../request.ts";
+import { requestedTexts } from "../requested-addresses.ts";
+
+/** A claim as it was read. */
+export interface ReadClaim {
+  readonly object: KubeObject;
+  readonly claim: IpamClaim;
+}
+
+/**
+ * Name of the claim whose addresses an interface gets, by its pod's network annotation, which no CNI request has; undefined for an
+ * interface whose addresses are the pod's own.
+ * @throws Failure `ipam-claim-missing`, `ipam-claim-refused`, `unsupported-field`; ApiFailure
+ */
+export async function claimOfInterface(
+  request: AllocationRequest,
+  context: AgentContext,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { config, pod, interfaceName } = request;
+  if (context.claims === "off") throw switchedOff();
+  if (pod === undefined)
+    throw refused("the runtime named no pod", "CNI_ARGS", "use a runtime that sets K8S_POD_UID");
+  const where = `pod ${pod.namespace}/${pod.name}, interface ${interfaceName}`;
+  const object = await context.api
+    .get(inNamespace(PODS, pod.namespace), pod.name, signal)
+    .catch(unlessMissing);
+  // The annotation of another pod of this name says nothing about this one.
+  if (object === undefined || podUidOf(object) !== pod.uid) throw podGone(where);
+  const annotations = (object.metadata["annotations"] ?? {}) as Readonly<Record<string, string>>;
+  const selections = parseNetworkSelection(annotations[NETWORKS_ANNOTATION] ?? "", pod.namespace, pod.name);
+  const selection = selectionOf(interfaceName, selections, where);
+  const name = selection?.claim ?? (await managedClaimOf(object, request, context, signal));
+  if (name === undefined) return undefined;
+  const others = selections.filter((one) => one !== selection && one.claim === name);
+  if (selection?.claim !== undefined && others.length > 0)
+    throw refused(
+      `another network of the pod refers to claim ${name} too, and both interfaces would have its addresses`,
+      where,
+      "use a NetworkAttachmentDefinition of its own for each of the VM's networks",
+    );
+  const [requested] = requestedTexts(request);
+  if (requested !== undefined)
+    throw refused(
+      `address ${requested} is requested, and claim ${name} has its own`,
+      `${where}, network ${config.name}`,
+      "request no address for an interface that has a claim",
+    );
+  return name;
+}
+
+/**
+ * Reads a claim that an interface of this network may use.
+ * @throws Failure `ipam-claim-missing`, `ipam-claim-refused`, `invalid-address-object`; ApiFailure
+ */
+export async function readClaim(
+  name: string,
+  { config, pod }: AllocationRequest,
+  { api }: Pick<AgentContext, "api">,
+  signal: AbortSignal,
+): Promise<ReadClaim> {
+  const namespace = pod?.namespace ?? "";
+  const where = `IPAMClaim ${namespace}/${name}`;
+  const object = await api.get(inNamespace(IPAM_CLAIMS, namespace), name, signal).catch(unlessMissing);
+  if (object === undefined) throw missing(`there is no claim ${name} yet`, where);
+  const claim = parseIpamClaim(object);
+  if (claim.isDeleting) throw missing(`claim ${name} is being deleted`, where);
+  if (claim.network !== config.name)
+    throw refused(
+      `the claim is for network ${JSON.stringify(claim.network)}, and the interface is of network ${config.name}`,
+      where,
+      "restart the VM with the network that it had, or delete the claim while the VM is stopped. The network of a running VM cannot be changed to one with other addresses",
+    );
+  return { object, claim };
+}
+
+/** KubeVirt names the interface of each element; Multus names those of others net1, net2 and so on. */
+function selectionOf(
+  interfaceName: string,
+  selections: readonly NetworkSelection[],
+  where: string,
+): NetworkSelection | undefined {
+  const named = selections.filter((one) => one.interface === interfaceName);
+  const unnamed = isOrdinalPodInterfaceName(interfaceName)
+    ? selections.filter((one) => one.interface === undefined)
+    : [];
+  const candidates = named.length > 0 ? named : unnamed;
+  if (candidates.length < 2 || candidates.every(({ claim }) => claim === undefined)) return candidates[0];
+  throw refused(
+    "several networks of the pod may be this interface's, and one of them refers to a claim",
+    where,
+    `write "interface" into each network of the annotation ${NETWORKS_ANNOTATION}`,
+  );
+}
+
+/** The claim that our controller makes for a VM's interface; undefined for other pods, and where it makes none. */
+async function managedClaimOf(
+  pod: KubeObject,
+  { interfaceName }: AllocationRequest,
+  { api, claims }: AgentContext,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const launcher: LauncherPod | undefined = claims === "managed" ? parseLauncherPod(pod.metadata) : undefined;
+  if (launcher === undefined) return undefined;
+  const { vmi } = launcher;
+  const resource = inNamespace(IPAM_CLAIMS, String(pod.metadata["namespace"]));
+  const labelSelector = `${VMI_INTERFACE_LABEL}=${vmiInterfaceHash(vmi, interfaceName)}`;
+  const { objects } = await api.list(resource, { labelSelector }, signal);
+  const where = `VirtualMachineInstance ${resource.namespace}/${vmi}, interface ${interfaceName}`;
+  const [found, ...others] = objects;
+  if (found === undefined)
+    throw missing("the controller has not made the claim of this interface yet", where);
+  if (others.length === 0) return found.metadata.name;
+  const names = objects.map(({ metadata }) => metadata.name).join(", ");
+  throw refused(`claims ${names} have the same label ${VMI_INTERFACE_LABEL}`, where, "delete the copies");
+}
+
+function missing(what: string, where: string): Failure {
+  const fix = `it is tried again; kubectl get ipamclaims -l ${VM_LABEL} shows claims and their VMs`;
+  return new Failure({ code: "ipam-claim-missing", what, where, fix });
+}
+
+export function refused(what: string, where: string, fix: string): Failure {
+  return new Failure({ code: "ipam-claim-refused", what, where, fix });
+}
+
+function podGone(where: string): Failure {
+  return new Failure({
+    code: "superseded",
+    what: "the pod was deleted, or replaced by another one of its name",
+    where,
+    fix: "nothing; the runtime gives this sandbox up",
+  });
+}
+
+function switchedOff(): Failure {
+  return new Failure({
+    code: "unsupported-field",
+    what: "allowPersistentIPs: claims are switched off in this cluster",
+    where: "network configuration",
+    fix: "set the chart's ipam.claims.enabled, or remove the key",
+  });
+}

@@ -1,0 +1,397 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Json, Stored } from "../../../test/stand-in/api-server/object-store.ts";
+import {
+  AgentRig,
+  addressesOf,
+  type IpamCall,
+  type TestAgent,
+} from "../../../test/stand-in/ipam/agent-rig.ts";
+import { IpamCluster } from "../../../test/stand-in/ipam/cluster.ts";
+import { vmiInterfaceHash } from "../../claims/resources.ts";
+import { hashedPodInterfaceName } from "../../names/interface-name.ts";
+
+const CLAIMS = "tenant/ipamclaims";
+const NET1 = hashedPodInterfaceName("blue");
+
+let rig: AgentRig;
+let cluster: IpamCluster;
+let agent: TestAgent;
+beforeEach(async () => {
+  rig = await AgentRig.open();
+  cluster = new IpamCluster(rig.api.server);
+  rig.pool("six", { subnets: [{ cidr: "fd00::/120", gateway: "fd00::1" }], routes: [{ dst: "fd01::/64" }] });
+  for (const cidr of ["10.0.0.16/28", "fd00::/122"]) cluster.blockOf(cidr, { kind: "Shared" });
+  agent = await rig.agent({ claims: "referenced" });
+});
+afterEach(() => rig[Symbol.asyncDispose]());
+
+const store = () => rig.api.server.store;
+const claimNow = (name = "vm.blue") => store().get(CLAIMS, name);
+const statusNow = (name?: string) => claimNow(name)["status"] as Json;
+const owners = () =>
+  store()
+    .all("addressallocations")
+    .map(({ spec }) => (spec as { owner: { name: string; uid: string } }).owner);
+
+function claim(name = "vm.blue", { network = "net", ...metadata }: Json & { network?: string } = {}): Stored {
+  const spec = { network, interface: "" };
+  return store().create(CLAIMS, { metadata: { name, namespace: "tenant", ...metadata }, spec });
+}
+
+/** A pod whose interface refers to a claim, unless its networks are another list. */
+function pod(
+  name: string,
+  networks: unknown = [{ name: "nad", interface: NET1, "ipam-claim-reference": "vm.blue" }],
+  more: Json = {},
+) {
+  const annotations = {
+    "kubernetes.io/config.hash": name,
+    "k8s.v1.cni.cncf.io/networks": typeof networks === "string" ? networks : JSON.stringify(networks),
+    ...(more["annotations"] as Json),
+  };
+  const metadata = { name, namespace: "tenant", ...more, annotations };
+  return store().create("tenant/pods", { metadata, spec: { nodeName: "n1" } });
+}
+
+/** While it runs, the agent's waits pass. */
+async function call(call: Partial<IpamCall>, of = agent) {
+  const { pod: name = "p1", config = {} } = call;
+  const whole = {
+    ...{ verb: "ADD", ifname: NET1, container: `c-${name}`, pools: ["blue"] },
+    ...{ ...call, config: { allowPersistentIPs: true, ...config } },
+  };
+  let isAnswered = false;
+  const answered = of.call(whole).finally(() => {
+    isAnswered = true;
+  });
+  await rig.api.until(() => isAnswered, 50);
+  return answered;
+}
+
+describe("an interface whose network element refers to a claim", () => {
+  it("gets addresses of shared blocks, which are published after they are allocated", async () => {
+    const { metadata } = claim();
+    pod("p1");
+    const { json } = await call({ pools: ["blue", "six"], pod: "p1" });
+    expect(json).toEqual({
+      cniVersion: "1.1.0",
+      ips: [
+        { address: expect.stringMatching(/^10\.0\.0\.(1[6-9]|2\d|30)\/24$/), gateway: "10.0.0.1" },
+        { address: expect.stringMatching(/^fd00::.*\/120$/), gateway: "fd00::1" },
+      ],
+      routes: [{ dst: "fd01::/64" }],
+    });
+    const texts = (json.ips ?? []).map(({ address }) => address);
+    expect(statusNow()).toMatchObject({
+      ips: texts,
+      ownerPod: { name: "p1" },
+      conditions: [{ type: "IPsAllocated", status: "True", reason: "SuccessfulAllocation" }],
+    });
+    expect(owners()).toEqual([
+      { kind: "IPAMClaim", namespace: "tenant", name: "vm.blue", uid: metadata.uid, network: "net" },
+      { kind: "IPAMClaim", namespace: "tenant", name: "vm.blue", uid: metadata.uid, network: "net" },
+    ]);
+    expect(rig.blocks.filter(({ spec }) => (spec as { owner: Json }).owner["kind"] === "Node")).toEqual([]);
+  });
+
+  it("gets the same ones in every later pod, on every node, after DEL or before it, with one write at most", async () => {
+    claim();
+    pod("p1");
+    const first = addressesOf(await call({}));
+    const other = await rig.agent({ node: "n2", claims: "referenced" });
+    pod("p2");
+    const before = rig.writes.length;
+    // A migration: the target while the source runs.
+    expect(addressesOf(await call({ pod: "p2" }, other))).toEqual(first);
+    expect(rig.writes.length).toBe(before + 1);
+    expect(statusNow()).toMatchObject({ ips: first, ownerPod: { name: "p2" } });
+    // It is aborted; then the VM is stopped and started.
+    await call({ verb: "DEL", pod: "p2" }, other);
+    await call({ verb: "DEL" });
+    pod("p3");
+    expect(addressesOf(await call({ pod: "p3" }, other))).toEqual(first);
+    expect(owners()).toHaveLength(1);
+    expect(store().all(CLAIMS)).toHaveLength(1);
+  });
+
+  it("is answered from the journal when its ADD is repeated, and passes CHECK", async () => {
+    claim();
+    pod("p1");
+    const first = await call({});
+    rig.apiAway();
+    expect(await call({})).toEqual(first);
+    const config = { prevResult: { cniVersion: "1.1.0", ips: first.json.ips } };
+    expect((await call({ verb: "CHECK", config })).exitCode).toBe(0);
+    await call({ verb: "DEL" });
+    expect((await call({ verb: "CHECK", config })).json["code"]).toBe(106);
+  });
+
+  it("gets what the controller publishes meanwhile, without a write of its own but for the pod's name", async () => {
+    const { metadata } = claim();
+    pod("p1");
+    const answered = call({});
+    await rig.api.until(
+      () => rig.api.server.answers.some((one) => one.includes("200")) && rig.api.clock.pending.length > 0,
+    );
+    const owner = {
+      kind: "IPAMClaim",
+      namespace: "tenant",
+      name: "vm.blue",
+      uid: metadata.uid,
+      network: "net",
+    };
+    store().create("addressallocations", {
+      metadata: { name: "default.10-0-0-20" },
+      spec: { space: "default", pool: "blue", address: "10.0.0.20", owner },
+    });
+    store().merge(CLAIMS, "vm.blue", { status: { ips: ["10.0.0.20/24"] } }, "status");
+    expect(addressesOf(await answered)).toEqual(["10.0.0.20/24"]);
+    expect(owners()).toHaveLength(1);
+    expect(statusNow()).toMatchObject({ ownerPod: { name: "p1" } });
+  });
+
+  it("gets the same as one on another node at the same time", async () => {
+    claim();
+    pod("p1");
+    pod("p2");
+    const other = await rig.agent({ node: "n2", claims: "referenced" });
+    const [one, two] = await Promise.all([
+      call({ pools: ["blue", "six"] }),
+      call({ pod: "p2", pools: ["blue", "six"] }, other),
+    ]);
+    expect(addressesOf(one)).toEqual(addressesOf(two));
+    expect(statusNow()["ips"]).toEqual(addressesOf(one));
+  });
+
+  it("learns why it gets none, its claim says it too, and it gets some when there are", async () => {
+    for (const value of [...Array(16).keys()]) cluster.allocation(`10.0.0.${16 + value}`, undefined);
+    claim();
+    pod("p1");
+    const refused = await call({});
+    expect(refused.json).toMatchObject({ code: 11, msg: expect.stringContaining("pool-exhausted") });
+    const condition = { type: "IPsAllocated", status: "False", reason: "SubnetExhausted" };
+    expect(statusNow()).toMatchObject({ ips: [], conditions: [condition] });
+    const { resourceVersion } = claimNow().metadata;
+    await call({ container: "c2" });
+    expect(claimNow().metadata.resourceVersion).toBe(resourceVersion);
+    cluster.remove("addressallocations", "default.10-0-0-25");
+    expect(addressesOf(await call({ container: "c3" }))).toEqual(["10.0.0.25/24"]);
+    expect(statusNow()).toMatchObject({ conditions: [{ status: "True" }] });
+  });
+});
+
+describe("addresses that a claim has already", () => {
+  const restored = (...ips: string[]) => {
+    claim();
+    store().merge(CLAIMS, "vm.blue", { status: { ips } }, "status");
+    pod("p1");
+  };
+
+  it("are allocated for it where they are free, as after a restore, and no others", async () => {
+    restored("10.0.0.22/24");
+    expect(addressesOf(await call({ pools: ["blue", "six"] }))).toEqual(["10.0.0.22/24"]);
+    expect(owners()).toMatchObject([{ kind: "IPAMClaim", name: "vm.blue" }]);
+  });
+
+  it.each([
+    ["of another claim", "10.0.0.22/24", /IPAMClaim tenant\/other has it/],
+    ["of a node's block", "10.0.0.77/24", /is not shared/],
+    ["of no subnet of the network", "10.9.0.1/24", /no pool of the network has a subnet/],
+  ])("%s are refused, and stay as they are", async (_what, ip, why) => {
+    const owner = { kind: "IPAMClaim", namespace: "tenant", name: "other", uid: "u", network: "net" };
+    store().create("addressallocations", {
+      metadata: { name: "default.10-0-0-22" },
+      spec: { space: "default", pool: "blue", address: "10.0.0.22", owner },
+    });
+    restored(ip);
+    const { json } = await call({});
+    expect(json.msg).toMatch(why);
+    const condition = { type: "IPsAllocated", status: "False", reason: "IPAddressConflict" };
+    expect(statusNow()).toMatchObject({ ips: [ip], conditions: [condition] });
+    expect(owners()).toHaveLength(1);
+  });
+
+  it("stay the pod's where its pool does not hand them out any more", async () => {
+    claim();
+    pod("p1");
+    const first = addressesOf(await call({}));
+    const pool = store().get("addresspools", "blue");
+    const subnets = [{ cidr: "10.0.0.0/24", exclude: ["10.0.0.16/28"] }];
+    store().update("addresspools", "blue", { ...pool, spec: { ...(pool["spec"] as Json), subnets } });
+    await rig.api.until(() => agent.state.pools.get("blue")?.usable.has(0x0a000014n) === false);
+    pod("p2");
+    expect(addressesOf(await call({ pod: "p2" }))).toEqual(first);
+  });
+});
+
+describe("no address is given", () => {
+  it.each([
+    ["there is no claim", () => undefined, 11, /ipam-claim-missing: there is no claim vm\.blue yet/],
+    [
+      "the claim is being deleted",
+      () => {
+        claim("vm.blue", { finalizers: ["kubevirt.io/persistent-ipam"] });
+        store().remove(CLAIMS, "vm.blue", {});
+      },
+      11,
+      /ipam-claim-missing: claim vm\.blue is being deleted/,
+    ],
+    [
+      "the network of the running VM was changed",
+      () => claim("vm.blue", { network: "red-net" }),
+      119,
+      /ipam-claim-refused: the claim is for network "red-net", and the interface is of network net/,
+    ],
+    [
+      "the claim's addresses cannot be read",
+      () => {
+        claim();
+        store().merge(CLAIMS, "vm.blue", { status: { ips: ["10.0.0.4"] } }, "status");
+      },
+      999,
+      /invalid-address-object.*ips/,
+    ],
+  ])("while %s", async (_what, prepare, code, message) => {
+    prepare();
+    pod("p1");
+    expect((await call({})).json).toMatchObject({ code, msg: expect.stringMatching(message) });
+    expect(store().all("addressallocations")).toEqual([]);
+  });
+
+  const element = { name: "nad", interface: NET1 };
+  const reference = { "ipam-claim-reference": "vm.blue" };
+  it.each([
+    [
+      "refers with an empty text",
+      [{ ...element, "ipam-claim-reference": "" }],
+      /must be the name of an IPAMClaim/,
+    ],
+    ["is not JSON", "[{", /it is not JSON/],
+    [
+      "has addresses too",
+      [{ ...element, ...reference, ips: ["10.0.0.9"] }],
+      /both ips and ipam-claim-reference/,
+    ],
+    [
+      "has the claim twice",
+      [
+        { ...element, ...reference },
+        { name: "x", interface: "net9", ...reference },
+      ],
+      /another network of the pod refers to claim/,
+    ],
+    [
+      "has the interface twice",
+      [{ ...element, ...reference }, element],
+      /several networks of the pod may be this interface's/,
+    ],
+  ])("to a pod whose annotation %s", async (_what, networks, message) => {
+    claim();
+    pod("p1", networks);
+    expect((await call({})).json).toMatchObject({ code: 119, msg: expect.stringMatching(message) });
+  });
+
+  it("where Multus does not say of which of two networks the interface is", async () => {
+    claim();
+    pod("p1", [{ name: "a", ...reference }, { name: "b" }]);
+    expect((await call({ ifname: "net1" })).json.msg).toMatch(/several networks/);
+  });
+
+  it("to a pod of another UID, without a pod, beside a requested one, and while claims are off", async () => {
+    claim();
+    store().create("tenant/pods", { metadata: { name: "p1", namespace: "tenant" }, spec: {} });
+    expect((await call({})).json.msg).toMatch(/superseded: the pod was deleted, or replaced/);
+    expect((await call({ pod: "p0" })).json.msg).toMatch(/superseded/);
+    expect((await call({ env: { CNI_ARGS: "" } })).json.msg).toMatch(/the runtime named no pod/);
+    pod("p2");
+    const config = { runtimeConfig: { ips: ["10.0.0.9"] } };
+    expect((await call({ pod: "p2", config })).json.msg).toMatch(
+      /10\.0\.0\.9 is requested, and claim vm\.blue has/,
+    );
+    const off = await rig.agent({ node: "n2" });
+    expect((await call({ pod: "p2" }, off)).json).toMatchObject({
+      code: 2,
+      msg: expect.stringMatching(/switched off/),
+    });
+    expect((await call({ ipam: { ranges: [[{ subnet: "10.1.0.0/24" }]] } })).json.msg).toMatch(
+      /needs ipam\.pools/,
+    );
+  });
+
+  it("while the API server is away, whatever step it is away for", async () => {
+    claim();
+    pod("p1");
+    let refusals = 0;
+    for (let step = 0; ; step++) {
+      rig.api.server.illnesses.push(...Array(step).fill(undefined), { kind: "half" });
+      const answer = await call({});
+      rig.api.server.illnesses.length = 0;
+      if (answer.exitCode === 0) break;
+      expect(answer.json.code).toBe(11);
+      refusals += 1;
+    }
+    expect(refusals).toBeGreaterThan(3);
+    // Every write was done, and none of the answers came.
+    expect(owners()).toHaveLength(1);
+    expect(statusNow()["ips"]).toEqual(addressesOf(await call({ container: "c9" })));
+  });
+});
+
+describe("an interface without a reference", () => {
+  it("gets an address of the pod's own, of this node's blocks", async () => {
+    pod("p1", "nad@net1");
+    expect((await call({ ifname: "net1" })).exitCode).toBe(0);
+    pod("p2", "");
+    expect((await call({ pod: "p2", ifname: "eth0" })).exitCode).toBe(0);
+    expect(store().all("addressallocations")).toEqual([]);
+  });
+
+  it("costs no request where the network does not have the key", async () => {
+    await call({ config: { allowPersistentIPs: false } });
+    const reads = rig.api.server.answers.filter((one) => one.startsWith("GET 200")).length;
+    await call({ container: "c2", config: { allowPersistentIPs: false } });
+    expect(rig.api.server.answers.filter((one) => one.startsWith("GET 200"))).toHaveLength(reads);
+  });
+});
+
+describe("a VM's interface whose claim our controller makes", () => {
+  const labels = { "kubevirt.io": "virt-launcher" };
+  const vmi = `${"a-long-name".repeat(10)}-1`;
+  const launcher = (name: string, of = vmi) => {
+    const annotations = { "kubevirt.io/domain": of };
+    return pod(name, [{ name: "nad", interface: NET1 }], { labels, annotations });
+  };
+  const made = (name: string, of = vmi) =>
+    claim(name, { labels: { "ipam.kube-vhostuser.io/vmi-interface": vmiInterfaceHash(of, NET1) } });
+  beforeEach(async () => {
+    agent = await rig.agent({ node: "n2", claims: "managed" });
+  });
+
+  it("is found by the whole name of the VM, which the names of launcher pods do not have", async () => {
+    launcher("p1");
+    expect((await call({})).json).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/has not made the claim/),
+    });
+    made("one.blue");
+    const twin = `${vmi.slice(0, -1)}2`;
+    launcher("p2", twin);
+    made("two.blue", twin);
+    const [one, two] = [addressesOf(await call({})), addressesOf(await call({ pod: "p2" }))];
+    expect(one).not.toEqual(two);
+    expect([statusNow("one.blue")["ips"], statusNow("two.blue")["ips"]]).toEqual([one, two]);
+  });
+
+  it("is refused where a copy has its label; a reference, and a pod that is no VM's, are as ever", async () => {
+    launcher("p1");
+    made("one.blue");
+    made("copy");
+    expect((await call({})).json.msg).toMatch(/claims one\.blue, copy have the same label/);
+    pod("p2", "nad@net1", { annotations: { "kubevirt.io/domain": vmi } });
+    expect((await call({ pod: "p2", ifname: "net1" })).exitCode).toBe(0);
+    expect(store().all("addressallocations")).toEqual([]);
+    claim();
+    pod("p3");
+    expect(addressesOf(await call({ pod: "p3" }))).toEqual(statusNow()["ips"]);
+  });
+});
