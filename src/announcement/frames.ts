@@ -1,15 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
 import { ipv4Bytes, ipv6Bytes } from "../addresses/host-address.ts";
+import {
+  BROADCAST_MAC,
+  ETHERTYPE,
+  ethernet,
+  icmpv6Frame,
+  macBytes,
+  words16,
+} from "../protocols/ethernet/frames.ts";
 import type { PortRecord } from "../records/port-record.ts";
 
-const BROADCAST = Buffer.alloc(6, 0xff);
 /** Ethernet address of ff02::1 (RFC 2464 section 7). */
 const ALL_NODES_MAC = Buffer.from("333300000001", "hex");
 const ALL_NODES = Buffer.from("ff020000000000000000000000000001", "hex");
-const ETHERTYPE = { arp: 0x0806, rarp: 0x8035, ipv6: 0x86dd, vlan: 0x8100 } as const;
-/** Least length of an Ethernet frame without its checksum. */
-const MIN_BYTES = 60;
 /** A frame for each tag, several times: a trunk of more VLANs is announced untagged only. */
 const MAX_TAGS = 256;
 
@@ -64,7 +68,7 @@ export function unusedGroup(): Buffer {
 }
 
 /** A host asking for its own address, which no server answers any more: bridges learn the MAC (RFC 903). */
-export function rarpRequest(mac: string, to: Uint8Array = BROADCAST): Buffer {
+export function rarpRequest(mac: string, to: Uint8Array = BROADCAST_MAC): Buffer {
   const sender = macBytes(mac);
   const none = Buffer.alloc(4);
   return ethernet(to, sender, ETHERTYPE.rarp, arpBody(3, [sender, none, sender, none]));
@@ -74,7 +78,7 @@ export function rarpRequest(mac: string, to: Uint8Array = BROADCAST): Buffer {
 export function gratuitousArp(mac: string, address: string): Buffer {
   const sender = macBytes(mac);
   const own = ipv4Bytes(address);
-  return ethernet(BROADCAST, sender, ETHERTYPE.arp, arpBody(1, [sender, own, Buffer.alloc(6), own]));
+  return ethernet(BROADCAST_MAC, sender, ETHERTYPE.arp, arpBody(1, [sender, own, Buffer.alloc(6), own]));
 }
 
 /**
@@ -91,9 +95,7 @@ export function neighbourAdvertisement(mac: string, address: string): Buffer {
     Buffer.from([2, 1]), // target's link-layer address, in units of eight bytes
     sender,
   ]);
-  const head = Buffer.from([0x60, 0, 0, 0, 0, message.length, 58, 255]);
-  message.writeUInt16BE(icmp6Checksum(own, ALL_NODES, message), 2);
-  return ethernet(ALL_NODES_MAC, sender, ETHERTYPE.ipv6, Buffer.concat([head, own, ALL_NODES, message]));
+  return icmpv6Frame({ macFrom: sender, macTo: ALL_NODES_MAC, from: own, to: ALL_NODES }, message);
 }
 
 /** The frame with a tag of IEEE 802.1Q. */
@@ -101,28 +103,6 @@ function tagged(frame: Buffer, vlan: number): Buffer {
   return Buffer.concat([frame.subarray(0, 12), words16(ETHERTYPE.vlan, vlan), frame.subarray(12)]);
 }
 
-function ethernet(to: Uint8Array, from: Buffer, type: number, payload: Buffer): Buffer {
-  const frame = Buffer.concat([to, from, words16(type), payload]);
-  return Buffer.concat([frame, Buffer.alloc(Math.max(0, MIN_BYTES - frame.length))]);
-}
-
 function arpBody(operation: number, addresses: readonly Buffer[]): Buffer {
   return Buffer.concat([words16(1, 0x0800, 0x0604, operation), ...addresses]);
-}
-
-/** The Internet checksum over the pseudo-header and the message, whose own checksum is still 0 (RFC 8200 section 8.1). */
-function icmp6Checksum(from: Buffer, to: Buffer, message: Buffer): number {
-  const bytes = Buffer.concat([from, to, words16(0, message.length, 0, 58), message]);
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
-}
-
-function words16(...values: readonly number[]): Buffer {
-  return Buffer.from(values.flatMap((value) => [value >> 8, value & 0xff]));
-}
-
-function macBytes(text: string): Buffer {
-  return Buffer.from(text.replaceAll(":", ""), "hex");
 }

@@ -38,7 +38,7 @@ function fakeSwitch(): { readonly pool: Pool; readonly calls: string[]; readonly
   const calls: string[] = [];
   const made = new Set<string>();
   const dataplane: Partial<Dataplane> = {
-    capabilities: { forgetsPorts: false, servesInPlace: false },
+    capabilities: { forgetsPorts: false, servesInPlace: false, answersDhcp: true },
     ensurePort: async () => {
       calls.push("ensure");
       if (!made.has("served")) {
@@ -139,7 +139,7 @@ it("recreates a socket that the switch makes in the pod's directory, unless a pe
   const calls: string[] = [];
   const state = { connected: false };
   const dataplane: Partial<Dataplane> = {
-    capabilities: { forgetsPorts: true, servesInPlace: true },
+    capabilities: { forgetsPorts: true, servesInPlace: true, answersDhcp: false },
     ensurePort: async () => {
       if (calls.at(-1) !== "ensure") await listen(inPod);
       calls.push("ensure");

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portSettingsSchema } from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
 import { withAddresses } from "../ipam/request-addresses.ts";
+import type { Addressing } from "../records/port-record.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { parseNetworkConfig } from "./network-config.ts";
 import { portSettingsOf } from "./port-settings-of.ts";
@@ -9,6 +10,10 @@ import { portSettingsOf } from "./port-settings-of.ts";
 const parse = (keys: object) =>
   parseNetworkConfig(Buffer.from(JSON.stringify({ cniVersion: "1.1.0", name: "net", ...keys })));
 const settings = (keys: object, args: Record<string, string> = {}) => portSettingsOf(parse(keys), args);
+/** What IPAM gives. */
+const given = (ips: Addressing["ips"]): Addressing => ({
+  ...{ ips, routes: [], dns: { nameservers: [], search: [], options: [] } },
+});
 const MBIT = 1_000_000;
 
 /** The error object that the runtime gets. */
@@ -119,10 +124,10 @@ describe("what a network configuration asks of its port", () => {
 
   it("port security knows IPAM's addresses without their prefix, and none where it is off", () => {
     const ips = [{ address: "10.0.0.5/24" }, { address: "fd00::5/64" }];
-    expect(withAddresses({ security: { addresses: [] } }, ips)).toEqual({
+    expect(withAddresses({ security: { addresses: [] } }, given(ips))).toEqual({
       security: { addresses: ["10.0.0.5", "fd00::5"] },
     });
-    expect(withAddresses({}, ips)).toEqual({});
+    expect(withAddresses({}, given(ips))).toEqual({});
   });
 
   it("a routed port: its table, and IPAM's addresses with their gateways", () => {
@@ -131,7 +136,7 @@ describe("what a network configuration asks of its port", () => {
     expect(settings({ mode: "l3", ipam })).toEqual({ routed: { vrf: 0, hosts: [] } });
     const routed = settings({ mode: "l3", vrf: 7, createVrf: true, ipam });
     const ips = [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }, { address: "fd00::5/64" }];
-    expect(withAddresses(routed, ips)).toEqual({
+    expect(withAddresses(routed, given(ips))).toEqual({
       routed: {
         vrf: 7,
         createVrf: true,

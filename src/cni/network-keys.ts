@@ -109,6 +109,7 @@ export const portKeys = {
   externalIds: z.record(idText, z.string().max(1024)).optional(),
   ifaceId: idText.optional(),
   portSecurity: z.boolean().optional(),
+  dhcp: z.boolean().optional(),
   socketServer: z.enum(["guest", "switch"]).optional(),
 };
 

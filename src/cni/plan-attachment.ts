@@ -5,6 +5,7 @@ import { Failure } from "../failure/failure.ts";
 import { deriveMacAddress, macSeed, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import { present } from "../names/present.ts";
+import { vmOfLauncher } from "../names/virt-launcher.ts";
 import type { AllocationRecord } from "../records/allocation-record.ts";
 import { type ClaimHolder, claimInterface } from "../records/claim-holder.ts";
 import type { Addressing, AddressLease, PortRecord } from "../records/port-record.ts";
@@ -75,7 +76,11 @@ export function planAttachment(
     mtu: request.config.mtu ?? own?.mtu,
     settings:
       own?.settings ??
-      portSettingsOf(request.config, request.args, allocation.socketServer ?? pool.config.socketServer),
+      portSettingsOf(request.config, request.args, {
+        socketServer: allocation.socketServer ?? pool.config.socketServer,
+        // Programs in other pods read their addresses from the pod's status.
+        dhcp: pool.dataplane.capabilities.answersDhcp && vmOfLauncher(request.podName) !== undefined,
+      }),
     lease: leaseOf(request),
     releases: [],
     deviceInfoFile: cniDeviceInfoFile(request, config.deviceInfoDirectory),

@@ -1,4 +1,10 @@
-import type { PortSettings, Rate, RoutedSettings, VlanSettings } from "../config/port-settings.ts";
+import type {
+  DhcpSettings,
+  PortSettings,
+  Rate,
+  RoutedSettings,
+  VlanSettings,
+} from "../config/port-settings.ts";
 import { Failure } from "../failure/failure.ts";
 import { present } from "../names/present.ts";
 import type { NetworkConfig } from "./network-config.ts";
@@ -6,19 +12,20 @@ import { bridgeKeys, type portKeys, routedKeys } from "./network-keys.ts";
 
 /** What is asked of a port, by a network's configuration or by a claim's. */
 export type PortWishes = Partial<
-  Pick<NetworkConfig, keyof typeof portKeys | "ipam" | "runtimeConfig" | "args">
+  Pick<NetworkConfig, keyof typeof portKeys | "ipam" | "dns" | "runtimeConfig" | "args">
 >;
 
 /**
  * What a network asks of its port, in terms of the switch.
  * @param args CNI_ARGS; `OvnPort` there, or in `args.cni`, is the pod's choice, used where the network has no `ifaceId`
- * @param socketServerOfPool who makes the socket where the network does not say, as when the container was allocated
+ * @param defaults where the network does not say: who makes the socket, as when the container was allocated, and whether
+ *   a guest with addresses gets them by DHCP
  * @throws Failure `invalid-network-config` for keys that contradict each other
  */
 export function portSettingsOf(
   config: PortWishes,
   args: Readonly<Record<string, string>> = {},
-  socketServerOfPool?: PortSettings["socketServer"],
+  defaults: { readonly socketServer?: PortSettings["socketServer"]; readonly dhcp?: boolean } = {},
 ): PortSettings {
   return present({
     vlan: vlanOf(config),
@@ -30,7 +37,9 @@ export function portSettingsOf(
     security: config.portSecurity === true ? { addresses: [] } : undefined,
     createBridge: config.createBridge || undefined,
     routed: routedOf(config),
-    socketServer: (config.socketServer ?? socketServerOfPool) === "switch" ? ("switch" as const) : undefined,
+    dhcp: dhcpOf(config, defaults.dhcp ?? false),
+    socketServer:
+      (config.socketServer ?? defaults.socketServer) === "switch" ? ("switch" as const) : undefined,
   });
 }
 
@@ -45,6 +54,15 @@ function routedOf(config: PortWishes): RoutedSettings | undefined {
   if (!isRouted) return undefined;
   if (config.ipam?.type === undefined) throw contradiction("mode", config.mode, "needs ipam");
   return present({ vrf: config.vrf ?? 0, createVrf: config.createVrf || undefined, hosts: [] });
+}
+
+/** Without addresses nothing can be answered. What IPAM gives comes later. */
+function dhcpOf(config: PortWishes, byDefault: boolean): DhcpSettings | undefined {
+  const isAddressed = config.ipam?.type !== undefined;
+  if (config.dhcp === true && !isAddressed) throw contradiction("dhcp", true, "needs ipam");
+  if (!isAddressed || !(config.dhcp ?? byDefault)) return undefined;
+  const { nameservers = [], domain, search = [] } = config.dns ?? {};
+  return { addresses: [], routes: [], dns: present({ nameservers, domain, search }) };
 }
 
 /** Which keys a mode needs beside itself, and which it can have; it must have no others. */

@@ -56,7 +56,7 @@ describe("a socket that the switch makes", () => {
     rig = await CniRig.open({ pool: { socketServer: "switch" } });
     await rig.allocate(DEVICE);
     const { dataplane } = rig;
-    dataplane.capabilities = { forgetsPorts: true, servesInPlace: true };
+    dataplane.capabilities = { forgetsPorts: true, servesInPlace: true, answersDhcp: false };
     const ensure = dataplane.ensurePort.bind(dataplane);
     dataplane.ensurePort = async (request, signal) => {
       if (server === undefined) {

@@ -36,6 +36,17 @@ const routedSchema = z.strictObject({
   hosts: z.array(z.strictObject({ address: z.string(), gateway: z.string().optional() })),
 });
 
+/** Addresses and destinations have a prefix length. */
+const dhcpSchema = z.strictObject({
+  addresses: z.array(z.strictObject({ address: z.string(), gateway: z.string().optional() })),
+  routes: z.array(z.strictObject({ dst: z.string(), gw: z.string().optional() })),
+  dns: z.strictObject({
+    nameservers: z.array(z.string()),
+    domain: z.string().optional(),
+    search: z.array(z.string()),
+  }),
+});
+
 /**
  * What a network asks of its ports beyond bridge, socket and MTU; in words that every switch understands, units
  * named. A key that is absent means the switch's default, and is reset to it when it was set before.
@@ -56,6 +67,8 @@ export const portSettingsSchema = z.strictObject({
   externalIds: z.record(z.string(), z.string()).optional(),
   /** The guest may send only from its own MAC and, where any are given, these addresses (no prefix length). */
   security: z.strictObject({ addresses: z.array(z.string()) }).optional(),
+  /** The guest's requests for addresses (DHCP, DHCPv6, router solicitations) are answered with what IPAM gave. */
+  dhcp: dhcpSchema.optional(),
   /** Who makes the socket: the guest's side (default), or the switch, for DPDK programs that connect. */
   socketServer: z.enum(["guest", "switch"]).optional(),
   /** Make a missing bridge instead of failing; it is never deleted. */
@@ -67,4 +80,5 @@ export const portSettingsSchema = z.strictObject({
 export type PortSettings = z.infer<typeof portSettingsSchema>;
 export type VlanSettings = z.infer<typeof vlanSchema>;
 export type Rate = z.infer<typeof rateSchema>;
+export type DhcpSettings = z.infer<typeof dhcpSchema>;
 export type RoutedSettings = z.infer<typeof routedSchema>;

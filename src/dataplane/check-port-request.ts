@@ -82,6 +82,7 @@ const WRITTEN: {
   isolated: ["protected"],
   externalIds: ["externalIds"],
   security: ["portSecurity", () => true],
+  dhcp: ["dhcp", () => true],
   socketServer: ["socketServer"],
   createBridge: ["createBridge"],
   routed: ["mode", () => "l3"],

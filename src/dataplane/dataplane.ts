@@ -22,6 +22,8 @@ export interface DataplaneCapabilities {
   readonly forgetsPorts: boolean;
   /** A socket that the switch serves is made directly at {@link PortRequest.socketPath}, not in a directory of its own. */
   readonly servesInPlace: boolean;
+  /** It has guests' requests for addresses answered: the setting `dhcp`. */
+  readonly answersDhcp: boolean;
 }
 
 /**

@@ -7,6 +7,7 @@ import { sandboxOfClaim } from "../ipam/release-addresses.ts";
 import { deriveMacAddress, macSeed, parseUnicastMac } from "../names/mac-address.ts";
 import { portName } from "../names/port-name.ts";
 import { present } from "../names/present.ts";
+import { vmOfLauncher } from "../names/virt-launcher.ts";
 import type { Pool } from "../pools/pools.ts";
 import type { ClaimAllocation } from "../records/allocation-record.ts";
 import {
@@ -47,9 +48,13 @@ export function planPort(
   if (pool === undefined) throw unknownDevice(result, where);
   const asked = portParameters(claim, result, pool.config.claims?.mayConfigure ?? []);
   const parameters = withinBandwidth(asked, result, where);
-  const settings = settingsOf(parameters, earlier?.socketServer ?? pool.config.socketServer, where);
-  const interfaceName = claimInterface(identity);
   const { pod } = identity;
+  const defaults = {
+    socketServer: earlier?.socketServer ?? pool.config.socketServer,
+    dhcp: pool.dataplane.capabilities.answersDhcp && vmOfLauncher(pod.name) !== undefined,
+  };
+  const settings = settingsOf(parameters, defaults, where);
+  const interfaceName = claimInterface(identity);
   const owner = macSeed({ namespace: pod.namespace, podName: pod.name });
   const seed = `${owner}/${claimNameInPod(identity)}/${interfaceName}`;
   const bridge = parameters.bridge ?? pool.config.dataplane.bridge;
@@ -118,11 +123,11 @@ function unknownDevice(
 /** @throws Failure `invalid-claim` for keys that contradict each other */
 function settingsOf(
   parameters: PortParameters,
-  socketServer: PortParameters["socketServer"],
+  defaults: Parameters<typeof portSettingsOf>[2],
   where: string,
 ): PortRecord["settings"] {
   try {
-    return portSettingsOf(parameters, {}, socketServer);
+    return portSettingsOf(parameters, {}, defaults);
   } catch (error) {
     throw ofClaim(
       error,

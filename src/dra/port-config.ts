@@ -45,7 +45,7 @@ const GROUPS: readonly (readonly ParameterKey[])[] = [
   ["bridge", "createBridge"],
   ["vlan", "vlanMode", "trunk", "customerVlans", "qinqEthertype", "protected"],
   ["bandwidth", "excessBandwidth"],
-  ["mode", "vrf", "createVrf", "ipam"],
+  ["mode", "vrf", "createVrf", "ipam", "dhcp"],
   ["externalIds", "ifaceId"],
   ["portSecurity"],
   ["txRetriesMax", "rxqAffinity"],

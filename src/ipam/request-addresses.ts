@@ -26,7 +26,7 @@ export async function withAddressing(
     const given =
       lease.given ??
       parseAddressing(await runIpam(lease.type, "ADD", request, delegate), lease.type, cniVersion);
-    const settings = withAddresses(planned.settings, given.ips);
+    const settings = withAddresses(planned.settings, given);
     return { ...planned, settings, lease: { ...lease, given } };
   } catch (error) {
     if (didNothing(error)) await dropLease(ports, planned, lease);
@@ -34,10 +34,10 @@ export async function withAddressing(
   }
 }
 
-/** Settings with the addresses that a port has. */
+/** Settings with the addresses that a port has; `dhcp` keeps the DNS settings that the network has itself. */
 export function withAddresses(
-  { security, routed, ...settings }: PortSettings,
-  ips: Addressing["ips"],
+  { security, routed, dhcp, ...settings }: PortSettings,
+  { ips, routes, dns }: Addressing,
 ): PortSettings {
   const hosts = ips.map(({ address, gateway }) =>
     present({ address: address.replace(/\/.*$/, ""), gateway }),
@@ -46,5 +46,19 @@ export function withAddresses(
     ...settings,
     security: security && { addresses: hosts.map(({ address }) => address) },
     routed: routed && { ...routed, hosts },
+    dhcp: dhcp && {
+      addresses: ips,
+      // A guest has one routing table.
+      routes: routes.filter(({ table }) => table === undefined).map(({ dst, gw }) => present({ dst, gw })),
+      dns: present({
+        nameservers: distinct([...dhcp.dns.nameservers, ...dns.nameservers]),
+        domain: dhcp.dns.domain ?? dns.domain,
+        search: distinct([...dhcp.dns.search, ...dns.search]),
+      }),
+    },
   });
+}
+
+function distinct(names: readonly string[]): string[] {
+  return [...new Set(names)];
 }

@@ -392,7 +392,7 @@ describe("port security in OVS-DPDK", () => {
     security = open();
     const left = (await ours()).length;
     expect(left).toBeGreaterThan(10);
-    expect(await security.removeStrays(bridge, { secured: [name], free: [] }, soon())).toBe(0);
+    expect(await security.removeStrays(bridge, { secured: [name], answered: [], free: [] }, soon())).toBe(0);
     await security.ensure(bridge, { name: "other", mac: OTHER, addresses: [] }, soon());
     expect((await ours()).filter((line) => line.includes(`dl_src=${MAC}`))).toEqual([]);
     await rig.ovs.vsctl("del-port", "other");
@@ -402,7 +402,7 @@ describe("port security in OVS-DPDK", () => {
     await rig.ovs.vsctl("del-port", name);
     security.close();
     security = open();
-    expect(await security.removeStrays(bridge, { secured: [], free: [] }, soon())).toBe(left);
+    expect(await security.removeStrays(bridge, { secured: [], answered: [], free: [] }, soon())).toBe(left);
     expect(await ours()).toEqual([]);
   });
 

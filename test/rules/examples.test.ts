@@ -49,7 +49,9 @@ function requestOf(network: Manifest): PortRequest {
     bridge: config.bridge ?? poolOf(network)?.dataplane.bridge ?? "",
     socketPath: "/var/run/vhostuser/abcdefghijklmnop/net1/vhost.sock",
     ...(mtu === undefined ? {} : { mtu }),
-    settings: withAddresses(portSettingsOf(config), addressesOf(network)),
+    settings: withAddresses(portSettingsOf(config), {
+      ...{ ips: addressesOf(network), routes: [], dns: { nameservers: [], search: [], options: [] } },
+    }),
     owner: {
       node: "node-1",
       podNamespace: "tests",

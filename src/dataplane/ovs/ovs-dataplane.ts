@@ -76,7 +76,7 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
   };
   if (options.onDisturbed !== undefined) ensureWatch();
   return {
-    capabilities: { forgetsPorts: false, servesInPlace: false },
+    capabilities: { forgetsPorts: false, servesInPlace: false, answersDhcp: true },
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>
       locked("ensuring", request.name, signal, async () => {

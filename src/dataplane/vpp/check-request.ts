@@ -20,7 +20,7 @@ const LIMITS: PortLimits = {
   // VPP's policers count the Ethernet header and two VLAN tags too.
   headerBytes: 22,
   bridgeNameMax: 63,
-  lacks: ["transmitRetries", "receiveQueueCores", "externalIds", "security"],
+  lacks: ["transmitRetries", "receiveQueueCores", "externalIds", "security", "dhcp"],
 };
 
 /**

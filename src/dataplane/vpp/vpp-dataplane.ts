@@ -51,7 +51,7 @@ export function openVppDataplane(options: VppDataplaneOptions): Dataplane {
       });
     });
   return {
-    capabilities: { forgetsPorts: true, servesInPlace: true },
+    capabilities: { forgetsPorts: true, servesInPlace: true, answersDhcp: false },
     probe: (bridge, signal) => probe(context, bridge, signal),
     ensurePort: (request, signal) =>
       locked(request.name, "making", signal, () => ensurePort(context, request, signal)),

@@ -10,6 +10,7 @@ import { Failure } from "../../failure/failure.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { commitBundle } from "./bundle.ts";
 import { bridgeSocket, connectOpenflow, createOpenflowClient } from "./connection.ts";
+import { encodeMatch, field } from "./match.ts";
 import {
   encodeMessage,
   MESSAGE,
@@ -20,6 +21,7 @@ import {
   VERSION_1_4,
 } from "./message.ts";
 import { type BridgePort, listPorts, readPorts } from "./port.ts";
+import type { PacketIn } from "./subscription.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 
@@ -87,11 +89,15 @@ describe("a connection to a bridge", () => {
     expect([echo?.xid, echo?.body.toString()]).toEqual([77, "are you there"]);
   });
 
-  it("reports ports once it was asked to", async () => {
+  it("reports ports and packets once it was asked to", async () => {
     const first = Promise.withResolvers<BridgePort>();
-    await using _ = disposable(await connectOpenflow({ path, onPort: first.resolve }, soon()));
+    const packet = Promise.withResolvers<PacketIn>();
+    await using _ = disposable(
+      await connectOpenflow({ path, onPort: first.resolve, onPacket: packet.resolve }, soon()),
+    );
     expect(heard.map(({ type }) => type)).toEqual([
       MESSAGE.setAsync,
+      MESSAGE.experimenter,
       MESSAGE.setConfig,
       MESSAGE.barrierRequest,
     ]);
@@ -101,6 +107,11 @@ describe("a connection to a bridge", () => {
     body.write("vhu1", 24);
     peer.write(encodeMessage(VERSION_1_4, MESSAGE.portStatus, 0, body));
     expect(await first.promise).toEqual({ number: 5, name: "vhu1" });
+    const head = Buffer.from("ffffffff000301000766875000000001", "hex");
+    const match = Buffer.concat([encodeMatch([field("inPort", 5)]), Buffer.alloc(2)]);
+    const seen = Buffer.concat([head, match, Buffer.from("abc")]);
+    peer.write(encodeMessage(VERSION_1_4, MESSAGE.packetIn, 0, seen));
+    expect(await packet.promise).toMatchObject({ inPort: 5, frame: Buffer.from("abc") });
   });
 
   it("rejects what the switch refuses and stays usable", async () => {

@@ -21,7 +21,8 @@ import {
   request,
   type Version,
 } from "./message.ts";
-import { type BridgePort, readPortStatus, subscribeToPorts } from "./port.ts";
+import { type BridgePort, readPortStatus } from "./port.ts";
+import { type PacketIn, readPacketIn, subscribe } from "./subscription.ts";
 
 /** Most that the replies to requests may have; ten thousand flows of ours have about 2 MiB. */
 const MAX_REPLY_BYTES = 6 * 1024 * 1024;
@@ -47,6 +48,8 @@ export interface OpenflowConnectionOptions {
   readonly path: string;
   /** Called with ports that came or went. */
   readonly onPort?: ((port: BridgePort) => void) | undefined;
+  /** Called with packets that flows send to this program; only beside `onPort`. */
+  readonly onPacket?: ((packet: PacketIn) => void) | undefined;
 }
 
 /** One connection to a bridge. Once it is lost it stays lost: {@link OpenflowClient} makes the next. */
@@ -75,7 +78,7 @@ export function createOpenflowClient(
  *   dataplane-timeout when the signal fires, dataplane-protocol
  */
 export async function connectOpenflow(
-  { path, onPort }: OpenflowConnectionOptions,
+  { path, onPort, onPacket }: OpenflowConnectionOptions,
   signal: AbortSignal,
 ): Promise<OpenflowConnection> {
   const greeted = Promise.withResolvers<Version>();
@@ -96,6 +99,8 @@ export async function connectOpenflow(
           : protocolFailure(`it changed its version from ${version} to ${message.version}`);
       } else if (message.type === MESSAGE.portStatus) {
         onPort?.(readPortStatus(message));
+      } else if (message.type === MESSAGE.packetIn) {
+        onPacket?.(readPacketIn(message));
       } else {
         session.reply(message.xid, message, message.body.length);
       }
@@ -104,8 +109,8 @@ export async function connectOpenflow(
   session.send(encodeHello());
   const agreed = await session.start(greeted.promise, "hello", signal);
   if (onPort !== undefined) {
-    const subscribed = exchange(session, agreed, subscribeToPorts, signal);
-    await session.start(subscribed, "a subscription to ports", signal);
+    const subscribed = exchange(session, agreed, subscribe, signal);
+    await session.start(subscribed, "a subscription to ports and packets", signal);
   }
   return {
     lost: session.lost,

@@ -36,9 +36,12 @@ const ALL_TABLES = 0xff;
 const ANY_GROUP = 0xffffffff;
 const COMMAND = { add: 0, delete: 3, deleteStrict: 4 } as const;
 
-/** Adds a flow; one with the same table, priority and match is replaced. */
-export function addFlow(flow: Flow): Request {
-  return flowMod({ ...flow, cookieMask: 0n, command: COMMAND.add });
+/**
+ * Adds a flow; one with the same table, priority and match is replaced.
+ * @param seconds after which the switch removes it; 0 for never
+ */
+export function addFlow(flow: Flow, seconds = 0): Request {
+  return flowMod({ ...flow, cookieMask: 0n, command: COMMAND.add, seconds });
 }
 
 /** Deletes exactly this flow, if its cookie is the same too. */
@@ -53,11 +56,13 @@ export function deleteFlows({ cookie, cookieMask, match = [] }: FlowFilter): Req
   return flowMod({ ...flow, cookieMask, command: COMMAND.delete });
 }
 
-function flowMod(mod: Flow & { readonly cookieMask: bigint; readonly command: number }): Request {
-  const { cookie, cookieMask, table, command, priority, match, instructions } = mod;
+function flowMod(
+  mod: Flow & { readonly cookieMask: bigint; readonly command: number; readonly seconds?: number },
+): Request {
+  const { cookie, cookieMask, table, command, priority, match, instructions, seconds = 0 } = mod;
   const of = pack("Q Q B B", cookie, cookieMask, table, command);
-  // Without time-outs before the priority, and without flags at the end.
-  const rest = pack("4x H I I I 4x", priority, NO_BUFFER, PORT.any, ANY_GROUP);
+  // Without a time-out of idle flows before the other, and without flags at the end.
+  const rest = pack("2x H H I I I 4x", seconds, priority, NO_BUFFER, PORT.any, ANY_GROUP);
   return request(MESSAGE.flowMod, Buffer.concat([of, rest, encodeMatch(match), instructions]));
 }
 

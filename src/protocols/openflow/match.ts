@@ -6,6 +6,8 @@ const FIELDS = {
   inPort: [0x8000, 0, 4],
   ethSrc: [0x8000, 4, 6],
   ethType: [0x8000, 5, 2],
+  /** 0 is untagged (`OFPVID_NONE`). */
+  vlanVid: [0x8000, 6, 2],
   ipProto: [0x8000, 10, 1],
   ipv4Src: [0x8000, 11, 4],
   ipv4Dst: [0x8000, 12, 4],

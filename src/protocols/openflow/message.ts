@@ -15,6 +15,7 @@ export const MESSAGE = {
   echoReply: 3,
   experimenter: 4,
   setConfig: 9,
+  packetIn: 10,
   portStatus: 12,
   packetOut: 13,
   flowMod: 14,

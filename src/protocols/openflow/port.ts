@@ -1,14 +1,11 @@
 import type { ByteReader } from "../byte-reader.ts";
 import {
-  MESSAGE,
   type Message,
   MULTIPART,
   multipartBody,
   multipartRequest,
-  pack,
   type Request,
   readerOf,
-  request,
   VERSION_1_3,
 } from "./message.ts";
 
@@ -49,24 +46,3 @@ function readPort(reader: ByteReader, version: number | undefined): BridgePort {
   const name = rest.take(16).toString("latin1").replace(/\0.*$/s, "");
   return { number, name };
 }
-
-/**
- * Makes the switch tell of ports that come and go, and of nothing else: the bridge's management socket is
- * silent unless `miss_send_len` is set, and then would send us every packet meant for a controller too.
- */
-export const subscribeToPorts: readonly Request[] = [
-  (version, xid) => (version === VERSION_1_3 ? setAsync13 : setAsync14)(version, xid),
-  request(MESSAGE.setConfig, Buffer.from([0, 0, 0, 1])),
-];
-
-/** `OFPPR_ADD` and `OFPPR_DELETE`; a guest that comes up modifies its port, which changes no number. */
-const PORT_REASONS = 0b011;
-
-/** Packet-in, port status, flow removed; each as master and as slave. */
-const MASKS = [0, 0, PORT_REASONS, PORT_REASONS, 0, 0];
-const setAsync13 = request(MESSAGE.setAsync, pack("I I I I I I", ...MASKS));
-/** 1.4 has a property of 8 bytes for each, numbered 0 to 5. */
-const setAsync14 = request(
-  MESSAGE.setAsync,
-  Buffer.concat(MASKS.map((mask, type) => pack("H H I", type, 8, mask))),
-);

@@ -15,7 +15,7 @@ import { orAborted } from "../../../src/sync/deadlines.ts";
  */
 export class MemoryDataplane implements Dataplane {
   /** Those of Open vSwitch, unless a test sets others. */
-  capabilities: DataplaneCapabilities = { forgetsPorts: false, servesInPlace: false };
+  capabilities: DataplaneCapabilities = { forgetsPorts: false, servesInPlace: false, answersDhcp: true };
   readonly bridges = new Set(["br0"]);
   readonly ports = new Map<string, PortState>();
   /** Names of ports that another program made. */

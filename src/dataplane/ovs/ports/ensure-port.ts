@@ -3,7 +3,7 @@ import type { Operation } from "../../../protocols/ovsdb/transaction.ts";
 import type { PortRequest, PortState } from "../../port.ts";
 import { commitChange, type OvsContext, readApplied } from "../database.ts";
 import { bridgeProblem, settingProblem, supportedRequest } from "../misconfiguration.ts";
-import { dropSecurity, settleSecurity } from "../security/secured-ports.ts";
+import { dropSecurity, securedPort, settleSecurity } from "../security/secured-ports.ts";
 import { settingDifferences } from "../settings/cells.ts";
 import { checkRequest } from "../settings/check-request.ts";
 import { interfaceTable, portTable, SERVER_PATH } from "../tables.ts";
@@ -137,7 +137,7 @@ async function checkSecurable(
   signal: AbortSignal,
 ): Promise<void> {
   const isThere = view.bridges.some(({ name }) => name === request.bridge);
-  if (request.settings.security === undefined || !isThere) return;
+  if (securedPort(request) === undefined || !isThere) return;
   await readApplied(context, view.switch.next_cfg, [], signal);
   await context.security.connection(request.bridge, signal);
 }

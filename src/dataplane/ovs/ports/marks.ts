@@ -55,8 +55,8 @@ export const EXTERNAL_ID = "id:";
  * They hold no blank (check-request.ts), so that a mark can join them by blanks.
  */
 export function settingNames(settings: PortSettings): readonly string[] {
-  const { vlan, fromGuest, toGuest, transmitRetries, receiveQueueCores, isolated, security } = settings;
-  const given = { vlan, fromGuest, toGuest, transmitRetries, receiveQueueCores, isolated, security };
+  const { vlan, fromGuest, toGuest, transmitRetries, receiveQueueCores, isolated, security, dhcp } = settings;
+  const given = { vlan, fromGuest, toGuest, transmitRetries, receiveQueueCores, isolated, security, dhcp };
   const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
   return [...names, ...Object.keys(settings.externalIds ?? {}).map((key) => EXTERNAL_ID + key)].sort();
 }

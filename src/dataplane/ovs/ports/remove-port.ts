@@ -2,7 +2,7 @@ import { describeThrown } from "../../../failure/failure.ts";
 import { lostRace, type Operation, requireCommitted } from "../../../protocols/ovsdb/transaction.ts";
 import { mapValue, setValue } from "../../../protocols/ovsdb/values.ts";
 import { commitChange, type OvsContext, readApplied, readRows } from "../database.ts";
-import { dropSecurity } from "../security/secured-ports.ts";
+import { dropSecurity, hasFlows } from "../security/secured-ports.ts";
 import { deleteUnusedLimit, limitMarks, releaseLimit } from "../settings/guest-limit.ts";
 import { bridgeOfPort, portTable, qosTable } from "../tables.ts";
 import { isOurs, settingsBefore } from "./marks.ts";
@@ -57,7 +57,7 @@ export async function deleteFromDatabase(
       if (limits.length > 0) await removeStrayLimits(context, name, signal);
       return undefined;
     }
-    const isSecured = settingsBefore(port).has("security");
+    const isSecured = hasFlows(settingsBefore(port));
     const [[bridge]] = isSecured ? await readRows(context.client, [bridgeOfPort(port)], signal) : [[]];
     const ofPort = deletePort(port);
     const ofLimit: readonly Operation[] =

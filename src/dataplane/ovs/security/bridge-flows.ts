@@ -19,8 +19,8 @@ import {
   forwardingFlow,
   OURS_FILTER,
   portCookie,
+  portFlows,
   type SecuredPort,
-  securityFlows,
 } from "./rules.ts";
 
 /** What is missing in a bridge, and what is left over or changed. */
@@ -49,7 +49,7 @@ export async function planPort(
   }
   const onNumber = listFlows({ ...OURS_FILTER, match: [field("inPort", number)] });
   const [others = []] = await connection.exchange([onNumber], signal);
-  return planFlows([...flows, ...readFlows(others)], securityFlows(number, port));
+  return planFlows([...flows, ...readFlows(others)], portFlows(number, port));
 }
 
 /** Applies changes, all at once; true where there were any. @throws Failure those of {@link commitBundle} */
@@ -58,7 +58,7 @@ export async function applyFlows(
   { add, remove }: FlowChanges,
   signal: AbortSignal,
 ): Promise<boolean> {
-  await commitBundle(connection, [...remove.map(deleteFlow), ...add.map(addFlow)], signal);
+  await commitBundle(connection, [...remove.map(deleteFlow), ...add.map((flow) => addFlow(flow))], signal);
   return add.length + remove.length > 0;
 }
 
@@ -121,7 +121,7 @@ export async function restoreFlows(
     const isHeld = flows.some((flow) => flow.cookie === cookie && numberOf(flow) === number);
     return number === undefined || isHeld ? [] : [closedFlow(number, name)];
   });
-  const wanted = [...present.flatMap(({ port, number }) => securityFlows(number, port)), ...closing];
+  const wanted = [...present.flatMap(({ port, number }) => portFlows(number, port)), ...closing];
   const changes = planFlows(held, forwarding ? [...wanted, forwardingFlow] : wanted);
   return {
     changed: await applyFlows(connection, changes, signal),
@@ -131,20 +131,22 @@ export async function restoreFlows(
 
 /** Names of a bridge's ports that carry our mark, by whether they are to have flows of ours. */
 export interface MarkedPorts {
-  /** They may be missing from the bridge for a moment. */
+  /** Their guests are restricted. They may be missing from the bridge for a moment. */
   readonly secured: readonly string[];
+  /** Their guests' requests for addresses are answered, and nothing else; likewise. */
+  readonly answered: readonly string[];
   readonly free: readonly string[];
 }
 
 /** Removes flows of ours whose port is free, or neither in the bridge nor secured; how many. */
 export async function removeStrayFlows(
   connection: OpenflowConnection,
-  { secured, free }: MarkedPorts,
+  { secured, answered, free }: MarkedPorts,
   signal: AbortSignal,
 ): Promise<number> {
   const { numbers, flows } = await readBridge(connection, OURS_FILTER, signal);
   const inBridge = new Set(numbers.keys()).difference(new Set(free));
-  const known = new Set([FORWARDING_COOKIE, ...[...secured, ...inBridge].map(portCookie)]);
+  const known = new Set([FORWARDING_COOKIE, ...[...secured, ...answered, ...inBridge].map(portCookie)]);
   const remove = flows.filter(({ cookie }) => !known.has(cookie));
   await applyFlows(connection, { add: [], remove }, signal);
   return remove.length;

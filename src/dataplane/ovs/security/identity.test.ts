@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { linkLocalAddress, readIdentity } from "./identity.ts";
+import { linkLocalAddress } from "../../../protocols/ethernet/frames.ts";
+import { readIdentity } from "./identity.ts";
 
 const MAC = "02:00:00:00:00:01";
 

@@ -34,17 +34,6 @@ export function readIdentity(mac: string, addresses: readonly string[]): Identit
   return { mac: Buffer.from(normal.replaceAll(":", ""), "hex"), ipv4: distinct(ipv4), ipv6: distinct(ipv6) };
 }
 
-/** The link-local address that a guest makes of its MAC (RFC 4291 appendix A: modified EUI-64). */
-export function linkLocalAddress(mac: Buffer): Buffer {
-  const address = Buffer.alloc(16);
-  address.writeUInt16BE(0xfe80, 0);
-  mac.copy(address, 8, 0, 3);
-  address.writeUInt16BE(0xfffe, 11);
-  mac.copy(address, 13, 3, 6);
-  address.writeUInt8(address.readUInt8(8) ^ 0x02, 8);
-  return address;
-}
-
 function distinct(values: readonly Buffer[]): Buffer[] {
   return values.filter((value, index) => values.findIndex((other) => other.equals(value)) === index);
 }

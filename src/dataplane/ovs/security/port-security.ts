@@ -16,6 +16,7 @@ import { type Clock, systemClock } from "../../../sync/clock.ts";
 import { whenAborted, within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import { WorkQueue } from "../../../sync/work-queue.ts";
+import { DhcpAnswers } from "../dhcp/answer-packet.ts";
 import {
   applyFlows,
   type BridgeSecurity,
@@ -66,6 +67,7 @@ export class PortSecurity {
   readonly #bridges = new Map<string, SecuredBridge>();
   readonly #locks = new KeyedMutex();
   readonly #closing = new AbortController();
+  readonly #answers: DhcpAnswers;
   /** Bridges whose flows may be lost. */
   readonly #restores: WorkQueue;
 
@@ -74,6 +76,7 @@ export class PortSecurity {
     this.#runDirectory = runDirectory;
     this.#logger = logger;
     this.#clock = clock;
+    this.#answers = new DhcpAnswers({ clock, logger, closing: this.#closing.signal });
     this.#restores = new WorkQueue({
       work: (bridge, signal) => this.#restore(this.#bridge(bridge), signal),
       workers: Number.POSITIVE_INFINITY,
@@ -149,6 +152,7 @@ export class PortSecurity {
    */
   async remove(name: string, port: string, signal: AbortSignal): Promise<boolean> {
     forget(this.#bridges.get(name), port);
+    this.#answers.forget(port);
     const removed = await unlessGone(() =>
       this.#locked(name, signal, (connection, bridge) => {
         forget(bridge, port); // a call that held the lock before may have ensured it again
@@ -163,11 +167,15 @@ export class PortSecurity {
    * of ports in `free` that were not ensured; how many.
    * @throws Failure as {@link remove}
    */
-  async removeStrays(name: string, { secured, free }: MarkedPorts, signal: AbortSignal): Promise<number> {
+  async removeStrays(
+    name: string,
+    { secured, answered, free }: MarkedPorts,
+    signal: AbortSignal,
+  ): Promise<number> {
     const removed = await unlessGone(() =>
       this.#locked(name, signal, (connection, { ports }) => {
         const unsecured = free.filter((port) => !ports.has(port));
-        const marked = { secured: [...secured, ...ports.keys()], free: unsecured };
+        const marked = { secured: [...secured, ...ports.keys()], answered, free: unsecured };
         return removeStrayFlows(connection, marked, signal);
       }),
     );
@@ -243,6 +251,7 @@ export class PortSecurity {
         const isSecured = bridge.ports.has(port) || bridge.closed.has(port);
         if (bridge.isIncomplete || isSecured) this.#restores.add(name);
       },
+      onPacket: (packet) => this.#answers.answer(bridge, packet),
     });
     const bridge: SecuredBridge = {
       ...{ name, client, connection: undefined, ports: new Map(), closed: new Set() },

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { type Flow, flowKey } from "../../../protocols/openflow/flow.ts";
 import { exactValue } from "../../../protocols/openflow/match.ts";
 import { planFlows } from "./bridge-flows.ts";
-import { closedFlow, OURS_FILTER, portCookie, type SecuredPort, securityFlows } from "./rules.ts";
+import { closedFlow, OURS_FILTER, portCookie, type RestrictedPort, securityFlows } from "./rules.ts";
 
-const guest: SecuredPort = {
+const guest: RestrictedPort = {
   name: "vhu0123456789ab",
   mac: "02:00:00:00:00:01",
   addresses: ["10.0.0.5", "2001:db8::5"],

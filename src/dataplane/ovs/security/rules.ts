@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
+import type { GuestAddressing } from "../../../protocols/dhcp/guest-addressing.ts";
+import { linkLocalAddress } from "../../../protocols/ethernet/frames.ts";
 import { applyActions, loadRegister, output, PORT, resubmit } from "../../../protocols/openflow/action.ts";
 import type { Flow } from "../../../protocols/openflow/flow.ts";
 import { field, type MatchField } from "../../../protocols/openflow/match.ts";
-import { type Identity, linkLocalAddress, readIdentity } from "./identity.ts";
+import { dhcpFlows } from "../dhcp/flows.ts";
+import { type Identity, readIdentity } from "./identity.ts";
 
 /**
  * Cookies of our flows: 24 bits that say "ours" (the letters `vhu`), then 40 bits of the SHA-256 of the port's name.
@@ -22,14 +25,22 @@ export function portCookie(portName: string): bigint {
   return OURS | (createHash("sha256").update(portName).digest().readBigUInt64BE() >> 24n);
 }
 
-/** A port whose guest may send from its own MAC and addresses only. */
+/** A port with flows of ours. */
 export interface SecuredPort {
   /** Its name, by which its flows are recognised; its OpenFlow number is read from the bridge each time. */
   readonly name: string;
   readonly mac: string;
-  /** Without prefix length; with none, only the link layer is checked. */
-  readonly addresses: readonly string[];
+  /**
+   * The guest may send from its own MAC and these addresses only, without prefix length; with none, only the link layer is
+   * checked. Undefined for a guest that is not restricted.
+   */
+  readonly addresses?: readonly string[] | undefined;
+  /** Its requests for addresses are answered with this. */
+  readonly dhcp?: GuestAddressing | undefined;
 }
+
+/** A port whose guest is restricted. */
+export type RestrictedPort = SecuredPort & { readonly addresses: readonly string[] };
 
 /**
  * A frame goes through stages, each a pass through table 0; two bits of a register say which one it is in, so that
@@ -82,11 +93,24 @@ function rule(stage: Stage, priority: number, match: readonly MatchField[], next
 const dropRest = (stage: Stage) => rule(stage, PRIORITY.drop, []);
 
 /**
+ * All flows of a port.
+ * @param ofport OpenFlow number of the port
+ * @throws Failure invalid-request
+ */
+export function portFlows(ofport: number, port: SecuredPort): Flow[] {
+  const { name, mac, addresses, dhcp } = port;
+  return [
+    ...(addresses === undefined ? [] : securityFlows(ofport, { name, mac, addresses })),
+    ...(dhcp === undefined ? [] : dhcpFlows(ofport, portCookie(name), dhcp)),
+  ];
+}
+
+/**
  * The flows that hold a guest to its MAC and addresses; docs/port-security.md has them in words.
  * @param ofport OpenFlow number of the port
  * @throws Failure invalid-request
  */
-export function securityFlows(ofport: number, port: SecuredPort): Flow[] {
+export function securityFlows(ofport: number, port: RestrictedPort): Flow[] {
   const identity = readIdentity(port.mac, port.addresses);
   const restricted = port.addresses.length > 0;
   const all = [

@@ -7,15 +7,21 @@ import { bridgePortsTable, bridgeTable, portTable } from "../tables.ts";
 import type { MarkedPorts } from "./bridge-flows.ts";
 import type { SecuredPort } from "./rules.ts";
 
-/** What the flows of a request's port are made from, where it asks for security. */
-export function securedPort({ name, owner, settings }: PortRequest): SecuredPort | undefined {
-  if (settings.security === undefined) return undefined;
-  return { name, mac: owner.mac, addresses: settings.security.addresses };
+/** What the flows of a request's port are made from, where it needs any. */
+export function securedPort({ name, owner: { mac }, mtu, settings }: PortRequest): SecuredPort | undefined {
+  const { security, dhcp } = settings;
+  if (security === undefined && dhcp === undefined) return undefined;
+  return { name, mac, addresses: security?.addresses, dhcp: dhcp && { ...dhcp, mac, mtu } };
+}
+
+/** Whether a port with these settings has flows of ours: names of {@link settingsBefore}. */
+export function hasFlows(settings: ReadonlySet<string>): boolean {
+  return settings.has("security") || settings.has("dhcp");
 }
 
 /**
- * Brings the flows of a port that the switch has made to the request. Without security the bridge's OpenFlow socket
- * is not used, unless the port had it before.
+ * Brings the flows of a port that the switch has made to the request. Without any, the bridge's OpenFlow socket is
+ * not used, unless the port had some before.
  * @param before settings that the port had
  */
 export async function settleSecurity(
@@ -30,7 +36,7 @@ export async function settleSecurity(
     if (bridge !== request.bridge) await security.remove(bridge, request.name, signal);
   }
   if (secured !== undefined) await security.ensure(request.bridge, secured, signal);
-  else if (before.has("security")) await security.remove(request.bridge, request.name, signal);
+  else if (hasFlows(before)) await security.remove(request.bridge, request.name, signal);
 }
 
 /**
@@ -71,7 +77,7 @@ export async function removeStraySecurity(context: OvsContext, signal: AbortSign
     try {
       removed += await security.removeStrays(bridge, marked, signal);
     } catch (thrown) {
-      if (marked.secured.length > 0 || security.isSecured(bridge)) throw thrown;
+      if (marked.secured.length + marked.answered.length > 0 || security.isSecured(bridge)) throw thrown;
     }
   });
   return removed;
@@ -119,9 +125,11 @@ async function readMarkedPorts(
   return new Map(
     bridges.map(({ name, ports }) => {
       const own = ports.flatMap((uuid) => byUuid.get(uuid) ?? []);
-      const namesWhere = (isSecured: boolean) =>
-        own.filter((port) => settingsBefore(port).has("security") === isSecured).map((port) => port.name);
-      return [name, { secured: namesWhere(true), free: namesWhere(false) }];
+      const namesWhere = (applies: (settings: ReadonlySet<string>) => boolean) =>
+        own.filter((port) => applies(settingsBefore(port))).map((port) => port.name);
+      const secured = namesWhere((settings) => settings.has("security"));
+      const answered = namesWhere((settings) => settings.has("dhcp") && !settings.has("security"));
+      return [name, { secured, answered, free: namesWhere((settings) => !hasFlows(settings)) }];
     }),
   );
 }

@@ -26,7 +26,9 @@ const RETRIES_MAX = 32;
 export function checkRequest(request: PortRequest, node: string): void {
   const { settings, owner } = request;
   checkPortRequest(request, node, LIMITS, settingProblems(request));
-  if (settings.security !== undefined) readIdentity(owner.mac, settings.security.addresses);
+  for (const addresses of [settings.security?.addresses, settings.dhcp?.addresses.map(hostOf)]) {
+    if (addresses !== undefined) readIdentity(owner.mac, addresses);
+  }
 }
 
 function* settingProblems({ settings }: PortRequest): Generator<SettingProblem> {
@@ -61,6 +63,10 @@ function* settingProblems({ settings }: PortRequest): Generator<SettingProblem> 
       yield ["externalIds", `the value of ${quoted} holds a control character`];
     }
   }
+}
+
+function hostOf({ address }: { readonly address: string }): string {
+  return address.replace(/\/.*$/, "");
 }
 
 function isIndex(value: number, max: number): boolean {
