@@ -105,9 +105,14 @@ const POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name";
 /**
  * Parses a ResourceClaim (resource.k8s.io/v1) that is to be prepared.
  * @param reference what kubelet asked for: a claim of this name with another UID has replaced it
+ * @param driver whose results are wanted
  * @throws Failure `invalid-claim`
  */
-export function parseClaim(object: unknown, reference: ClaimReference): AllocatedClaim {
+export function parseClaim(
+  object: unknown,
+  reference: ClaimReference,
+  driver: string = DRA_DRIVER,
+): AllocatedClaim {
   const where = `claim ${reference.namespace}/${reference.name}`;
   const refuse = (what: string, fix: string) => new Failure({ code: "invalid-claim", what, where, fix });
   const parsed = claimSchema.safeParse(object);
@@ -131,7 +136,7 @@ export function parseClaim(object: unknown, reference: ClaimReference): Allocate
     throw refuse("it is not reserved for a pod", "the scheduler does that; delete the pod");
   if (others.length > 0) {
     throw refuse(
-      `it is reserved for ${others.length + 1} pods, and a socket can be of one pod only`,
+      `it is reserved for ${others.length + 1} pods, and its devices can be of one pod only`,
       "let each pod have its own claim, by a ResourceClaimTemplate",
     );
   }
@@ -147,7 +152,7 @@ export function parseClaim(object: unknown, reference: ClaimReference): Allocate
   return present({
     ...{ namespace, name, uid: metadata.uid, podClaimName },
     pod: { namespace, name: pod.name, uid: pod.uid },
-    results: resultsOf(results ?? []),
+    results: resultsOf(results ?? [], driver),
     config: (config ?? []).flatMap(({ source, requests, opaque }) => {
       if (opaque === undefined || opaque === null) return [];
       return [{ source, requests: requests ?? [], driver: opaque.driver, parameters: opaque.parameters }];
@@ -156,10 +161,10 @@ export function parseClaim(object: unknown, reference: ClaimReference): Allocate
   });
 }
 
-function resultsOf(results: readonly z.infer<typeof resultSchema>[]): readonly ClaimResult[] {
+function resultsOf(results: readonly z.infer<typeof resultSchema>[], wanted: string): readonly ClaimResult[] {
   const counts = new Map<string, number>();
   return results
-    .filter(({ driver }) => driver === DRA_DRIVER)
+    .filter(({ driver }) => driver === wanted)
     .map(({ request: full, pool: slicePool, device, shareID, adminAccess, consumedCapacity }) => {
       const [request = "", subrequest] = full.split("/");
       const index = counts.get(request) ?? 0;

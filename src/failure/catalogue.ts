@@ -38,6 +38,9 @@ export const FAILURE_CODES = {
   "ipam-failed": "The IPAM plugin answered with an error, or with nothing that CNI allows.",
   "ipam-missing": "The IPAM plugin is not where the runtime looks for CNI plugins, or cannot be executed.",
   "ipam-interrupted": "The CNI executable ended, or time was up, while the IPAM plugin was running.",
+  "cni-plugin-failed": "A CNI plugin of a claim answered with an error, or with nothing that CNI allows.",
+  "cni-plugin-missing":
+    "A CNI plugin of a claim is not in the node's directory of plugins, or cannot be executed.",
   "pool-missing": "A network names an AddressPool or AddressSpace that does not exist or cannot be used.",
   "pool-exhausted": "A pool has no free address for this node.",
   "address-refused": "A requested address cannot be given.",

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { FailureCode } from "../failure/catalogue.ts";
 import { Failure, type FailureOptions } from "../failure/failure.ts";
 import { type Delegate, type DelegateReply, IpamError, type IpamRequest, isPluginName } from "./ipam.ts";
 
@@ -16,6 +17,20 @@ const errorSchema = z.looseObject({
   details: z.string().optional(),
 });
 
+/** What kind of plugin it is, in the words and codes of failures. */
+export interface PluginKind {
+  readonly name: string;
+  readonly failed: FailureCode;
+  readonly missing: FailureCode;
+  /** Where its stderr is. */
+  readonly log: string;
+}
+
+const IPAM_PLUGIN: PluginKind = {
+  ...{ name: "IPAM plugin", failed: "ipam-failed", missing: "ipam-missing" },
+  log: "the runtime's or Multus' log",
+};
+
 /**
  * Runs a verb of the IPAM plugin that `ipam.type` of a network names (CNI spec 1.1.0, section 4, "Delegated Plugins"): an
  * executable in CNI_PATH, which the shim runs. One interface of one sandbox gets addresses once; a DEL may be repeated.
@@ -25,25 +40,41 @@ const errorSchema = z.looseObject({
 export async function runIpam(
   type: string,
   verb: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS",
-  { env, stdin }: IpamRequest,
+  request: IpamRequest,
   delegate: Delegate,
 ): Promise<unknown> {
-  return parseReply(type, verb, env, await delegate({ type, stdin, env: { ...env, CNI_COMMAND: verb } }));
+  return runPlugin(IPAM_PLUGIN, { type, verb, ...request }, delegate);
 }
 
-function parseReply(type: string, verb: string, env: IpamRequest["env"], reply: DelegateReply): unknown {
+/** The same for a plugin of any kind. @throws Failure with the codes of its kind */
+export async function runPlugin(
+  kind: PluginKind,
+  { type, verb, env, stdin }: IpamRequest & { readonly type: string; readonly verb: string },
+  delegate: Delegate,
+): Promise<unknown> {
+  const reply = await delegate({ type, stdin, env: { ...env, CNI_COMMAND: verb } });
+  return parseReply(kind, type, verb, env, reply);
+}
+
+function parseReply(
+  kind: PluginKind,
+  type: string,
+  verb: string,
+  env: IpamRequest["env"],
+  reply: DelegateReply,
+): unknown {
   const { exitCode, stdout } = reply;
-  const plugin = `IPAM plugin ${JSON.stringify(type)}`;
+  const plugin = `${kind.name} ${JSON.stringify(type)}`;
   if (exitCode === NOT_FOUND && stdout === "") {
     throw new Failure({
-      code: "ipam-missing",
+      code: kind.missing,
       what: `${plugin} is not in CNI_PATH, or cannot be executed`,
       where: `CNI_PATH=${env["CNI_PATH"] ?? ""}`,
       fix: "install it on the node, beside the other CNI plugins",
     });
   }
   const failed = (options: Omit<FailureOptions, "code">, cniCode?: number) =>
-    new IpamError({ code: "ipam-failed", where: `CNI ${verb}`, ...options }, cniCode);
+    new IpamError({ code: kind.failed, where: `CNI ${verb}`, ...options }, cniCode);
   if (exitCode !== 0) {
     const error = errorOf(stdout);
     if (error !== undefined) {
@@ -53,7 +84,7 @@ function parseReply(type: string, verb: string, env: IpamRequest["env"], reply: 
     const ended = stdout === "" ? ENDED_BY_SHIM[exitCode] : undefined;
     throw failed({
       what: `${plugin} ${ended ?? describeExit(exitCode)}, without a CNI error on stdout`,
-      fix: "what it wrote to stderr is in the runtime's or Multus' log",
+      fix: `what it wrote to stderr is in ${kind.log}`,
     });
   }
   if (stdout.trim() === "") return undefined;

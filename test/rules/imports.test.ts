@@ -18,6 +18,7 @@ const LAYERS: readonly (readonly string[])[] = [
     "device-plugin",
     "cni",
     "dra",
+    "cni-dra",
     "announcement",
     "reconcile",
     "sidecar",
@@ -108,7 +109,7 @@ describe("the layout of src", () => {
   it("the DRA driver is loaded only by a daemon that serves claims", () => {
     const loads = /^import (?!type\b)[^;]*"[./]+\/dra\/(?!dra-context\.ts")/m;
     const wrong = sources
-      .filter((file) => !/^(?:dra|ctl)\//.test(file))
+      .filter((file) => !/^(?:dra|cni-dra|ctl)\//.test(file))
       .filter((file) => loads.test(readFileSync(join(SRC, file), "utf8")));
     expect(wrong, "use a dynamic import, as src/daemon/assemble.ts does").toEqual([]);
   });

@@ -1,0 +1,88 @@
+// ADD and DEL of one interface in one sandbox, each on disk before.
+import type { Failure } from "../failure/failure.ts";
+import type { Delegate } from "../ipam/ipam.ts";
+import type { LogFields } from "../logging/fields.ts";
+import type { Logger } from "../logging/logger.ts";
+import type { PodSandbox } from "../protocols/nri/messages.ts";
+import type { RecordStore } from "../records/record-store.ts";
+import type { Clock } from "../sync/clock.ts";
+import { type FilePlaces, markReady } from "./interface-files.ts";
+import type { Attachment, InterfaceRecord } from "./interface-record.ts";
+import { refuseIn } from "./plan-interfaces.ts";
+import { addNetwork, delNetwork } from "./run-network.ts";
+
+/** What interfaces are made with. */
+export interface InterfacesOptions {
+  readonly records: Pick<RecordStore<InterfaceRecord>, "get" | "list" | "put" | "remove">;
+  /** Runs CNI plugins. */
+  readonly delegate: Delegate;
+  readonly places: FilePlaces;
+  /** Whether a network namespace is there, by its path. */
+  readonly hasNetns: (path: string) => Promise<boolean>;
+  /** Called when an interface was made, failed or has ended. */
+  readonly report: (record: InterfaceRecord, problem?: Failure) => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Makes an interface in a sandbox, unless it is there. What an ADD left that was cut short is removed first.
+ * @throws Failure of a plugin, `invalid-claim`, `record-unwritable`; the caller calls {@link delEnding} then
+ */
+export async function attachInterface(
+  record: InterfaceRecord,
+  pod: PodSandbox,
+  options: InterfacesOptions,
+): Promise<void> {
+  const { records, delegate, places, hasNetns, report, clock, logger } = options;
+  const found = record.attachments.find(({ sandbox }) => sandbox === pod.id);
+  if (found?.state === "added") return;
+  if (pod.netns === undefined || !(await hasNetns(pod.netns))) {
+    throw refuseIn(record.claim, record)(
+      pod.netns === undefined ? "the pod has the host's network" : "the pod's network namespace is gone",
+      "remove hostNetwork from the pod, or the claim",
+    );
+  }
+  const others = record.attachments.filter(({ sandbox }) => sandbox !== pod.id);
+  if (found !== undefined) await delNetwork(record, found, pod.netns, delegate);
+  const adding: Attachment = { sandbox: pod.id, netns: pod.netns, state: "adding", since: clock.now() };
+  await records.put({ ...record, attachments: [...others, adding] });
+  const result = await addNetwork(record, adding, delegate);
+  const added: InterfaceRecord = {
+    ...record,
+    attachments: [...others, { ...adding, state: "added", result }],
+  };
+  await records.put(added);
+  markReady(added, result, places);
+  report(added);
+  logger.info(fieldsOf(record, pod.id), "attached");
+}
+
+/**
+ * DEL of what a record has that is to end.
+ * @throws Failure of a DEL; what was removed before it stays so
+ */
+export async function delEnding(record: InterfaceRecord, options: InterfacesOptions): Promise<void> {
+  const { records, delegate, hasNetns, logger } = options;
+  let left = record;
+  for (const one of record.attachments.filter(({ state }) => state === "deleting")) {
+    const netns = (await hasNetns(one.netns)) ? one.netns : "";
+    await delNetwork(record, one, netns, delegate);
+    left = { ...left, attachments: left.attachments.filter((other) => other !== one) };
+    await records.put(left);
+    logger.info(fieldsOf(record, one.sandbox), "detached");
+  }
+}
+
+/** An attachment that is to be removed. */
+export function ending(one: Attachment): Attachment {
+  return { ...one, state: "deleting" };
+}
+
+/** Fields of every line about one interface. */
+export function fieldsOf({ claim, pod, ifName, network }: InterfaceRecord, container?: string): LogFields {
+  return {
+    ...{ pod: `${pod.namespace}/${pod.name}`, claim: `${claim.namespace}/${claim.name}` },
+    ...{ interface: ifName, network: network.name, container },
+  };
+}

@@ -1,0 +1,297 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { waitUntil } from "../../test/machine/wait-until.ts";
+import { RecordingPlugins } from "../../test/stand-in/cni-dra/recording-plugins.ts";
+import { ManualClock } from "../../test/stand-in/manual-clock.ts";
+import { silentLogger } from "../logging/logger.ts";
+import { RecordStore } from "../records/record-store.ts";
+import {
+  type InterfacePlan,
+  type InterfaceRecord,
+  interfaceKey,
+  interfaceRecordKind,
+} from "./interface-record.ts";
+import { Interfaces } from "./interfaces.ts";
+
+const POD = { namespace: "ns", name: "pod", uid: "pod-uid" };
+const CLAIM = { namespace: "ns", name: "c", uid: "c-uid" };
+
+const planOf = (request: string, ifName: string, more: Partial<InterfacePlan> = {}): InterfacePlan => ({
+  ...{ claim: CLAIM, pod: POD, request, pool: "n1", device: "cni", ifName },
+  network: { cniVersion: "1.0.0", name: "n", plugins: [{ type: "one" }, { type: "two" }] },
+  ...more,
+});
+
+let directory: string;
+let plugins: RecordingPlugins;
+let clock: ManualClock;
+let stop: AbortController;
+let ended: Promise<void>;
+let records: RecordStore<InterfaceRecord>;
+let interfaces: Interfaces;
+/** Readiness of the interfaces, as last reported. */
+let reported: Map<string, string>;
+
+/** The driver's process starts, on the disk of the one before. */
+async function start(): Promise<void> {
+  records = await RecordStore.open(join(directory, "state"), interfaceRecordKind, silentLogger);
+  stop = new AbortController();
+  reported = new Map();
+  interfaces = new Interfaces({
+    ...{ records, delegate: plugins.delegate, clock, logger: silentLogger },
+    places: { cdiDirectory: join(directory, "cdi"), readyDirectory: join(directory, "ready") },
+    hasNetns: async (path) => existsSync(path),
+    report: (record, problem) => {
+      const isAdded = record.attachments.some(({ state }) => state === "added");
+      reported.set(record.ifName, problem?.what ?? (isAdded ? "ready" : "not ready"));
+    },
+  });
+  ended = interfaces.run(stop.signal);
+}
+async function kill(): Promise<void> {
+  stop.abort();
+  await ended;
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "kvu-cni-dra-"));
+  plugins = new RecordingPlugins(join(directory, "bin"));
+  await plugins.install("one", "two");
+  clock = new ManualClock(1_000_000);
+  await start();
+});
+afterEach(async () => {
+  await kill();
+  await rm(directory, { recursive: true });
+});
+
+const netnsOf = (id: string) => join(directory, `netns-${id}`);
+/** A sandbox with its network namespace. */
+async function sandbox(id: string) {
+  await writeFile(netnsOf(id), "");
+  return { ...POD, id, netns: netnsOf(id) };
+}
+/** The runtime's network namespace is gone. */
+const removeNetns = (id: string) => rm(netnsOf(id));
+const isReady = (request: string) =>
+  existsSync(join(directory, "ready", interfaceKey({ claim: CLAIM, request })));
+const short = (calls: readonly string[]) => calls.map((call) => call.replaceAll(`${directory}/netns-`, ""));
+const takeCalls = async () => short(await plugins.takeCalls());
+
+describe("a sandbox that starts", () => {
+  it("gets its interfaces in the order of the claims, each by all plugins of its network", async () => {
+    await interfaces.prepare([planOf("b", "net2"), planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    expect(await takeCalls()).toEqual([
+      "ADD one net2 s1 s1",
+      "ADD two net2 s1 s1",
+      "ADD one net1 s1 s1",
+      "ADD two net1 s1 s1",
+    ]);
+    expect(await plugins.stdinOf("ADD", "two")).toMatchObject({
+      ...{ type: "two", name: "n", cniVersion: "1.0.0" },
+      prevResult: { ips: [{ address: "10.1.2.3/24" }, {}] },
+    });
+    expect(await plugins.env()).toMatch(
+      "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod;K8S_POD_INFRA_CONTAINER_ID=s1;K8S_POD_UID=pod-uid",
+    );
+    expect([...reported]).toEqual([
+      ["net2", "ready"],
+      ["net1", "ready"],
+    ]);
+    const text = await readFile(join(directory, "ready", "c-uid_a"), "utf8");
+    expect(JSON.parse(text)).toMatchObject({ interfaces: [{}, { name: "net1" }] });
+  });
+
+  it("gets each of them once, however often the runtime says so", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    const pod = await sandbox("s1");
+    await Promise.all([interfaces.runPodSandbox(pod), interfaces.runPodSandbox(pod)]);
+    await kill();
+    await start();
+    await interfaces.runPodSandbox(pod);
+    expect(await takeCalls()).toEqual(["ADD one net1 s1 s1", "ADD two net1 s1 s1"]);
+  });
+
+  it("without a claim is not touched, with the host's network neither", async () => {
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await interfaces.runPodSandbox({ ...POD, uid: "other", id: "s2" });
+    expect(await takeCalls()).toEqual([]);
+  });
+
+  it("with the host's network and a claim is refused", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await expect(interfaces.runPodSandbox({ ...POD, id: "s1" })).rejects.toThrow(
+      "invalid-claim: the pod has the host's network (claim ns/c, request a)",
+    );
+  });
+
+  it("loses all interfaces where one fails, and the reason is the pod's", async () => {
+    await interfaces.prepare([planOf("a", "net1"), planOf("b", "net2")]);
+    await plugins.setFailing("ADD", "net2", true);
+    const pod = await sandbox("s1");
+    await expect(interfaces.runPodSandbox(pod)).rejects.toThrow(
+      'cni-plugin-failed: CNI plugin "one": no carrier on net2',
+    );
+    expect((await takeCalls()).slice(2)).toEqual([
+      "ADD one net2 s1 s1",
+      "DEL two net2 s1 s1",
+      "DEL one net2 s1 s1",
+      "DEL two net1 s1 s1",
+      "DEL one net1 s1 s1",
+    ]);
+    expect([isReady("a"), isReady("b")]).toEqual([false, false]);
+    expect(reported.get("net2")).toContain("no carrier");
+    // The runtime sends that at once.
+    await interfaces.stopPodSandbox(pod);
+    await interfaces.removePodSandbox(pod);
+    expect(await takeCalls()).toEqual([]);
+  });
+
+  it("is a pod's next one: the interfaces of the one before end first, without another Prepare", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await removeNetns("s1");
+    await takeCalls();
+    await interfaces.runPodSandbox(await sandbox("s2"));
+    expect(await takeCalls()).toEqual([
+      "DEL two net1 s1 none",
+      "DEL one net1 s1 none",
+      "ADD one net1 s2 s2",
+      "ADD two net1 s2 s2",
+    ]);
+    expect(isReady("a")).toBe(true);
+  });
+});
+
+describe("a sandbox that ends", () => {
+  beforeEach(async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await takeCalls();
+  });
+
+  it.each(["there", "gone"])("has its interfaces removed once, with its namespace %s", async (netns) => {
+    if (netns === "gone") await removeNetns("s1");
+    const pod = { ...POD, id: "s1" };
+    await interfaces.stopPodSandbox(pod);
+    await interfaces.stopPodSandbox(pod);
+    await interfaces.removePodSandbox(pod);
+    const path = netns === "gone" ? "none" : "s1";
+    expect(await takeCalls()).toEqual([`DEL two net1 s1 ${path}`, `DEL one net1 s1 ${path}`]);
+    expect(await plugins.stdinOf("DEL", "one")).toMatchObject({ prevResult: { ips: [{}, {}] } });
+    expect([isReady("a"), reported.get("net1")]).toEqual([false, "not ready"]);
+  });
+
+  it("is tried again from disk where a plugin fails, with growing pauses", async () => {
+    await plugins.setFailing("DEL", "net1", true);
+    await interfaces.stopPodSandbox({ ...POD, id: "s1" });
+    await clock.advance(1_000);
+    await waitUntil(() => interfaces.pendingDels === 1, { what: "it fails again" });
+    await kill();
+    await plugins.setFailing("DEL", "net1", false);
+    await takeCalls();
+    await start();
+    await waitUntil(() => records.get("c-uid_a")?.attachments.length === 0, { what: "DEL after a restart" });
+    expect(await takeCalls()).toEqual(["DEL two net1 s1 s1", "DEL one net1 s1 s1"]);
+  });
+
+  it("without a Stop is cleaned by Unprepare, as after a restart of containerd", async () => {
+    await removeNetns("s1");
+    await interfaces.unprepare("c-uid");
+    expect(await takeCalls()).toEqual(["DEL two net1 s1 none", "DEL one net1 s1 none"]);
+    expect(records.list()).toEqual([]);
+    await interfaces.unprepare("c-uid");
+    await interfaces.unprepare("never-prepared");
+    await interfaces.stopPodSandbox({ ...POD, id: "s1" });
+    expect(await takeCalls()).toEqual([]);
+  });
+
+  it("of one claim leaves the pod's other claims", async () => {
+    const other = { ...CLAIM, uid: "d-uid", name: "d" };
+    await interfaces.prepare([planOf("a", "net2", { claim: other })]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await interfaces.unprepare("c-uid");
+    expect(records.list().map(({ claim }) => claim.name)).toEqual(["d"]);
+    expect(records.get("d-uid_a")?.attachments).toMatchObject([{ state: "added" }]);
+  });
+});
+
+describe("the list of sandboxes", () => {
+  const settled = (what: string, isSo: () => boolean) => waitUntil(isSo, { what });
+
+  it("ends what those had that are gone, and leaves what is about to be listed", async () => {
+    await interfaces.prepare([planOf("a", "net1"), planOf("b", "net2", { pod: { ...POD, uid: "other" } })]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await interfaces.runPodSandbox({ ...(await sandbox("s2")), uid: "other" });
+    await removeNetns("s1");
+    await interfaces.synchronize([]);
+    await settled("s1 is removed", () => records.get("c-uid_a")?.attachments.length === 0);
+    expect(records.get("c-uid_b")?.attachments).toHaveLength(1);
+    await clock.advance(300_000);
+    await interfaces.synchronize([]);
+    await settled("s2 is removed", () => records.get("c-uid_b")?.attachments.length === 0);
+  });
+
+  it("never ends what was prepared and has no sandbox yet", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await clock.advance(600_000);
+    await interfaces.synchronize([]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    expect(isReady("a")).toBe(true);
+  });
+
+  it("makes what a sandbox lacks that started without the driver", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.synchronize([await sandbox("s1")]);
+    await settled("the interface is there", () => isReady("a"));
+  });
+
+  it("makes nothing where two sandboxes of a pod live", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.synchronize([await sandbox("s1"), await sandbox("s2")]);
+    expect(await takeCalls()).toEqual([]);
+  });
+
+  it("begins an ADD from its start that a kill cut short", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await plugins.setHeld(true);
+    const pod = await sandbox("s1");
+    const running = interfaces.runPodSandbox(pod);
+    await settled("the plugin runs", () => records.get("c-uid_a")?.attachments[0]?.state === "adding");
+    const state = await readFile(join(directory, "state/journal"), "utf8");
+    await plugins.setHeld(false);
+    await running;
+    await kill();
+    // The disk is as it was when the process was killed.
+    await writeFile(join(directory, "state/journal"), state);
+    await start();
+    await takeCalls();
+    await interfaces.synchronize([pod]);
+    await settled("the interface is there", () => reported.get("net1") === "ready");
+    expect((await takeCalls()).map((call) => call.split(" ").slice(0, 2).join(" "))).toEqual([
+      ...["DEL two", "DEL one", "ADD one", "ADD two"],
+    ]);
+  });
+});
+
+describe("Prepare", () => {
+  it("changes nothing where it is repeated", async () => {
+    const first = await interfaces.prepare([planOf("a", "net1"), planOf("b", "net2")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    const again = await interfaces.prepare([planOf("a", "net1"), planOf("b", "net2")]);
+    expect(again.map(({ sequence }) => sequence)).toEqual(first.map(({ sequence }) => sequence));
+    expect(again.map(({ attachments }) => attachments.length)).toEqual([1, 1]);
+  });
+
+  it("refuses an interface name that another claim of the pod has", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    const other = { ...CLAIM, uid: "d-uid", name: "d" };
+    await expect(interfaces.prepare([planOf("a", "net1", { claim: other })])).rejects.toThrow(
+      "invalid-claim: claim c of the same pod has ifName net1 too (claim ns/d, request a)",
+    );
+  });
+});

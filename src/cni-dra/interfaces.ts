@@ -1,0 +1,240 @@
+// The life of the interfaces of all claims on this node: ADD when a sandbox starts, DEL when it ends, each on disk before.
+import { type Failure, toFailure } from "../failure/failure.ts";
+import type { PodSandbox } from "../protocols/nri/messages.ts";
+import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
+import { KeyedMutex } from "../sync/keyed-mutex.ts";
+import { exponentialBackoff, WorkQueue } from "../sync/work-queue.ts";
+import { attachInterface, delEnding, ending, fieldsOf, type InterfacesOptions } from "./attach-interface.ts";
+import { markNotReady } from "./interface-files.ts";
+import {
+  type Attachment,
+  type InterfacePlan,
+  type InterfaceRecord,
+  interfaceKey,
+} from "./interface-record.ts";
+import { refuseIn } from "./plan-interfaces.ts";
+
+/** A sandbox that a runtime is still making may be missing from its list, for as long as CRI gives it. */
+const STARTING_MS = 5 * 60_000;
+/** Between tries of a DEL that fails: from a second to ten minutes. */
+const DEL_BACKOFF = exponentialBackoff(1_000, 600_000);
+/** So many failures of a DEL, some 17 minutes, are an error in the log. */
+const DEL_FAILURES = 10;
+
+/** Makes and ends interfaces. Calls for one pod come one after the other, in the order they were asked for. */
+export class Interfaces implements NriHandler {
+  readonly #options: InterfacesOptions;
+  readonly #locks = new KeyedMutex();
+  readonly #dels: WorkQueue;
+  readonly #failures = new Map<string, number>();
+
+  constructor(options: InterfacesOptions) {
+    const { clock } = options;
+    this.#options = options;
+    this.#dels = new WorkQueue({
+      work: (key) => this.#removeEnded(key),
+      backoffMs: DEL_BACKOFF,
+      onFailure: (key, error) => this.#delFailed(key, error),
+      workers: 4,
+      clock,
+    });
+  }
+
+  /** DELs that failed and are tried again. */
+  get pendingDels(): number {
+    return this.#failures.size;
+  }
+
+  /** Tries again what could not be removed, until the signal fires. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (const record of this.#options.records.list())
+      if (record.released || record.attachments.some(({ state }) => state === "deleting"))
+        this.#dels.add(interfaceKey(record));
+    await this.#dels.run(signal);
+  }
+
+  /**
+   * Records the interfaces of a claim, so that they are made when its pod's sandbox starts. Repeated, it changes nothing.
+   * @throws Failure `invalid-claim` where another claim of the pod has the same interface name, `record-unwritable`
+   */
+  async prepare(plans: readonly InterfacePlan[]): Promise<readonly InterfaceRecord[]> {
+    const { records } = this.#options;
+    const first = Math.max(0, ...records.list().map(({ sequence }) => sequence)) + 1;
+    const [pod] = plans.map((plan) => plan.pod);
+    if (pod === undefined) return [];
+    return this.#locked(pod.uid, `Prepare for pod ${pod.namespace}/${pod.name}`, async () => {
+      for (const plan of plans) {
+        const other = this.#ofPod(pod.uid).find(
+          ({ ifName, claim }) => ifName === plan.ifName && claim.uid !== plan.claim.uid,
+        );
+        if (other === undefined) continue;
+        throw refuseIn(plan.claim, plan)(
+          `claim ${other.claim.name} of the same pod has ifName ${plan.ifName} too`,
+          "rename one",
+        );
+      }
+      const prepared: InterfaceRecord[] = [];
+      for (const [index, plan] of plans.entries()) {
+        const { sequence = first + index, attachments = [] } = records.get(interfaceKey(plan)) ?? {};
+        const record = { ...plan, sequence, released: false, attachments };
+        await records.put(record);
+        prepared.push(record);
+      }
+      return prepared;
+    });
+  }
+
+  /** Ends the interfaces of a claim. Resolves when they are gone or their DEL has failed, which is tried again. */
+  async unprepare(claimUid: string): Promise<void> {
+    const { records } = this.#options;
+    const own = records.list().filter(({ claim }) => claim.uid === claimUid);
+    for (const record of own) {
+      await this.#locked(record.pod.uid, "Unprepare", async () => {
+        const now = records.get(interfaceKey(record));
+        if (now !== undefined)
+          await records.put({ ...now, released: true, attachments: now.attachments.map(ending) });
+      });
+      this.#dels.add(interfaceKey(record));
+    }
+    await Promise.all(own.map((record) => this.#dels.whenIdle(interfaceKey(record))));
+  }
+
+  /** NRI. @throws Failure of the first ADD that failed, after a DEL of all of the sandbox */
+  async runPodSandbox(pod: PodSandbox): Promise<void> {
+    if (this.#ofPod(pod.uid).length === 0) return;
+    await this.#locked(pod.uid, `RunPodSandbox of pod ${pod.namespace}/${pod.name}`, async () => {
+      for (const record of this.#ofPod(pod.uid)) await this.#end(record, ({ sandbox }) => sandbox !== pod.id);
+      try {
+        for (const record of this.#ofPod(pod.uid)) await attachInterface(record, pod, this.#options);
+      } catch (error) {
+        for (const record of this.#ofPod(pod.uid).toReversed())
+          await this.#end(record, ({ sandbox }) => sandbox === pod.id, toFailure(error));
+        throw error;
+      }
+    });
+  }
+
+  /** NRI. A DEL that fails is tried again. */
+  async stopPodSandbox(pod: PodSandbox): Promise<void> {
+    if (this.#ofPod(pod.uid).length === 0) return;
+    await this.#locked(pod.uid, `StopPodSandbox of pod ${pod.namespace}/${pod.name}`, async () => {
+      for (const record of this.#ofPod(pod.uid).toReversed())
+        await this.#end(record, ({ sandbox }) => sandbox === pod.id);
+    });
+  }
+
+  /** NRI. The same, for a runtime that did not stop it before. */
+  async removePodSandbox(pod: PodSandbox): Promise<void> {
+    await this.stopPodSandbox(pod);
+  }
+
+  /**
+   * NRI: ends what sandboxes had that are gone, and makes what was left out while there was no connection. A sandbox that
+   * is missing while its namespace is there may be about to be listed.
+   */
+  async synchronize(pods: readonly PodSandbox[]): Promise<void> {
+    const { records, hasNetns, clock } = this.#options;
+    const listed = new Set(pods.map(({ id }) => id));
+    for (const record of records.list()) {
+      const gone: string[] = [];
+      for (const { sandbox, netns, since } of record.attachments) {
+        const isStarting = !listed.has(sandbox) && clock.now() - since < STARTING_MS;
+        const isThere = await hasNetns(netns);
+        if (!isThere || !(listed.has(sandbox) || isStarting)) gone.push(sandbox);
+      }
+      if (gone.length > 0)
+        void this.#later(record.pod.uid, () => this.#end(record, ({ sandbox }) => gone.includes(sandbox)));
+    }
+    for (const [uid, sandboxes] of Map.groupBy(pods, (pod) => pod.uid)) {
+      const own = this.#ofPod(uid);
+      if (own.length === 0) continue;
+      const there = await Promise.all(
+        sandboxes.map(async (pod) => (pod.netns !== undefined && (await hasNetns(pod.netns)) ? [pod] : [])),
+      );
+      // Of two that live it is not known which one is the newer.
+      const [pod, ...others] = there.flat();
+      if (pod === undefined || others.length > 0) continue;
+      if (own.some(({ attachments }) => !attachments.some((one) => isAdded(one, pod))))
+        this.runPodSandbox(pod).catch((error: unknown) => this.#log(own[0], error));
+    }
+  }
+
+  #later(podUid: string, work: () => Promise<void>): Promise<void> {
+    return this.#locked(podUid, "synchronization", work).catch((error: unknown) =>
+      this.#log(undefined, error),
+    );
+  }
+
+  /** DEL of what some sandboxes have of an interface; one that fails is tried again. */
+  async #end(
+    stale: InterfaceRecord,
+    isWanted: (one: Attachment) => boolean,
+    problem?: Failure,
+  ): Promise<void> {
+    const { records, places, report } = this.#options;
+    const record = records.get(interfaceKey(stale));
+    if (record === undefined || !record.attachments.some(isWanted)) {
+      if (record !== undefined && problem !== undefined) report(record, problem);
+      return;
+    }
+    const attachments = record.attachments.map((one) => (isWanted(one) ? ending(one) : one));
+    const now = { ...record, attachments };
+    if (!attachments.some(({ state }) => state === "added")) {
+      markNotReady(now, places);
+      report(now, problem);
+    }
+    await records.put(now);
+    await delEnding(now, this.#options).catch((error: unknown) => {
+      this.#log(record, error);
+      this.#dels.addAfter(interfaceKey(record), DEL_BACKOFF(1));
+    });
+  }
+
+  /** Work of the queue: what is left of ended sandboxes and of released claims. */
+  async #removeEnded(key: string): Promise<void> {
+    const { records, places } = this.#options;
+    const { pod } = records.get(key) ?? {};
+    if (pod === undefined) return;
+    await this.#locked(pod.uid, "DEL", async () => {
+      const record = records.get(key);
+      if (record === undefined) return;
+      if (record.released) markNotReady(record, places);
+      await delEnding(record, this.#options);
+      if (record.released) await records.remove(key, ({ released }) => released);
+      this.#failures.delete(key);
+    });
+  }
+
+  #delFailed(key: string, error: unknown): void {
+    const { records, logger } = this.#options;
+    const failures = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    const record = records.get(key);
+    const fields = { ...(record && fieldsOf(record)), err: error };
+    const level = failures < DEL_FAILURES ? "warn" : "error";
+    logger[level](fields, "an interface of a claim cannot be removed, it is tried again");
+  }
+
+  #log(record: InterfaceRecord | undefined, error: unknown): void {
+    this.#options.logger.warn(
+      { ...(record && fieldsOf(record)), err: error },
+      "an interface of a claim failed",
+    );
+  }
+
+  /** Those that the pod is to have, in the order of its claims. */
+  #ofPod(uid: string): readonly InterfaceRecord[] {
+    return this.#options.records
+      .list()
+      .filter(({ pod, released }) => pod.uid === uid && !released)
+      .sort((one, other) => one.sequence - other.sequence);
+  }
+
+  #locked<Value>(podUid: string, what: string, work: () => Promise<Value>): Promise<Value> {
+    return this.#locks.run({ key: podUid, what }, work);
+  }
+}
+
+function isAdded({ sandbox, state }: Attachment, { id }: PodSandbox): boolean {
+  return sandbox === id && state === "added";
+}

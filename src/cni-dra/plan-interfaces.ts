@@ -1,0 +1,155 @@
+// What a claim asks for: one interface for each of its requests, each with one configuration.
+import * as z from "zod";
+import type { AllocatedClaim, ClaimResult, ConfigEntry } from "../dra/claim.ts";
+import { Failure } from "../failure/failure.ts";
+import { isInterfaceName } from "../names/interface-name.ts";
+import { present } from "../names/present.ts";
+import {
+  type AllowedPlugins,
+  onHostInterface,
+  parseCniNetwork,
+  type Refuse,
+  requireAllowed,
+} from "./cni-network.ts";
+import type { InterfacePlan } from "./interface-record.ts";
+
+/** Name of the driver in ResourceSlices, claims, kubelet's registration and CDI kinds. */
+export const CNI_DRIVER = "cni.dra.networking.x-k8s.io";
+
+/** The parameters of a request (cni-dra-driver's API). */
+export const cniConfigSchema = z.strictObject({
+  apiVersion: z.literal("cni.networking.x-k8s.io/v1alpha1"),
+  kind: z.literal("CNIConfig"),
+  ifName: z.string(),
+  config: z.union([z.string(), z.looseObject({})]),
+});
+
+/** Interfaces that every pod has. */
+const TAKEN = ["lo", "eth0"];
+
+/** What plans are made with. */
+export interface PlanOptions {
+  /** Plugins and keys that claims may use. */
+  readonly allowed: AllowedPlugins;
+  /** Name of the node, and of its pool of slices. */
+  readonly node: string;
+  /** The host interface behind a device, null for the device without one; undefined where there is no such device. */
+  readonly interfaceOf: (device: string) => string | null | undefined;
+}
+
+/**
+ * Plans the interfaces of all results of this driver; changes nothing and runs nothing.
+ * @throws Failure `invalid-claim`, which names the request and the rule
+ */
+export function planInterfaces(claim: AllocatedClaim, options: PlanOptions): readonly InterfacePlan[] {
+  const results = claim.results.filter(({ isAdminAccess }) => !isAdminAccess);
+  const entries = claim.config.filter(({ driver }) => driver === CNI_DRIVER);
+  for (const entry of entries) {
+    const [first, second] = results.filter((result) => isFor(entry, result));
+    if (first === undefined || second === undefined) continue;
+    throw refuseIn(claim, second)(
+      `one configuration is for the requests ${first.request} and ${second.request}`,
+      "write one for each request, and name it in its requests",
+    );
+  }
+  const names = new Set<string>();
+  return results.map((result) => {
+    const refuse = refuseIn(claim, result);
+    if (result.index > 0)
+      throw refuse(
+        "the request has more than one device",
+        "let it have allocationMode ExactCount and count 1",
+      );
+    const [entry, ...others] = entries.filter((one) => isFor(one, result));
+    if (entry === undefined)
+      throw refuse(
+        "the request has no configuration",
+        "add one of kind CNIConfig to the claim or its DeviceClass",
+      );
+    if (others.length > 0) {
+      const sources = [entry, ...others].map(({ source }) =>
+        source === "FromClass" ? "its DeviceClass" : "the claim",
+      );
+      throw refuse(
+        `the request has ${sources.length} configurations, from ${[...new Set(sources)].join(" and ")}`,
+        "leave one: they are not merged",
+      );
+    }
+    const plan = planOf(claim, result, entry, options, refuse);
+    if (names.has(plan.ifName))
+      throw refuse(`another request of the claim has ifName ${plan.ifName}`, "rename one");
+    names.add(plan.ifName);
+    return plan;
+  });
+}
+
+/** Makes the failures of one request. */
+export function refuseIn(
+  claim: Pick<AllocatedClaim, "namespace" | "name">,
+  { request }: { readonly request: string },
+): Refuse {
+  return (what, fix) =>
+    new Failure({
+      code: "invalid-claim",
+      what,
+      where: `claim ${claim.namespace}/${claim.name}, request ${request}`,
+      fix,
+    });
+}
+
+function planOf(
+  claim: AllocatedClaim,
+  result: ClaimResult,
+  { source, parameters }: ConfigEntry,
+  { allowed, node, interfaceOf }: PlanOptions,
+  refuse: Refuse,
+): InterfacePlan {
+  const parsed = cniConfigSchema.safeParse(parameters);
+  if (!parsed.success) {
+    const why = z.prettifyError(parsed.error).replaceAll("\n", " ");
+    throw refuse(
+      `its parameters are not a CNIConfig: ${why}`,
+      "correct them in the claim or its DeviceClass",
+    );
+  }
+  const { ifName, config } = parsed.data;
+  if (!isInterfaceName(ifName) || TAKEN.includes(ifName)) {
+    throw refuse(
+      `ifName ${JSON.stringify(ifName)} cannot be used`,
+      "take 1 to 15 bytes without a slash, a colon or white space, and not lo or eth0",
+    );
+  }
+  const hostInterface = result.slicePool === node ? interfaceOf(result.device) : undefined;
+  if (hostInterface === undefined) {
+    throw refuse(
+      `this node has no device ${JSON.stringify(result.device)} of pool ${JSON.stringify(result.slicePool)}`,
+      "delete the pod, so that the scheduler allocates from the node's devices of now",
+    );
+  }
+  const isOfClaim = source === "FromClaim";
+  const written = parseCniNetwork(config, refuse);
+  // What only the driver may set in a claim is not the claim's to list.
+  if (isOfClaim) requireAllowed(withoutMaster(written), allowed, refuse);
+  const isFree = hostInterface === null && !isOfClaim;
+  const placed = isFree ? written : onHostInterface(written, hostInterface ?? undefined, refuse);
+  // host-local and others keep addresses by the network's name: no namespace gets those of another one.
+  const network = isOfClaim ? { ...placed, name: `${claim.namespace}.${placed.name}` } : placed;
+  const { namespace, name, uid, pod } = claim;
+  const { request, slicePool: pool, device, shareID } = result;
+  return present({ claim: { namespace, name, uid }, pod, request, pool, device, shareID, ifName, network });
+}
+
+function withoutMaster<Network extends { readonly plugins: readonly object[] }>(network: Network): Network {
+  return {
+    ...network,
+    plugins: network.plugins.map(({ master: _, ...rest }: { readonly master?: unknown }) => rest),
+  };
+}
+
+/** Entries for a request are also for its subrequests. */
+function isFor({ requests }: ConfigEntry, { request, subrequest }: ClaimResult): boolean {
+  return (
+    requests.length === 0 ||
+    requests.some((one) => one === request || one === `${request}/${subrequest ?? ""}`)
+  );
+}
