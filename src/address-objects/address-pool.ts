@@ -31,6 +31,8 @@ export interface AddressPool extends ObjectIdentity {
   readonly dns: z.infer<typeof dnsSchema> | undefined;
   /** Who hands addresses out: nodes from blocks of their own, or each address by an AddressAllocation. */
   readonly mode: "NodeBlocks" | "PerAddress";
+  /** What an address is kept for after its release: the MAC or the key that an interface asks with. */
+  readonly sticky: "MAC" | "Key" | undefined;
   /** How long an address rests after its release. */
   readonly cooldownSeconds: number;
 }
@@ -42,6 +44,7 @@ const schema = z.looseObject({
     routes: z.array(routeSchema).default([]),
     dns: dnsSchema.loose().optional(),
     mode: z.enum(["NodeBlocks", "PerAddress"]).default("NodeBlocks"),
+    sticky: z.enum(["MAC", "Key"]).optional(),
     cooldownSeconds: z.int().min(0).default(60),
   }),
 });
@@ -49,7 +52,7 @@ const schema = z.looseObject({
 /** @throws Failure `invalid-address-object` */
 export function parseAddressPool(object: unknown): AddressPool {
   const { content, ...identity } = parseObject("AddressPool", schema, object);
-  const { space, routes, dns, mode, cooldownSeconds } = content.spec;
+  const { space, routes, dns, mode, sticky, cooldownSeconds } = content.spec;
   const subnets = content.spec.subnets.map(subnetOf);
   const [family, ...others] = new Set(subnets.map(({ prefix }) => prefix.family));
   const refuse = (what: string) => invalidObject("AddressPool", identity.name, `spec.subnets: ${what}`);
@@ -58,7 +61,7 @@ export function parseAddressPool(object: unknown): AddressPool {
   if (all.size < subnets.reduce((sum, { prefix }) => sum + RangeSet.of([rangeOf(prefix)]).size, 0n))
     throw refuse("two subnets overlap; write what to hand out of one subnet into its ranges");
   const usable = subnets.reduce((union, subnet) => union.plus(subnet.usable), RangeSet.EMPTY);
-  return { ...identity, space, family, subnets, usable, routes, dns, mode, cooldownSeconds };
+  return { ...identity, space, family, subnets, usable, routes, dns, mode, sticky, cooldownSeconds };
 }
 
 /** A subnet as {@link subnetSchema} gives it, with what of it can be handed out. */

@@ -1,11 +1,12 @@
 import { type Address, formatAddress, formatPrefix } from "../addresses/address.ts";
-import { describeThrown, Failure, toFailure } from "../failure/failure.ts";
+import { Failure } from "../failure/failure.ts";
 import { present } from "../names/present.ts";
 import { type AddressSource, blocksOfSource, countsOfSource } from "./address-source.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockSupply } from "./block-supply.ts";
 import { claimedAddresses } from "./claims/claimed-addresses.ts";
-import type { HeldBlock } from "./held-block.ts";
+import { type Held, tryAgain } from "./held-address.ts";
+import { holdShared } from "./hold-shared.ts";
 import type { Allocation } from "./journal-entries.ts";
 import { sourcesOf } from "./network-config.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
@@ -25,16 +26,9 @@ export interface AddParts {
   readonly supply: BlockSupply;
 }
 
-/** An address that is held in memory, and not yet on disk. */
-interface Held {
-  readonly source: AddressSource;
-  readonly block: HeldBlock;
-  readonly value: bigint;
-}
-
 /**
- * ADD: an address of each source, from this node's blocks. Without a request to the API server while they have free ones;
- * else a block is taken first. Repeated it gives the same addresses.
+ * ADD: an address of each source, from this node's blocks without a request to the API server while they have free ones;
+ * else a block is taken first. One of a shared block is taken at the API server. Repeated it gives the same addresses.
  * @throws Failure `superseded`, `kube-api-unavailable`, `pool-exhausted`, `pool-missing`, `address-refused`,
  *   `record-unwritable`, and those of {@link claimedAddresses}
  */
@@ -44,7 +38,7 @@ export async function add(
   context: AgentContext,
   signal: AbortSignal,
 ): Promise<object> {
-  const { state, locks, stale, newestAdds, clock, logger } = context;
+  const { state, locks, stale, newestAdds, logger } = context;
   const { key, config, raw, pod, interfaceName } = request;
   if (pod !== undefined) {
     const ofPod = podInterface(pod, config.name, interfaceName);
@@ -74,12 +68,16 @@ export async function add(
     try {
       const sources = sourcesOf(config, state);
       const requested = requestedAddresses(request, sources);
+      if (sources.some(({ shared }) => shared !== undefined))
+        await state.putUnused(key, state.unusedShared.get(key)?.wereUsed ?? false);
       for (const source of sources) {
         const address = requested.get(source);
         held.push(
-          address === undefined
-            ? await holdAny(source, key, supply, context, signal)
-            : await holdThis(source, address, key, supply, context, signal),
+          source.shared !== undefined
+            ? await holdShared(source, source.shared, address, request, context, signal)
+            : address === undefined
+              ? await holdAny(source, key, supply, context, signal)
+              : await holdThis(source, address, key, supply, context, signal),
         );
       }
 
@@ -89,12 +87,12 @@ export async function add(
       allocation = allocationEntry(request, state, addresses, used);
       await state.putAllocation(allocation);
     } catch (error) {
-      for (const { block, value } of held) block.unhold(value, clock.monotonic());
+      for (const { unhold } of held) unhold?.();
       throw error;
     }
 
     // 6. Where few are left, the next block is taken in the background.
-    for (const { source } of held) supply.noteTaken(source);
+    for (const { source, shared } of held) if (shared === undefined) supply.noteTaken(source);
     const addresses = allocation.addresses.map(({ address }) => address);
     logger.info({ ...allocationFields(allocation), addresses }, "addresses allocated");
     return addResult(allocation, config.cniVersion);
@@ -131,7 +129,7 @@ async function holdAny(
       const value = block.pick(source.usable, clock.monotonic(), source.cooldownSeconds * 1000);
       if (value === undefined) continue;
       block.hold(value, key);
-      return { source, block, value };
+      return { source, block, value, unhold: () => block.unhold(value, clock.monotonic()) };
     }
     await supply.take(source, signal).catch((error: unknown) => {
       const { used, resting } = countsOfSource(source, state, clock.monotonic());
@@ -156,10 +154,11 @@ async function holdThis(
   const block = await holdRequested(source, address, key, supply, context, signal).catch((error: unknown) => {
     throw tryAgain(`the block of the requested address ${formatAddress(address)} cannot be taken`, error);
   });
-  return { source, block, value: address.value };
+  const { value } = address;
+  return { source, block, value, unhold: () => block.unhold(value, context.clock.monotonic()) };
 }
 
-function addressOf({ source, block, value }: Held): Allocation["addresses"][number] {
+function addressOf({ source, block, value, shared }: Held): Allocation["addresses"][number] {
   const { family } = source;
   const subnet = source.subnets.find(({ usable }) => usable.has(value));
   const length = subnet?.prefix.length ?? block.prefix.length;
@@ -169,20 +168,7 @@ function addressOf({ source, block, value }: Held): Allocation["addresses"][numb
     address: formatPrefix({ family, value, length }),
     gateway,
     pool: source.pool,
-  });
-}
-
-/** What waiting may help against keeps its own words; a deadline, or a request that was refused, is named by what was tried. */
-function tryAgain(what: string, error: unknown): Failure {
-  const failure = toFailure(error);
-  const isOurs = failure.code !== "internal" && !failure.code.startsWith("kube-api");
-  if (isOurs) return failure;
-  return new Failure({
-    code:
-      failure.code === "internal" && !(error instanceof DOMException) ? "internal" : "kube-api-unavailable",
-    what: `${what}: ${describeThrown(error)}`,
-    fix: "it is tried again; check that the API server answers and that the agent's ServiceAccount has its rights",
-    cause: error,
+    shared,
   });
 }
 

@@ -1,4 +1,5 @@
 import type { AddressPool } from "../address-objects/address-pool.ts";
+import type { AddressSpace } from "../address-objects/address-space.ts";
 import type { BlockPrefixes } from "../addresses/grid.ts";
 import { Failure } from "../failure/failure.ts";
 import type { BlockCounts, HeldBlock } from "./held-block.ts";
@@ -14,26 +15,28 @@ export interface AddressSource
   readonly key: string;
   /** Undefined for ranges. */
   readonly pool: string | undefined;
+  /** Where each address is an AddressAllocation of its own: the pool. */
+  readonly shared?: AddressPool;
 }
 
-/** @throws Failure `pool-missing`, `unsupported-field` for a pool of a mode that is not supported */
+/** @throws Failure `pool-missing` */
 export function sourceOfPool(name: string, { pools }: Pick<NodeState, "pools">): AddressSource {
   const pool = pools.get(name);
   if (pool === undefined) throw missing("AddressPool", name);
-  if (pool.mode === "NodeBlocks") return { ...pool, key: `pool ${name}`, pool: name };
-  throw new Failure({
-    code: "unsupported-field",
-    what: `pool ${name} has mode ${pool.mode}, which this release does not support`,
-    where: `AddressPool ${name}, spec.mode`,
-    fix: "use a pool of mode NodeBlocks",
-  });
+  const source = { ...pool, key: `pool ${name}`, pool: name };
+  return pool.mode === "PerAddress" ? { ...source, shared: pool } : source;
 }
 
 /** The lengths of a space's blocks. @throws Failure `pool-missing` */
-export function blockPrefixesOf({ space }: AddressSource, { spaces }: NodeState): BlockPrefixes {
-  const found = spaces.get(space);
-  if (found === undefined) throw missing("AddressSpace", space);
-  return found.blockPrefixes;
+export function blockPrefixesOf({ space }: AddressSource, state: NodeState): BlockPrefixes {
+  return spaceOf(space, state).blockPrefixes;
+}
+
+/** @throws Failure `pool-missing` */
+export function spaceOf(name: string, { spaces }: NodeState): AddressSpace {
+  const found = spaces.get(name);
+  if (found === undefined) throw missing("AddressSpace", name);
+  return found;
 }
 
 /** This node's blocks in which a source may have addresses. */

@@ -9,6 +9,7 @@ import type { AgentApi, AgentContext, ClaimsMode } from "./agent-context.ts";
 import { answer } from "./answer.ts";
 import { BlockSupply } from "./block-supply.ts";
 import { LeakCollector } from "./collect-leaks.ts";
+import { SharedCollector } from "./collect-shared.ts";
 import { followObjects } from "./follow-objects.ts";
 import { NodeState, type OpenJournal } from "./node-state.ts";
 import { OwnBlocks } from "./own-blocks.ts";
@@ -37,7 +38,7 @@ export interface AgentOptions {
   readonly claims?: ClaimsMode | undefined;
   /** UID of the agent's own pod, where it runs in one. */
   readonly ownPodUid?: string | undefined;
-  /** From 0 up to 1: where large pools are tried, and pauses of watches; default Math.random. */
+  /** From 0 up to 1: where large pools and shared addresses are tried, and pauses of watches; default Math.random. */
   readonly random?: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -81,6 +82,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const own = new OwnBlocks(context);
   const supply = new BlockSupply(context, own);
   const leaks = new LeakCollector(context);
+  const shared = new SharedCollector(context);
   const survivors = new SurvivorWatch(context, own);
   const closing = new AbortController();
   const { signal } = closing;
@@ -93,6 +95,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       const isReport = passes.count % PASSES_PER_REPORT === PASSES_PER_REPORT - 1;
       for (const work of [
         () => leaks.look(signal),
+        () => shared.look(signal),
         () => survivors.look(signal),
         () => returnBlocks(context, own, supply, signal),
         ...(isReport ? [() => reportUsed(context, own, signal)] : []),

@@ -1,6 +1,7 @@
 import { parseSandboxInterface } from "../cni/request.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { AgentContext } from "./agent-context.ts";
+import { keepSticky } from "./collect-shared.ts";
 import { entryKey } from "./journal-entries.ts";
 import { type AgentRequest, allocationFields, allocationLock } from "./request.ts";
 
@@ -28,7 +29,10 @@ export async function del(raw: AgentRequest, context: AgentContext, signal: Abor
       if (allocation === undefined || allocation.startedAtMs > raw.startedAtMs) return;
       const fields = allocationFields(allocation);
       await state.release(key).then(
-        () => logger.info(fields, "addresses released"),
+        () => {
+          logger.info(fields, "addresses released");
+          return keepSticky(allocation, context, signal);
+        },
         (error: unknown) =>
           logger.error({ ...fields, reason: describeThrown(error) }, "addresses cannot be released now"),
       );

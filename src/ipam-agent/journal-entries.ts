@@ -55,6 +55,8 @@ const allocationSchema = z.object({
       address: z.string().min(1),
       gateway: z.string().optional(),
       pool: z.string().optional(),
+      /** Of a shared block: name of its AddressAllocation, and what that is kept for, if it is sticky. */
+      shared: z.object({ name: z.string().min(1), key: z.string().optional() }).optional(),
     }),
   ),
   routes: z.array(z.looseObject({ dst: z.string(), gw: z.string().optional() })),
@@ -64,6 +66,16 @@ const allocationSchema = z.object({
 /** An address of a block was handed out once and released. */
 const releasedSchema = z.object({ kind: z.literal("released") });
 
+/**
+ * Allocations of a sandbox's interface in shared blocks that it does not use: it may have been about to get some, or has
+ * released them. The entry is there before the first one is created, until all are known to be gone.
+ */
+const unusedSchema = z.object({
+  kind: z.literal("unused"),
+  /** Whether the interface may have used the addresses, which rest then. */
+  wereUsed: z.boolean(),
+});
+
 const objectSchema = z.custom<KubeObject>((value) => typeof value === "object" && value !== null);
 
 export const entrySchema = z.discriminatedUnion("kind", [
@@ -71,6 +83,7 @@ export const entrySchema = z.discriminatedUnion("kind", [
   blockSchema,
   allocationSchema,
   releasedSchema,
+  unusedSchema,
   /** Pools and spaces as last seen, for a start while the API server is away. */
   z.object({ kind: z.literal("pool"), object: objectSchema }),
   z.object({ kind: z.literal("space"), object: objectSchema }),
@@ -95,6 +108,8 @@ export const entryKey = {
   block: (name: string) => `block/${name}`,
   allocation: ({ network, containerId, interfaceName }: AllocationKey) =>
     `allocation/${network}/${containerId}/${interfaceName}`,
+  /** @param allocation key of the allocation, which names the same interface */
+  unused: (allocation: string) => allocation.replace("allocation/", "unused/"),
   released: (block: string, address: bigint) => `released/${block}/${address}`,
   pool: (name: string) => `pool/${name}`,
   space: (name: string) => `space/${name}`,

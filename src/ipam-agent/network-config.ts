@@ -80,8 +80,19 @@ const configSchema = z.looseObject({
   ipam: ipamSchema,
   /** Interfaces get the addresses of the IPAMClaim that the pod names for them. */
   allowPersistentIPs: z.boolean().optional(),
-  runtimeConfig: z.looseObject({ ips: textList }).nullish(),
-  args: z.looseObject({ cni: z.looseObject({ ips: textList }).nullish() }).nullish(),
+  runtimeConfig: z.looseObject({ ips: textList, mac: z.string().nullish() }).nullish(),
+  args: z
+    .looseObject({
+      cni: z
+        .looseObject({
+          ips: textList,
+          mac: z.string().nullish(),
+          /** What a sticky address is kept for. */
+          addressKey: z.string().min(1).max(128).nullish(),
+        })
+        .nullish(),
+    })
+    .nullish(),
   prevResult: z.looseObject({ ips: z.array(z.looseObject({ address: z.string() })).nullish() }).nullish(),
   "cni.dev/valid-attachments": attachmentsSchema.nullish(),
   "cni.dev/attachments": attachmentsSchema.nullish(),
@@ -129,7 +140,7 @@ export function parseNetworkConfig(stdin: Buffer): NetworkConfig {
   throw invalid(issues.map(({ path, message }) => `${path.join(".") || "it"}: ${message}`).join("; "));
 }
 
-/** What an interface's addresses come from, one of each. @throws Failure `pool-missing`, `unsupported-field` */
+/** What an interface's addresses come from, one of each. @throws Failure `pool-missing` */
 export function sourcesOf({ name, ipam }: NetworkConfig, state: NodeState): readonly AddressSource[] {
   const { pools = [], ranges, space = DEFAULT_SPACE, exclude: texts = [] } = ipam;
   if (ranges === undefined) return pools.map((pool) => sourceOfPool(pool, state));

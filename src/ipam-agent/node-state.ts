@@ -39,6 +39,13 @@ export interface NodeStateOptions {
   readonly logger: Logger;
 }
 
+/** What is known of shared addresses that an interface does not use. */
+export interface UnusedShared {
+  readonly wereUsed: boolean;
+  /** Since when, or since when this agent knows of it, in milliseconds of the monotonic clock. */
+  readonly sinceMs: number;
+}
+
 /**
  * What this node's agent knows: its blocks, their allocations, and pools and spaces as last seen. A change is on disk
  * before it is visible here, but for one: an address that is about to be handed out is held in memory first.
@@ -47,6 +54,8 @@ export class NodeState {
   readonly blocks = new Map<string, HeldBlock>();
   /** By {@link entryKey.allocation}. */
   readonly allocations = new Map<string, Allocation>();
+  /** By {@link entryKey.allocation}: interfaces that may have shared addresses and use none. */
+  readonly unusedShared = new Map<string, UnusedShared>();
   readonly pools = new Map<string, AddressPool>();
   readonly spaces = new Map<string, AddressSpace>();
   readonly bootId: string;
@@ -126,11 +135,28 @@ export class NodeState {
     const key = entryKey.allocation(allocation);
     await this.#journal.append(key, allocation);
     this.allocations.set(key, allocation);
+    // What stays on disk is known to be out of date beside an allocation.
+    if (this.unusedShared.has(key)) await this.forgetUnused(key).catch(() => undefined);
+    this.unusedShared.delete(key);
+  }
+
+  /** Records that an interface may have shared addresses that it does not use. @throws Failure `record-unwritable` */
+  async putUnused(key: string, wereUsed: boolean): Promise<void> {
+    await this.#journal.append(entryKey.unused(key), { kind: "unused", wereUsed });
+    this.unusedShared.set(key, { wereUsed, sinceMs: this.#clock.monotonic() });
+  }
+
+  /** @throws Failure `record-unwritable` */
+  async forgetUnused(key: string): Promise<void> {
+    await this.#journal.append(entryKey.unused(key), undefined);
+    this.unusedShared.delete(key);
   }
 
   /** Removes an allocation, whose addresses rest from now on. @throws Failure `record-unwritable` */
   async release(key: string): Promise<void> {
-    const addresses = [...this.#addressesOf(this.allocations.get(key))];
+    const allocation = this.allocations.get(key);
+    if (allocation?.addresses.some(({ shared }) => shared !== undefined)) await this.putUnused(key, true);
+    const addresses = [...this.#addressesOf(allocation)];
     const marks = addresses.map(({ block, value }) =>
       this.#journal.append(entryKey.released(block.name, value), { kind: "released" }),
     );
@@ -183,6 +209,11 @@ export class NodeState {
       const allocation = entry.bootId === this.bootId ? entry : { ...entry, startedAtMs: 0 };
       this.allocations.set(key, allocation);
       for (const { block, value } of this.#addressesOf(allocation)) block.hold(value, key);
+    }
+    for (const [unused, entry] of entries) {
+      const key = unused.replace("unused/", "allocation/");
+      if (entry.kind === "unused" && !this.allocations.has(key))
+        this.unusedShared.set(key, { wereUsed: entry.wereUsed, sinceMs: now });
     }
   }
 

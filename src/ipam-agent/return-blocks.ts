@@ -59,7 +59,8 @@ function isOf({ entry, prefix }: HeldBlock, { space, family, usable }: AddressPo
 
 function sourceIn({ name }: AddressPool, { state }: AgentContext): readonly AddressSource[] {
   try {
-    return [sourceOfPool(name, state)];
+    const source = sourceOfPool(name, state);
+    return source.shared === undefined ? [source] : [];
   } catch {
     return [];
   }

@@ -25,9 +25,11 @@ export async function status(
   try {
     await own.confirm(signal);
     for (const source of sourcesOf(config, state)) {
-      if (countsOfSource(source, state, clock.monotonic()).free > 0) continue;
-      const problem = supply.problemOf(source);
-      if (problem !== undefined) throw problem;
+      if (source.shared === undefined) {
+        if (countsOfSource(source, state, clock.monotonic()).free > 0) continue;
+        const problem = supply.problemOf(source);
+        if (problem !== undefined) throw problem;
+      }
       // ADD would begin to take a block with this.
       await own.readNodeUid(signal);
     }

@@ -73,8 +73,9 @@ describe("objects of the API", () => {
   });
 
   it("are read without what is beside the metadata where only that is wanted", async () => {
-    await create("s-1");
     const only = { ...WIDGETS, isMetadataOnly: true };
+    expect((await client.list(only, {}, signal)).objects).toEqual([]);
+    await create("s-1");
     const { objects } = await client.list(only, {}, signal);
     expect(objects).toMatchObject([{ kind: "PartialObjectMetadata", metadata: { name: "s-1" } }]);
     expect(await client.get(only, "s-1", signal)).not.toHaveProperty("spec");

@@ -175,11 +175,11 @@ export class KubeApi {
       const query = { ...selection, limit: String(PAGE_SIZE), continue: next };
       const accept = acceptOf(resource, "List");
       const request: Request = { method: "GET", path: pathOf(resource), query, accept };
-      const { items, metadata } = (await this.#json(request, signal)) as {
-        readonly items?: unknown;
+      const { items: listed, metadata } = (await this.#json(request, signal)) as {
+        readonly items?: unknown; // null for an empty list of metadata (Kubernetes 1.36)
         readonly metadata?: { readonly resourceVersion?: unknown; readonly continue?: unknown };
       };
-      const resourceVersion = metadata?.resourceVersion;
+      const [items, resourceVersion] = [listed === null ? [] : listed, metadata?.resourceVersion];
       if (!Array.isArray(items) || !items.every(isObject) || typeof resourceVersion !== "string")
         throw new ApiFailure("unreachable", "the answer is not a list", whereOf(request));
       objects.push(...items.map(keep));

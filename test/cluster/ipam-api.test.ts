@@ -13,11 +13,13 @@ import {
   parseAddressBlock,
 } from "../../src/address-objects/address-block.ts";
 import { parseAddressPool, poolStatusUpdate } from "../../src/address-objects/address-pool.ts";
-import { newSpace } from "../../src/address-objects/address-space.ts";
+import { newSpace, parseAddressSpace } from "../../src/address-objects/address-space.ts";
 import * as resources from "../../src/address-objects/resources.ts";
 import { formatPrefix, parseAddress, parsePrefix } from "../../src/addresses/address.ts";
 import { blockOf as blockOfSpace } from "../../src/addresses/grid.ts";
 import { KubeApi, type KubeObject, type Resource } from "../../src/kube-api/client.ts";
+import { allocateShared } from "../../src/shared-addresses/allocate-shared.ts";
+import { releaseShared } from "../../src/shared-addresses/release-shared.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { ApiServer } from "./api-server.ts";
@@ -206,6 +208,18 @@ describe.skipIf(process.env["KUBECONFIG"])("objects of IPAM", () => {
       await expect(
         create(ADDRESS_ALLOCATIONS, allocationOf("10.0.0.5", { node: undefined })),
       ).rejects.toThrow(/names the pod's node/);
+      const { interface: _, container: __, ...bare } = POD;
+      for (const owner of [bare, { ...POD, kind: "IPAMClaim" }])
+        await expect(create(ADDRESS_ALLOCATIONS, allocationOf("10.0.0.5", { owner }))).rejects.toThrow(
+          /a pod has interface and container, a claim has neither/,
+        );
+    });
+
+    it("a pool of blocks with sticky addresses", async () => {
+      const spec = { subnets: [{ cidr: "10.3.0.0/24" }], sticky: "MAC" };
+      await expect(create(ADDRESS_POOLS, poolOf(spec, "kept"))).rejects.toThrow(
+        /only pools of mode PerAddress/,
+      );
     });
   });
 
@@ -297,6 +311,47 @@ describe.skipIf(process.env["KUBECONFIG"])("objects of IPAM", () => {
 
     it("but not with a token that names no node", async () => {
       await expect(create(ADDRESS_BLOCKS, blockOf("10.1.5.0/28"), unbound)).rejects.toThrow(/names no node/);
+    });
+
+    it("that allocates shared addresses to pods of its node, and takes those that wait for their key", async () => {
+      await create(ADDRESS_BLOCKS, blockOf("10.6.0.0/28", { owner: { kind: "Shared" } }));
+      const spec = { subnets: [{ cidr: "10.6.0.0/24" }], mode: "PerAddress", sticky: "Key" };
+      const pool = parseAddressPool(await create(ADDRESS_POOLS, poolOf(spec, "single")));
+      const space = parseAddressSpace(await admin.get(ADDRESS_SPACES, "default", signal));
+      const common = { pool, space, owner: POD, key: "tests/db", random: Math.random, signal };
+      const both = [1, 2].map(() => allocateShared({ ...common, api: agent(), node: "n1" }));
+      const [one, other] = await Promise.all(both);
+      expect(one).toEqual(other);
+      const { name = "" } = one ?? {};
+      const held = await admin.get(ADDRESS_ALLOCATIONS, name, signal);
+      for (const verb of ["update", "delete"] as const)
+        await expect(
+          verb === "update"
+            ? agent("n2").update(
+                ADDRESS_ALLOCATIONS,
+                changedAllocation(held, { node: "n2", owner: POD }),
+                signal,
+              )
+            : agent("n2").delete(ADDRESS_ALLOCATIONS, name, {}, signal),
+        ).rejects.toThrow(/the agent of node n2 must not write addresses of other nodes' pods/);
+      const emptied = changedAllocation(held, { node: undefined, owner: undefined });
+      await agent().update(ADDRESS_ALLOCATIONS, emptied, signal);
+      await expect(agent().delete(ADDRESS_ALLOCATIONS, name, {}, signal)).rejects.toThrow(/must not write/);
+      const next = { ...POD, name: "q", uid: "uid-of-q" };
+      const again = await allocateShared({ ...common, owner: next, api: agent("n2"), node: "n2" });
+      expect(again).toMatchObject({ name, node: "n2", owner: next, key: "tests/db" });
+      expect(await releaseShared(agent("n2"), again, signal)).toBe(true);
+    });
+
+    it("but no shared addresses of other nodes' pods, or of claims", async () => {
+      const refusal = /the agent of node n1 must not write addresses of other nodes' pods/;
+      const { interface: _, container: __, ...common } = POD;
+      const claim = { ...common, kind: "IPAMClaim" };
+      for (const change of [{ node: "n2" }, { node: undefined, owner: claim }])
+        await expect(create(ADDRESS_ALLOCATIONS, allocationOf("10.6.0.9", change), agent())).rejects.toThrow(
+          refusal,
+        );
+      await create(ADDRESS_ALLOCATIONS, allocationOf("10.6.0.9", { node: undefined, owner: claim }));
     });
 
     it("but no pools, spaces or counts of pools, which it reads", async () => {

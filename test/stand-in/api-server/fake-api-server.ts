@@ -296,7 +296,9 @@ export class FakeApiServer {
       query.get("continue"),
     );
     const metadata = { resourceVersion: String(version), ...(next === undefined ? {} : { continue: next }) };
-    return { kind: "List", apiVersion: "v1", metadata, items: items.map(shape) };
+    // So does Kubernetes 1.36.
+    const isEmpty = shape === metadataOf && items.length === 0;
+    return { kind: "List", apiVersion: "v1", metadata, items: isEmpty ? null : items.map(shape) };
   }
 
   #watch(
