@@ -111,6 +111,26 @@ describe("ADD with an IPAM plugin", () => {
     expect(rig.records.ports.list()[0]?.settings).toEqual({ security: { addresses: ["10.9.0.1"] } });
   });
 
+  it("has the guest of a VM get them by DHCP, with the network's own DNS, unless network or switch say otherwise", async () => {
+    const env = { CNI_ARGS: "K8S_POD_NAMESPACE=ns;K8S_POD_NAME=virt-launcher-db-0-x7k2p" };
+    const dhcp = async (config: object = {}) => {
+      await rig.call("ADD", { ...network(config), env });
+      const given = recordOf("c1").settings.dhcp;
+      await rig.call("DEL", { ...network(config), env });
+      return given;
+    };
+    expect(await dhcp({ dns: { search: ["own"] } })).toEqual({
+      addresses: [{ address: "10.9.0.1/24", gateway: "10.9.0.254" }],
+      routes: [{ dst: "0.0.0.0/0", gw: "10.9.0.254" }],
+      dns: { nameservers: ["10.9.0.53"], search: ["own"] },
+    });
+    expect(await dhcp({ dhcp: false })).toBeUndefined();
+    rig.dataplane.capabilities = { ...rig.dataplane.capabilities, answersDhcp: false };
+    expect(await dhcp()).toBeUndefined();
+    await rig.call("ADD", network());
+    expect(recordOf("c1").settings.dhcp, "a pod that is not a VM's").toBeUndefined();
+  });
+
   it("passes its error on with code and words, releases what it may hold, and leaves no port", async () => {
     await ipam.answer("ADD", {
       cniVersion: "1.1.0",

@@ -130,6 +130,34 @@ describe("what a network configuration asks of its port", () => {
     expect(withAddresses({}, given(ips))).toEqual({});
   });
 
+  it("DHCP for guests that have addresses, where the network or its default says so", () => {
+    const ipam = { type: "host-local" };
+    const dns = { nameservers: ["10.0.0.53"], domain: "own", search: ["own"] };
+    const asked = settings({ dhcp: true, ipam, dns });
+    expect(asked).toEqual({ dhcp: { addresses: [], routes: [], dns } });
+    const ips = [{ address: "10.0.0.5/24", gateway: "10.0.0.1" }];
+    const routes = [
+      { dst: "10.1.0.0/16", priority: 5 },
+      { dst: "10.2.0.0/16", table: 7 },
+    ];
+    const ofIpam = { nameservers: ["10.0.0.53", "10.0.0.54"], domain: "other", search: [], options: ["x"] };
+    expect(withAddresses(asked, { ips, routes, dns: ofIpam })).toEqual({
+      dhcp: {
+        addresses: ips,
+        routes: [{ dst: "10.1.0.0/16" }],
+        dns: { nameservers: ["10.0.0.53", "10.0.0.54"], domain: "own", search: ["own"] },
+      },
+    });
+    const byDefault = (keys: object) => portSettingsOf(parse(keys), {}, { dhcp: true });
+    expect([byDefault({ ipam }).dhcp !== undefined, settings({ ipam })]).toEqual([true, {}]);
+    expect([byDefault({}), byDefault({ ipam, dhcp: false }), settings({ dhcp: false })]).toEqual([
+      {},
+      {},
+      {},
+    ]);
+    expect(refusal(() => settings({ dhcp: true })).msg).toMatch(/dhcp: true needs ipam/);
+  });
+
   it("a routed port: its table, and IPAM's addresses with their gateways", () => {
     const ipam = { type: "host-local" };
     expect(settings({ mode: "l2", ipam })).toEqual({});

@@ -29,8 +29,8 @@ export async function exampleVmi(file = "vm.yaml"): Promise<VirtualMachineInstan
 /** What a smaller VM asks for. */
 export interface SmallVm {
   readonly name: string;
-  /** Of its vhost-user interfaces, in order: `net1` and so on. */
-  readonly mac: string | readonly string[];
+  /** Of its vhost-user interfaces, in order: `net1` and so on; default one interface without a MAC. */
+  readonly mac?: string | readonly string[];
   readonly hugepages?: string;
   /** Virtual processors, and a queue of each interface for each of them; default 1. */
   readonly queues?: number;
@@ -38,7 +38,10 @@ export interface SmallVm {
 
 /** A VM of 256 MiB with one vhost-user interface or more, for machines that hold several. */
 export function smallVmi(vm: SmallVm): VirtualMachineInstance {
-  const interfaces = [vm.mac].flat().map((macAddress, index) => ({ name: `net${index + 1}`, macAddress }));
+  const interfaces = [vm.mac].flat().map((macAddress, index) => ({
+    name: `net${index + 1}`,
+    ...(macAddress === undefined ? {} : { macAddress }),
+  }));
   const queues = vm.queues ?? 1;
   return {
     metadata: { name: vm.name, namespace: "tests" },

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { chmod, chown, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { Failure, toFailure } from "../../src/failure/failure.ts";
@@ -71,7 +71,9 @@ export class VmPod {
   constructor(options: VmPodOptions) {
     this.#options = options;
     this.name = options.name;
-    this.podName = `virt-launcher-${options.name}`;
+    // As KubeVirt and Kubernetes name it.
+    const random = createHash("sha256").update(options.name).digest("hex").slice(0, 5);
+    this.podName = `virt-launcher-${options.vmi.metadata.name}-${random}`;
     this.node = options.node;
     this.#claims = options.api && new PodClaims(options.node, options.api);
     this.domainName = `${options.vmi.metadata.namespace}_${options.vmi.metadata.name}`;
@@ -235,6 +237,11 @@ export class VmPod {
   /** The pod's interface on the first network. */
   get interfaceName(): string {
     return this.#require(this.#status[0], "attach").interface ?? "";
+  }
+
+  /** The MAC of the first vhost-user interface, by the pod's network-status. */
+  get mac(): string {
+    return this.#require(this.#status[0], "attach").mac ?? "";
   }
 
   /** The switch's port of the first vhost-user interface. */

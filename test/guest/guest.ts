@@ -65,6 +65,14 @@ export class Guest {
     return name;
   }
 
+  /** Has the guest ask by DHCP on the interface with this MAC, and use what it is given; resolves with address and server. */
+  async askByDhcp(mac: string): Promise<string> {
+    const name = (await this.run(`interface_of ${mac.toLowerCase()}`)).trim();
+    const client = `udhcpc -i ${name} -f -q -n -t 20 -T 1 -O mtu -O staticroutes -s /udhcpc.sh`;
+    const output = await this.run(`ip link set ${name} up && ${client}`, { limitMs: 60_000 });
+    return /given (.*)/.exec(output)?.[1]?.trim() ?? output;
+  }
+
   /** The interface with this MAC: name, MTU and number of receive queues. */
   async interfaceOf(mac: string): Promise<{ name: string; mtu: number; queues: number }> {
     const name = (await this.run(`interface_of ${mac.toLowerCase()}`)).trim();

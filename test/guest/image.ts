@@ -25,7 +25,7 @@ const MODULES = [
   "drivers/net/net_failover",
   "drivers/net/virtio_net",
 ];
-const SOURCES = ["init.sh", "answer.sh", "probe.c"];
+const SOURCES = ["init.sh", "answer.sh", "udhcpc.sh", "probe.c"];
 const CMDLINE = "console=ttyS0 quiet loglevel=1 panic=-1";
 
 /**
@@ -49,6 +49,7 @@ async function build(kernel: GuestKernel, initrd: string): Promise<void> {
     await mkdir(join(root, "modules"));
     await copyFile("/bin/busybox", join(root, "bin/busybox"));
     await copyFile(sourcePath("answer.sh"), join(root, "answer.sh"));
+    await writeFile(join(root, "udhcpc.sh"), await readFile(sourcePath("udhcpc.sh")), { mode: 0o755 });
     await writeFile(join(root, "init"), await readFile(sourcePath("init.sh")), { mode: 0o755 });
     for (const module of MODULES) {
       const name = basename(module);
