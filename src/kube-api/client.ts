@@ -151,6 +151,22 @@ export class KubeApi {
     return this.#json({ method: "POST", path: pathOf(resource), body }, signal);
   }
 
+  /** Versions of an API group that are served, the preferred one first (discovery); none where the group is unknown. */
+  async servedVersions(group: string, signal: AbortSignal): Promise<readonly string[]> {
+    const path = `/apis/${encodeURIComponent(group)}`;
+    try {
+      const { versions } = (await this.#json({ method: "GET", path }, signal)) as {
+        readonly versions?: unknown;
+      };
+      if (!Array.isArray(versions))
+        throw new ApiFailure("unreachable", "the answer is not an API group", `GET ${path}`);
+      return versions.map(({ version }: { readonly version?: unknown }) => String(version));
+    } catch (error) {
+      if (error instanceof ApiFailure && error.problem === "not-found") return [];
+      throw error;
+    }
+  }
+
   /** Opens a watch on a connection of its own, which its reader ends by destroying the answer. */
   openWatch(resource: Resource, query: Request["query"], signal: AbortSignal): Promise<IncomingMessage> {
     const [path, accept] = [pathOf(resource), acceptOf(resource, "")];

@@ -126,6 +126,11 @@ export function describeKubeApi(name: string, start: () => Promise<KubeApiUnderT
       expect(await problemOf(api().update(DEFAULT, { ...made, metadata }, NEVER))).toBe("invalid");
     });
 
+    it("lists nothing, whole or as metadata", async () => {
+      for (const isMetadataOnly of [false, true])
+        expect(await listed({ labelSelector: `${LABEL}=none` }, { ...DEFAULT, isMetadataOnly })).toEqual([]);
+    });
+
     it("writes the status by its subresource alone, and nothing else with it", async () => {
       const status = { used: 1 };
       const made = await run(api().create(DEFAULT, { ...exampleOf(fresh()), status }, NEVER));

@@ -53,6 +53,8 @@ export class FakeApiServer {
   ]);
   /** Namespaces that exist. */
   readonly namespaces = new Set(["default", "tenant"]);
+  /** Versions of API groups that discovery names, the preferred one first. */
+  readonly groups = new Map<string, readonly string[]>();
   /** Feature gate DRAConsumableCapacity. */
   canShareDevices = true;
   /** Method and status of every answer. */
@@ -189,6 +191,8 @@ export class FakeApiServer {
     response: ServerResponse,
   ): readonly [number, Json] | undefined {
     const { pathname, searchParams: query } = new URL(request.url ?? "", "https://localhost");
+    const versions = request.method === "GET" ? this.groups.get(pathname.replace("/apis/", "")) : undefined;
+    if (versions !== undefined) return [200, groupOf(pathname.replace("/apis/", ""), versions)];
     const [path, group = "", namespace, plural = "", name, part] = PATH.exec(pathname) ?? [];
     if (path === undefined)
       throw new Refusal(404, "NotFound", "the server could not find the requested resource");
@@ -333,6 +337,12 @@ export class FakeApiServer {
     const size = Math.min(this.chunkBytes, bytes.length);
     for (let from = 0; from < bytes.length; from += size) response.write(bytes.subarray(from, from + size));
   }
+}
+
+/** Discovery's answer about a group (meta/v1, APIGroup). */
+function groupOf(name: string, served: readonly string[]): Json {
+  const versions = served.map((version) => ({ groupVersion: `${name}/${version}`, version }));
+  return { kind: "APIGroup", apiVersion: "v1", name, versions, preferredVersion: versions[0] };
 }
 
 /** What an answer has of an object. @throws Refusal 406 */

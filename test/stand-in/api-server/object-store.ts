@@ -110,7 +110,9 @@ export class ObjectStore {
       throw new Refusal(400, "BadRequest", "resourceVersion should not be set on objects to be created");
     if (this.#objects.has(`${collection}/${name}`))
       throw new Refusal(409, "AlreadyExists", `${collection} "${name}" already exists`);
-    const made = { ...metadata, name, uid: this.newUid(), creationTimestamp: new Date().toISOString() };
+    const generation = this.#hasStatus(collection) ? { generation: 1 } : {};
+    const creationTimestamp = new Date().toISOString();
+    const made = { ...metadata, ...generation, name, uid: this.newUid(), creationTimestamp };
     const admitted = this.admit(collection, this.#withStatusOf(collection, object, undefined), undefined);
     if (isDryRun) return { ...admitted, metadata: { ...made, resourceVersion: "" } };
     return this.#store("ADDED", collection, { ...admitted, metadata: { ...made, resourceVersion: "" } });
@@ -222,8 +224,12 @@ export class ObjectStore {
     return () => this.#listeners.delete(listener);
   }
 
+  #hasStatus(collection: string): boolean {
+    return this.withStatus.has(collection.slice(collection.lastIndexOf("/") + 1));
+  }
+
   #withStatusOf(collection: string, object: Json, known: Stored | undefined): Json {
-    if (!this.withStatus.has(collection.slice(collection.lastIndexOf("/") + 1))) return object;
+    if (!this.#hasStatus(collection)) return object;
     const { status: _, ...others } = object;
     return known?.["status"] === undefined ? others : { ...others, status: known["status"] };
   }
@@ -241,8 +247,15 @@ export class ObjectStore {
   #change(collection: string, known: Stored, object: Json): Stored {
     const { uid, creationTimestamp } = known.metadata;
     const wanted = (object["metadata"] ?? {}) as Stored["metadata"];
-    const metadata: Stored["metadata"] = { ...wanted, uid, creationTimestamp };
-    const changed = { ...this.admit(collection, object, known), metadata };
+    const admitted = this.admit(collection, object, known);
+    const { generation = 1 } = known.metadata;
+    // It grows with every change but those of metadata and status.
+    const next = {
+      generation: Number(generation) + (isDeepStrictEqual(bare(admitted), bare(known)) ? 0 : 1),
+    };
+    const counted = this.#hasStatus(collection) ? next : {};
+    const metadata: Stored["metadata"] = { ...wanted, ...counted, uid, creationTimestamp };
+    const changed = { ...admitted, metadata };
     const version = { resourceVersion: known.metadata.resourceVersion };
     // A write that changes nothing makes no version.
     if (isDeepStrictEqual({ ...changed, metadata: { ...metadata, ...version } }, known)) return known;
@@ -271,6 +284,11 @@ export class ObjectStore {
 /** Whether objects of one collection belong to another: a resource without a namespace is that of all namespaces. */
 export function isPartOf(collection: string, of: string): boolean {
   return collection === of || collection.endsWith(`/${of}`);
+}
+
+/** Without metadata and status. */
+function bare({ metadata: _, status: __, ...others }: Json): Json {
+  return others;
 }
 
 /** RFC 7386. */
