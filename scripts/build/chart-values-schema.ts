@@ -100,6 +100,7 @@ export const chartValuesSchema = z.strictObject({
           maxUnavailable: countOrPercentage.optional(),
         })
         .optional(),
+      clusterApi: switchedOn.optional(),
       controller: z.strictObject({ ...placement, replicas: z.number().int().min(1).optional() }).optional(),
       claims: switchedOn.extend({ manage: z.boolean().optional() }).optional(),
     })

@@ -14,6 +14,15 @@ export const ADDRESS_ALLOCATIONS: Resource = {
   plural: "addressallocations",
 };
 
+/** Pools of a namespace, for Cluster API: the controller makes an AddressPool of each. */
+export const NAMESPACED_POOLS: Resource = {
+  ...{ group: IPAM_GROUP, version: VERSION },
+  plural: "namespacedaddresspools",
+};
+
+/** Of an AddressPool that stands for a NamespacedAddressPool: its namespace/name. */
+export const NAMESPACED_ANNOTATION = `${IPAM_GROUP}/namespaced-pool`;
+
 /** The same resource's `status`, which only that subresource changes. */
 export function statusOf(resource: Resource): Resource {
   return { ...resource, subresource: "status" };

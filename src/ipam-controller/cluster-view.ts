@@ -7,6 +7,7 @@ import {
   ADDRESS_POOLS,
   ADDRESS_SPACES,
   blockName,
+  NAMESPACED_ANNOTATION,
 } from "../address-objects/resources.ts";
 import { parseAddress } from "../addresses/address.ts";
 import { blockOf } from "../addresses/grid.ts";
@@ -25,6 +26,8 @@ export interface PoolEntry {
   readonly status: unknown;
   /** The pool, or why it cannot be used. */
   readonly pool: AddressPool | string;
+  /** namespace/name of the NamespacedAddressPool that it stands for, if it does. */
+  readonly namespacedPool: string | undefined;
 }
 
 /** A block as a watch shows it. */
@@ -40,6 +43,8 @@ export interface AllocationEntry {
   readonly pool: string;
   /** Of the pod that has it; undefined where it has no owner, or one of another kind. */
   readonly podUid: string | undefined;
+  /** Of the IPAddressClaim of Cluster API that has it. */
+  readonly claimUid: string | undefined;
   readonly node: string | undefined;
   /** Where it is a claim's. */
   readonly claim: ClaimAllocation | undefined;
@@ -66,6 +71,8 @@ export class ClusterView {
   poolsRevision = 0;
   /** Allocations by the name of their block. */
   readonly allocationsIn = new Map<string, number>();
+  /** Uids of the IPAddressClaims that have an allocation. */
+  readonly claimUids = new Set<string>();
   readonly spaces = new Mirror<AddressSpace | undefined>({
     resource: ADDRESS_SPACES,
     entryOf: (object) => unlessWrong(() => parseAddressSpace(object)),
@@ -157,6 +164,7 @@ export class ClusterView {
       block: this.#blockOf(String(space), String(address)),
       pool: this.#shared(String(pool)),
       podUid: kind === "Pod" && typeof uid === "string" ? uid : undefined,
+      claimUid: kind === "IPAddressClaim" && typeof uid === "string" ? uid : undefined,
       node: typeof node === "string" ? this.#shared(node) : undefined,
       claim:
         kind === "IPAMClaim"
@@ -194,6 +202,8 @@ export class ClusterView {
 
   #allocationChanged(before: AllocationEntry | undefined, after: AllocationEntry | undefined): void {
     this.#allocated.resolve();
+    if (before?.claimUid !== undefined) this.claimUids.delete(before.claimUid);
+    if (after?.claimUid !== undefined) this.claimUids.add(after.claimUid);
     if (before?.block === after?.block) return;
     this.revision += 1;
     for (const [block, change] of [
@@ -213,11 +223,13 @@ const DEFAULT_COOLDOWN_SECONDS = 60;
 
 function poolEntryOf(object: KubeObject): PoolEntry {
   const { name, uid = "", resourceVersion = "", generation } = object.metadata;
+  const annotations = (object.metadata["annotations"] ?? {}) as Readonly<Record<string, string>>;
   const common = {
     name,
     uid,
     resourceVersion,
     generation: typeof generation === "number" ? generation : undefined,
+    namespacedPool: annotations[NAMESPACED_ANNOTATION],
   };
   try {
     return { ...common, status: object["status"], pool: parseAddressPool(object) };

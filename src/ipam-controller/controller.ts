@@ -7,6 +7,7 @@ import type { NodeEvent } from "../observe/events/event.ts";
 import type { Clock } from "../sync/clock.ts";
 import { linked, orAborted } from "../sync/deadlines.ts";
 import { ClaimsController } from "./claims/claims-controller.ts";
+import { ClusterApi, type Discovery } from "./cluster-api/cluster-api.ts";
 import { ClusterView } from "./cluster-view.ts";
 import type { ControllerApi, ControllerContext, ControllerCounts } from "./controller-context.ts";
 import { ensureDefaultSpace } from "./default-space.ts";
@@ -26,6 +27,8 @@ export interface ControllerOptions {
   readonly random?: () => number;
   /** Whether it serves IPAMClaims; default false, because then their kinds need not exist. */
   readonly hasClaims?: boolean;
+  /** Serves the claims of Cluster API, in the version that this finds; default not. */
+  readonly clusterApi?: Discovery | undefined;
 }
 
 /** Between two looks at what may be gone, in milliseconds; sooner when a node is removed or replaced. */
@@ -51,6 +54,8 @@ export class IpamController {
   readonly #statuses: PoolStatuses;
   /** Where claims are served. */
   readonly claims: ClaimsController | undefined;
+  /** Where the claims of Cluster API are served. */
+  readonly clusterApi: ClusterApi | undefined;
   readonly #context: ControllerContext;
   #hasFailed = false;
   #lastPassAt: number | undefined;
@@ -71,6 +76,8 @@ export class IpamController {
     this.#statuses = new PoolStatuses(this.#context);
     const { hasClaims = false, random = Math.random } = options;
     this.claims = hasClaims ? new ClaimsController(this.#context, random) : undefined;
+    const { clusterApi } = options;
+    this.clusterApi = clusterApi && new ClusterApi(this.#context, clusterApi, random);
   }
 
   /** Pools as last counted. */
@@ -91,7 +98,8 @@ export class IpamController {
         const claims = this.claims === undefined ? [] : [this.claims.run(ended)];
         return Promise.race([this.#passes(ended), this.#counts(ended), ...claims]);
       };
-      return Promise.race([this.follow(ended), work()]);
+      const clusterApi = this.clusterApi === undefined ? [] : [this.clusterApi.run(ended)];
+      return Promise.race([this.follow(ended), work(), ...clusterApi]);
     });
   }
 
@@ -136,8 +144,9 @@ export class IpamController {
   async count(signal: AbortSignal): Promise<void> {
     // Pools would be without their space until the watch shows it.
     if (!(await ensureDefaultSpace(this.#context, signal))) return;
-    // Both only grow.
-    const revision = this.view.revision + (this.claims?.view.revision ?? 0);
+    // All of them only grow.
+    const revision =
+      this.view.revision + (this.claims?.view.revision ?? 0) + (this.clusterApi?.revision ?? 0);
     const isShared = (pool: AddressPool) => this.#needsSharedBlocks(pool);
     if (this.#sharedRevision !== revision && (await ensureSharedBlocks(this.#context, isShared, signal)))
       this.#sharedRevision = revision;
@@ -145,7 +154,8 @@ export class IpamController {
   }
 
   #needsSharedBlocks(pool: AddressPool): boolean {
-    return pool.mode === "PerAddress" || this.claims?.usesShared(pool) === true;
+    const isOfClaims = this.claims?.usesShared(pool) === true || this.clusterApi?.usesShared(pool) === true;
+    return pool.mode === "PerAddress" || isOfClaims;
   }
 
   /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */

@@ -8,6 +8,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => 
 interface Options extends ApiProgramOptions {
   readonly namespace?: string;
   readonly claims?: boolean;
+  readonly clusterApi?: boolean;
 }
 
 const program = withApiOptions(
@@ -19,6 +20,7 @@ const program = withApiOptions(
 )
   .option("--namespace <name>", "namespace of its Lease (default: POD_NAMESPACE, or kube-vhostuser)")
   .option("--claims", "give the IPAMClaims of networks with allowPersistentIPs their addresses")
+  .option("--cluster-api", "serve the IPAddressClaims of Cluster API")
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveController } = await import("./serve.ts");
@@ -40,6 +42,7 @@ const program = withApiOptions(
       apiServer: host === undefined ? undefined : { host, port },
       apiServerUrl: options.apiServer,
       hasClaims: options.claims ?? false,
+      hasClusterApi: options.clusterApi ?? false,
       clock: systemClock,
       logger: createLogger({ level: options.logLevel, program: "ipam-controller" }),
       signal: stop.signal,

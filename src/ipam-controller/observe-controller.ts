@@ -112,6 +112,9 @@ function collect(
     {},
     one.claimsPublished,
   ]);
+  const provider = leading?.clusterApi?.provider;
+  const clusterApi = provider === undefined ? [] : Object.entries(provider.states);
+  metrics.replace("vhostuser_ipam_cluster_api_claims", clusterApi, ([state, count]) => [{ state }, count]);
   const passes = counts.flatMap(({ passesOk, passesFailed }) => [
     { outcome: "ok", count: passesOk },
     { outcome: "failed", count: passesFailed },

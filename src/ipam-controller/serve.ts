@@ -25,6 +25,8 @@ export interface ServeOptions {
   readonly apiServerUrl?: string | undefined;
   /** Whether it serves IPAMClaims; default false. */
   readonly hasClaims?: boolean;
+  /** Whether it serves the IPAddressClaims of Cluster API; default false. */
+  readonly hasClusterApi?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called once it serves, with where the metrics are. */
@@ -67,8 +69,11 @@ export async function serveController(options: ServeOptions): Promise<void> {
   // 3. The work, while the Lease is held.
   const lead = async (ended: AbortSignal): Promise<void> => {
     logger.info("leading");
-    const { hasClaims = false } = options;
-    leading = new IpamController({ api, clock, logger, post: (event) => poster.post(event), hasClaims });
+    const { hasClaims = false, hasClusterApi = false } = options;
+    leading = new IpamController({
+      ...{ api, clock, logger, post: (event) => poster.post(event), hasClaims },
+      clusterApi: hasClusterApi ? api : undefined,
+    });
     try {
       await leading.run(ended);
     } catch (error) {

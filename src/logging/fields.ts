@@ -35,7 +35,7 @@ export interface LogFields {
   readonly label?: string | undefined;
   /** The hardware behind a bridge: NUMA node, PCI address and root, MTU. */
   readonly uplink?: object | undefined;
-  /** namespace/name of a ResourceClaim. */
+  /** namespace/name of a ResourceClaim, an IPAMClaim, or an IPAddressClaim of Cluster API. */
   readonly claim?: string | undefined;
   /** Name of the VirtualMachineInstance. */
   readonly vmi?: string | undefined;

@@ -78,6 +78,10 @@ export const IPAM_CONTROLLER_METRICS = {
     "IPAMClaims of networks of ours: ready with addresses, pending without, or refused, as their condition says.",
   ),
   vhostuser_ipam_claims_published_total: counter([], "IPAMClaims that the controller gave their addresses."),
+  vhostuser_ipam_cluster_api_claims: gauge(
+    ["state"],
+    "IPAddressClaims of Cluster API that name our pools: ready with an address, waiting, or being released.",
+  ),
   vhostuser_ipam_passes_total: counter(
     ["outcome"],
     "Looks at all that may be gone; failed where a part could not be read or written, and so is in use.",

@@ -38,6 +38,8 @@ export interface SharedRequest {
   /** What a sticky address is kept for. */
   readonly key?: string | undefined;
   readonly requested?: Address | undefined;
+  /** Whether an address without an allocation must not be taken, unless it is requested; default none. */
+  readonly isReserved?: (address: Address) => boolean;
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly signal: AbortSignal;
@@ -153,7 +155,7 @@ async function takeOver(
 
 /** The blocks, and the addresses of a block, are tried from a random one on, so that two callers seldom meet. */
 async function takeFree(request: SharedRequest): Promise<void> {
-  const { api, pool, random, signal } = request;
+  const { api, pool, isReserved = () => false, random, signal } = request;
   const { space, family, usable } = pool;
   const labelSelector = selectorOf({ space, owner: "Shared" });
   const { objects } = await api.list(ADDRESS_BLOCKS, { labelSelector }, signal);
@@ -168,7 +170,8 @@ async function takeFree(request: SharedRequest): Promise<void> {
     const taken = all ?? (await takenNames(request, selectorOf({ space, block: blockHash(name) })));
     for (const value of rotated([...values.values()], random)) {
       const address = { family, value };
-      if (!taken.has(allocationName(space, address)) && (await create(request, address))) return;
+      if (taken.has(allocationName(space, address)) || isReserved(address)) continue;
+      if (await create(request, address)) return;
     }
   }
   throw exhausted(request, `its ${blocks.length} shared blocks have no free address`);

@@ -2,11 +2,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import { parse } from "yaml";
+import { clusterApiDefinitions } from "../stand-in/cluster-api/definitions.ts";
 import { type Manifest, TOP } from "./manifest.ts";
 
 const SCHEMAS = join(TOP, "test/fixtures/kubernetes");
 /** Our definitions, which the chart installs. */
-const OWN_DEFINITIONS = join(TOP, "deploy/chart/kube-vhostuser/files/ipam");
+const OWN_DEFINITIONS = ["ipam", "cluster-api"].map((directory) =>
+  join(TOP, "deploy/chart/kube-vhostuser/files", directory),
+);
 const OBJECT_META = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 interface Schema {
@@ -41,8 +44,9 @@ export function openManifestCheck(): CheckManifest {
   );
   const kinds = new Map<string, Schema>();
   for (const [kind, name] of Object.entries(published.kinds)) kinds.set(kind, { $ref: `#/$defs/${name}` });
-  for (const file of definitionFiles(join(SCHEMAS, "crds")).concat(definitionFiles(OWN_DEFINITIONS))) {
-    const { spec }: Definition = parse(readFileSync(file, "utf8"));
+  const files = [...definitionFiles(join(SCHEMAS, "crds")), ...definitionFiles()];
+  const written = files.map((file): Definition => parse(readFileSync(file, "utf8")));
+  for (const { spec } of [...written, ...(clusterApiDefinitions("v1beta2") as readonly Definition[])]) {
     for (const { name, schema } of spec.versions) {
       kinds.set(`${spec.group}/${name} ${spec.names.kind}`, ofCustomKind(schema.openAPIV3Schema));
     }
@@ -61,9 +65,10 @@ export function openManifestCheck(): CheckManifest {
   };
 }
 
-/** Definitions of custom resources in a directory. */
-export function definitionFiles(directory = OWN_DEFINITIONS): string[] {
-  return readdirSync(directory).map((file) => join(directory, file));
+/** Definitions of custom resources in directories; default our own. */
+export function definitionFiles(...directories: readonly string[]): string[] {
+  const all = directories.length === 0 ? OWN_DEFINITIONS : directories;
+  return all.flatMap((directory) => readdirSync(directory).map((file) => join(directory, file)));
 }
 
 function describe({ instancePath, message = "", params }: ErrorObject): string {

@@ -23,8 +23,9 @@ describe("the definitions of IPAM objects", () => {
   });
 
   it("are those of the resources that the programs use", () => {
-    const { ADDRESS_SPACES, ADDRESS_POOLS, ADDRESS_BLOCKS, ADDRESS_ALLOCATIONS } = resources;
-    const used = [ADDRESS_SPACES, ADDRESS_POOLS, ADDRESS_BLOCKS, ADDRESS_ALLOCATIONS];
+    const { ADDRESS_SPACES, ADDRESS_POOLS, ADDRESS_BLOCKS, ADDRESS_ALLOCATIONS, NAMESPACED_POOLS } =
+      resources;
+    const used = [ADDRESS_SPACES, ADDRESS_POOLS, ADDRESS_BLOCKS, ADDRESS_ALLOCATIONS, NAMESPACED_POOLS];
     const defined = definitions.map(([, { spec }]) => ({
       group: spec.group,
       version: spec.versions[0].name,
@@ -32,7 +33,17 @@ describe("the definitions of IPAM objects", () => {
     }));
     expect(defined).toEqual(expect.arrayContaining(used));
     expect(defined).toHaveLength(used.length);
-    expect(definitions.every(([, { spec }]) => spec.scope === "Cluster")).toBe(true);
+    const namespaced = definitions.filter(([, { spec }]) => spec.scope === "Namespaced");
+    expect(namespaced.map(([, { spec }]) => spec.names.plural)).toEqual([NAMESPACED_POOLS.plural]);
+  });
+
+  it("take the same subnets for a pool of a namespace as for one of the cluster", () => {
+    const keysOf = (kind: string) => {
+      const [, definition] = definitions.find(([, { spec }]) => spec.names.kind === kind) ?? [];
+      return definition?.["spec"].versions[0].schema.openAPIV3Schema.properties.spec.properties;
+    };
+    const { subnets, cooldownSeconds } = keysOf("AddressPool");
+    expect(keysOf("NamespacedAddressPool")).toEqual({ subnets, cooldownSeconds });
   });
 
   it("bound every list and every text, so that no object comes near what etcd stores", () => {
