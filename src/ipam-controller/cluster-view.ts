@@ -67,7 +67,7 @@ export interface ClaimAllocation {
 export class ClusterView {
   /** Changes with everything that pools' counts come from. */
   revision = 0;
-  /** Changes with pools and spaces. */
+  /** Changes with pools, spaces, and what nodes' pods get addresses of. */
   poolsRevision = 0;
   /** Allocations by the name of their block. */
   readonly allocationsIn = new Map<string, number>();
@@ -106,6 +106,7 @@ export class ClusterView {
     resource: NODES,
     entryOf: nodeEntryOf,
     onChange: (_, before, after) => {
+      if (before?.podCidrs.join() !== after?.podCidrs.join()) this.#poolsChanged();
       if (before === undefined || whyGone(after, before.uid) === undefined) return;
       this.#nodeGone.resolve();
       this.#nodeGone = Promise.withResolvers();

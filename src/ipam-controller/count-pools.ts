@@ -1,4 +1,5 @@
 import type { AddressPool } from "../address-objects/address-pool.ts";
+import { parsePrefix } from "../addresses/address.ts";
 import type { RangeSet } from "../addresses/range-set.ts";
 import { rangeOf } from "../addresses/subnet.ts";
 import type { BlockEntry, ClusterView } from "./cluster-view.ts";
@@ -40,6 +41,7 @@ export class PoolCounter {
   /** By block. */
   readonly #parts = new Map<string, readonly Part[]>();
   #overlaps: ReadonlyMap<string, readonly string[]> = new Map();
+  #podCidrs: ReadonlyMap<string, string> = new Map();
 
   constructor(view: ClusterView) {
     this.#view = view;
@@ -73,6 +75,12 @@ export class PoolCounter {
     return this.#overlaps.get(pool) ?? [];
   }
 
+  /** A network of the cluster's own pods that has addresses of this pool, of any node. */
+  podCidrIn(pool: string): string | undefined {
+    this.#followPools();
+    return this.#podCidrs.get(pool);
+  }
+
   #followPools(): void {
     const { pools, poolsRevision } = this.#view;
     if (this.#poolsRevision === poolsRevision) return;
@@ -80,6 +88,8 @@ export class PoolCounter {
     this.#pools = [...pools.entries.values()].flatMap(({ pool }) => (typeof pool === "string" ? [] : [pool]));
     this.#parts.clear();
     this.#overlaps = overlapsAmong(this.#pools);
+    const cidrs = [...this.#view.nodes.entries.values()].flatMap(({ podCidrs }) => podCidrs);
+    this.#podCidrs = podCidrsAmong(this.#pools, cidrs);
   }
 
   #partsOf(name: string, { space, prefix }: BlockEntry): readonly Part[] {
@@ -123,6 +133,17 @@ function overlapsAmong(pools: readonly Usable[]): ReadonlyMap<string, readonly s
     }
   }
   return overlaps;
+}
+
+function podCidrsAmong(pools: readonly Usable[], cidrs: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const cidr of cidrs) {
+    const prefix = parsePrefix(cidr);
+    if (prefix === undefined) continue;
+    for (const { name, family, usable } of pools)
+      if (family === prefix.family && usable.clip(rangeOf(prefix)).size > 0n) found.set(name, cidr);
+  }
+  return found;
 }
 
 function overlap(one: RangeSet, other: RangeSet): boolean {

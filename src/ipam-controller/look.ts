@@ -12,11 +12,16 @@ const OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
 export interface NodeEntry {
   readonly uid: string;
   readonly isOutOfService: boolean;
+  /** What pods of the cluster's own network get addresses of on this node. */
+  readonly podCidrs: readonly string[];
 }
 
 export function nodeEntryOf({ metadata: { uid = "" }, spec }: KubeObject): NodeEntry {
-  const { taints = [] } = (spec ?? {}) as { readonly taints?: readonly { readonly key?: string }[] };
-  return { uid, isOutOfService: taints.some(({ key }) => key === OUT_OF_SERVICE) };
+  const { taints = [], podCIDRs: podCidrs = [] } = (spec ?? {}) as {
+    readonly taints?: readonly { readonly key?: string }[];
+    readonly podCIDRs?: readonly string[];
+  };
+  return { uid, isOutOfService: taints.some(({ key }) => key === OUT_OF_SERVICE), podCidrs };
 }
 
 /**

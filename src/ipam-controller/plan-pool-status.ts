@@ -10,6 +10,8 @@ export interface PoolFacts {
   readonly hasSpace: boolean;
   /** Pools of the same space that have addresses of this one. */
   readonly overlaps: readonly string[];
+  /** A node's network of pods that has addresses of this pool. */
+  readonly podCidr?: string | undefined;
 }
 
 /** A condition as it should be; when it became so is added to it. */
@@ -53,7 +55,7 @@ export function conditionsOf(status: unknown): readonly Condition[] {
 }
 
 function findingsOf(facts: PoolFacts): readonly Finding[] {
-  const { entry, counts, hasSpace, overlaps } = facts;
+  const { entry, counts, hasSpace } = facts;
   const { pool } = entry;
   if (typeof pool === "string") return notReady("Invalid", pool);
   if (!hasSpace)
@@ -66,19 +68,25 @@ function findingsOf(facts: PoolFacts): readonly Finding[] {
       "NoAddresses",
       "The subnets have no address that can be handed out: change their ranges or exclude",
     );
-  const names = overlaps.slice(0, MAX_NAMES).join(", ");
-  const others = overlaps.length > MAX_NAMES ? ` and ${overlaps.length - MAX_NAMES} others` : "";
   return [
     { type: "Ready", status: "True", reason: "Valid", message: "" },
     nearlyFull(counts, pool.mode),
     exhausted(counts, pool.mode),
-    overlaps.length === 0
-      ? { type: "Overlapping", status: "False", reason: "NoOverlap", message: "" }
-      : {
-          ...{ type: "Overlapping", status: "True", reason: "SharesAddresses" },
-          message: `It shares addresses with ${names}${others}. Each address is handed out once`,
-        },
+    overlapping(facts),
   ];
+}
+
+function overlapping({ overlaps, podCidr }: PoolFacts): Finding {
+  const type = "Overlapping";
+  if (podCidr !== undefined) {
+    const message = `The cluster's own pods have addresses of it, on a node with podCIDR ${podCidr}: use others, unless the two networks never meet`;
+    return { type, status: "True", reason: "SharesPodNetwork", message };
+  }
+  if (overlaps.length === 0) return { type, status: "False", reason: "NoOverlap", message: "" };
+  const names = overlaps.slice(0, MAX_NAMES).join(", ");
+  const others = overlaps.length > MAX_NAMES ? ` and ${overlaps.length - MAX_NAMES} others` : "";
+  const message = `It shares addresses with ${names}${others}. Each address is handed out once`;
+  return { type, status: "True", reason: "SharesAddresses", message };
 }
 
 function notReady(reason: string, message: string): readonly Finding[] {

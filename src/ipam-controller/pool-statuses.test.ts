@@ -193,6 +193,17 @@ describe("the status of a pool", () => {
     expect(counts("six").total).toBe(Number.MAX_SAFE_INTEGER);
   });
 
+  it("warns where the cluster's own pods have addresses of a pool", async () => {
+    cluster.pool("blue", ["10.0.0.0/24"]);
+    cluster.pool("apart", ["10.0.1.0/24"]);
+    rig.server.store.create("nodes", { metadata: { name: "n1" }, spec: { podCIDRs: ["10.0.0.128/25"] } });
+    await start();
+    await count();
+    expect(conditions("blue")[3]).toBe("Overlapping True SharesPodNetwork");
+    expect(message("blue", "Overlapping")).toContain("10.0.0.128/25");
+    expect(conditions("apart")[3]).toBe("Overlapping False NoOverlap");
+  });
+
   it("counts a quarantined block as used: no node can have its addresses", async () => {
     cluster.pool("blue", ["10.0.0.0/24"]);
     cluster.node("n1");

@@ -58,7 +58,13 @@ export class PoolStatuses {
       const { name, pool } = entry;
       const counts = all.get(name);
       const hasSpace = typeof pool !== "string" && view.spaces.entries.get(pool.space) !== undefined;
-      const facts = { entry, counts, hasSpace, overlaps: this.#counter.overlapsOf(name) };
+      const facts = {
+        entry,
+        counts,
+        hasSpace,
+        overlaps: this.#counter.overlapsOf(name),
+        podCidr: this.#counter.podCidrIn(name),
+      };
       const status = planPoolStatus(facts, now);
       if (counts !== undefined) counted.push({ name, ...counts, conditions: status.conditions });
       if (!isDeepStrictEqual(status, entry.status)) await this.#write(entry, status, signal);

@@ -5,6 +5,9 @@ import { join } from "node:path";
 import { describeThrown, systemCode } from "../failure/failure.ts";
 import { bodyOf, parsed } from "./answer-body.ts";
 import { ApiFailure, failureOf } from "./api-failure.ts";
+import { acceptOf, pathOf, type Resource } from "./resource.ts";
+
+export type { Resource } from "./resource.ts";
 
 /** How to reach the API server. */
 export interface KubeApiOptions {
@@ -14,20 +17,6 @@ export interface KubeApiOptions {
   readonly serviceAccountDirectory: string;
   /** Milliseconds for one request, and for a watch to open; default 10,000. */
   readonly deadlineMs?: number;
-}
-
-/** A kind of objects, in one namespace or in the whole cluster. */
-export interface Resource {
-  /** Empty for the core group. */
-  readonly group: string;
-  readonly version: string;
-  /** For example `resourceclaims`. */
-  readonly plural: string;
-  readonly namespace?: string;
-  /** For example `status`, of update and patch. */
-  readonly subresource?: string;
-  /** Reads have only the metadata (`PartialObjectMetadata`), of pods a fifth of the bytes. */
-  readonly isMetadataOnly?: boolean;
 }
 
 /** An object of the API; its reader checks what is beside the metadata. */
@@ -297,18 +286,6 @@ export function isObject(value: unknown): value is KubeObject {
 /** Loaded at the first request: a daemon without events does without TLS, which is some megabytes. */
 function loadHttps(): typeof import("node:https") {
   return process.getBuiltinModule("node:https");
-}
-
-function pathOf({ group, version, plural, namespace, subresource }: Resource, name?: string): string {
-  const api = group === "" ? ["api"] : ["apis", group];
-  const place = namespace === undefined ? [] : ["namespaces", namespace];
-  const parts = [...api, version, ...place, plural, name, subresource].filter((part) => part !== undefined);
-  return `/${parts.map(encodeURIComponent).join("/")}`;
-}
-
-function acceptOf({ isMetadataOnly = false }: Resource, list: "" | "List"): string {
-  const kind = isMetadataOnly ? `;as=PartialObjectMetadata${list};g=meta.k8s.io;v=v1` : "";
-  return `application/json${kind}`;
 }
 
 function whereOf({ method, path }: Request): string {

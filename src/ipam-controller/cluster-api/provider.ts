@@ -1,15 +1,11 @@
 // Cluster API's IPAM provider: which claims, addresses and pools need a look, and what is done at one.
-import type { AddressPool } from "../../address-objects/address-pool.ts";
 import { NAMESPACED_POOLS } from "../../address-objects/resources.ts";
 import type { Address } from "../../addresses/address.ts";
-import { formatAddress } from "../../addresses/address.ts";
-import { rangeOf } from "../../addresses/subnet.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import type { ApiFailure } from "../../kube-api/api-failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
 import { linked, orAborted } from "../../sync/deadlines.ts";
 import { WorkQueue } from "../../sync/work-queue.ts";
-import type { ClusterView } from "../cluster-view.ts";
 import { type ControllerContext, isOvertaken } from "../controller-context.ts";
 import { readNow } from "../look.ts";
 import { Mirror } from "../mirror.ts";
@@ -28,8 +24,9 @@ import {
   RELEASE_FINALIZER,
 } from "./objects.ts";
 import { type ProviderContext, readPool } from "./provider-context.ts";
+import { hasFreeAddress, PublishedAddresses } from "./published-addresses.ts";
 import { ClaimedReclaimer } from "./reclaim-claimed.ts";
-import { dropIpAddress, releaseClaim } from "./release-claim.ts";
+import { endIpAddress, releaseClaim } from "./release-claim.ts";
 
 /** Between two looks at what is not as it should be. */
 const RESYNC_MS = 30_000;
@@ -50,8 +47,7 @@ export class ClusterApiProvider {
   readonly #pools: Mirror<true>;
   readonly #queue: WorkQueue;
   readonly #reclaimer = new ClaimedReclaimer();
-  /** IPAddresses by their address: it may be in several spaces. */
-  readonly #published = new Map<string, Set<string>>();
+  readonly #published = new PublishedAddresses();
   /** How many claims name each AddressPool. */
   readonly #claimsOf = new Map<string, number>();
   #revision = 0;
@@ -75,7 +71,7 @@ export class ClusterApiProvider {
     this.#addresses = new Mirror<IpAddressEntry | undefined>({
       ...{ resource: addresses, keyOf, entryOf: ipAddressOf },
       onChange: (key, before, after) => {
-        this.#publish(key, before, after);
+        this.#published.note(key, before?.address, after?.address);
         const entry = after ?? before;
         if (entry !== undefined && this.claims.isSynced) this.#addClaimOf(entry);
       },
@@ -246,7 +242,7 @@ export class ClusterApiProvider {
     const [kind, ...rest] = key.split("/");
     const [namespace = "", name = ""] = rest;
     if (kind === "claim") return this.#lookAtClaim({ namespace, name }, signal);
-    if (kind === "address") return this.#lookAtAddress({ namespace, name }, signal);
+    if (kind === "address") return endIpAddress(this.#context, { namespace, name }, signal);
     if (kind === "pool") return ensureNamespacedPool(this.#context, { namespace, name }, signal);
     return this.#reclaimer.look(this.#context, namespace, signal);
   }
@@ -279,21 +275,6 @@ export class ClusterApiProvider {
     return readNow(api, { ...resources.clusters, namespace }, clusterName, signal);
   }
 
-  /** An IPAddress that was deleted and whose claim is gone: only we hold it. */
-  async #lookAtAddress(
-    { namespace, name }: { readonly namespace: string; readonly name: string },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { api, resources } = this.#context;
-    const object = await readNow(api, { ...resources.addresses, namespace }, name, signal);
-    const address = object && ipAddressOf(object);
-    if (!address?.isDeleting) return;
-    const claim = await readNow(api, { ...resources.claims, namespace }, address.claimName, signal);
-    const isOver =
-      claim === undefined || (address.claimUid !== undefined && claim.metadata.uid !== address.claimUid);
-    if (isOver) await dropIpAddress(this.#context, address, signal);
-  }
-
   #countClaim(claim: ClaimEntry | undefined, change: 1 | -1): void {
     if (claim === undefined || claim.isDeleting) return;
     const name = addressPoolOf(claim);
@@ -303,37 +284,12 @@ export class ClusterApiProvider {
     if (count === 0 || (count === 1 && change === 1)) this.#revision += 1;
   }
 
-  #publish(key: string, before: IpAddressEntry | undefined, after: IpAddressEntry | undefined): void {
-    for (const [entry, isThere] of [
-      [before, false],
-      [after, true],
-    ] as const) {
-      if (entry?.address === undefined) continue;
-      const text = formatAddress(entry.address);
-      const keys = this.#published.get(text) ?? new Set();
-      this.#published.set(text, keys);
-      if (isThere) keys.add(key);
-      else keys.delete(key);
-      if (keys.size === 0) this.#published.delete(text);
-    }
-  }
-
   #isPublished(space: string, address: Address): boolean {
     const { pools } = this.#context.view;
-    return [...(this.#published.get(formatAddress(address)) ?? [])].some((key) => {
+    return this.#published.keysOf(address).some((key) => {
       const entry = this.#addresses.entries.get(key);
       const pool = entry && pools.entries.get(addressPoolOf(entry))?.pool;
       return pool !== undefined && (typeof pool === "string" || pool.space === space);
     });
   }
-}
-
-/** Whether a shared block has addresses of a pool that are not allocated, as far as the watches show. */
-function hasFreeAddress(view: ClusterView, { space, family, usable }: AddressPool): boolean {
-  for (const [name, block] of view.blocks.entries) {
-    if (block?.owner.kind !== "Shared" || block.space !== space || block.prefix.family !== family) continue;
-    const size = Number(usable.clip(rangeOf(block.prefix)).size);
-    if (size > (view.allocationsIn.get(name) ?? 0)) return true;
-  }
-  return false;
 }

@@ -77,6 +77,22 @@ export async function dropIpAddress(
   await api.delete(addresses, name, { uid }, signal);
 }
 
+/** Lets go of an IPAddress that was deleted and whose claim is gone: only we hold it. */
+export async function endIpAddress(
+  context: Pick<ProviderContext, "api" | "resources">,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { api, resources } = context;
+  const object = await readNow(api, { ...resources.addresses, namespace }, name, signal);
+  const address = object && ipAddressOf(object);
+  if (!address?.isDeleting) return;
+  const { claimName, claimUid } = address;
+  const claim = await readNow(api, { ...resources.claims, namespace }, claimName, signal);
+  const isOver = claim === undefined || (claimUid !== undefined && claim.metadata.uid !== claimUid);
+  if (isOver) await dropIpAddress(context, address, signal);
+}
+
 /** All allocations of an owner, at the API server. */
 export async function allocationsOf(
   { api }: Pick<ProviderContext, "api">,
