@@ -29,6 +29,8 @@ export interface ControllerOptions {
   readonly hasClaims?: boolean;
   /** Serves the claims of Cluster API, in the version that this finds; default not. */
   readonly clusterApi?: Discovery | undefined;
+  /** Whether it makes the claims of VMs, too; default false. */
+  readonly managesClaims?: boolean;
 }
 
 /** Between two looks at what may be gone, in milliseconds; sooner when a node is removed or replaced. */
@@ -74,9 +76,8 @@ export class IpamController {
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
     this.#statuses = new PoolStatuses(this.#context);
-    const { hasClaims = false, random = Math.random } = options;
-    this.claims = hasClaims ? new ClaimsController(this.#context, random) : undefined;
-    const { clusterApi } = options;
+    const { hasClaims = false, managesClaims = false, random = Math.random, clusterApi } = options;
+    this.claims = hasClaims ? new ClaimsController(this.#context, random, managesClaims) : undefined;
     this.clusterApi = clusterApi && new ClusterApi(this.#context, clusterApi, random);
   }
 

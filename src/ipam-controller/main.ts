@@ -9,6 +9,7 @@ interface Options extends ApiProgramOptions {
   readonly namespace?: string;
   readonly claims?: boolean;
   readonly clusterApi?: boolean;
+  readonly manageClaims?: boolean;
 }
 
 const program = withApiOptions(
@@ -21,6 +22,10 @@ const program = withApiOptions(
   .option("--namespace <name>", "namespace of its Lease (default: POD_NAMESPACE, or kube-vhostuser)")
   .option("--claims", "give the IPAMClaims of networks with allowPersistentIPs their addresses")
   .option("--cluster-api", "serve the IPAddressClaims of Cluster API")
+  .option(
+    "--manage-claims",
+    "with --claims: also make the IPAMClaims of VMs, in place of kubevirt/ipam-extensions",
+  )
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveController } = await import("./serve.ts");
@@ -43,6 +48,7 @@ const program = withApiOptions(
       apiServerUrl: options.apiServer,
       hasClaims: options.claims ?? false,
       hasClusterApi: options.clusterApi ?? false,
+      managesClaims: options.manageClaims ?? false,
       clock: systemClock,
       logger: createLogger({ level: options.logLevel, program: "ipam-controller" }),
       signal: stop.signal,

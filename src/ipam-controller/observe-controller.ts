@@ -115,6 +115,11 @@ function collect(
   const provider = leading?.clusterApi?.provider;
   const clusterApi = provider === undefined ? [] : Object.entries(provider.states);
   metrics.replace("vhostuser_ipam_cluster_api_claims", clusterApi, ([state, count]) => [{ state }, count]);
+  const isManaging = leading?.claims?.manager?.isManaging;
+  metrics.replace("vhostuser_ipam_claims_managed", isManaging === undefined ? [] : [isManaging], (one) => [
+    {},
+    one ? 1 : 0,
+  ]);
   const passes = counts.flatMap(({ passesOk, passesFailed }) => [
     { outcome: "ok", count: passesOk },
     { outcome: "failed", count: passesFailed },

@@ -27,6 +27,8 @@ export interface ServeOptions {
   readonly hasClaims?: boolean;
   /** Whether it serves the IPAddressClaims of Cluster API; default false. */
   readonly hasClusterApi?: boolean;
+  /** Whether it makes the claims of VMs, too; default false. */
+  readonly managesClaims?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called once it serves, with where the metrics are. */
@@ -69,9 +71,9 @@ export async function serveController(options: ServeOptions): Promise<void> {
   // 3. The work, while the Lease is held.
   const lead = async (ended: AbortSignal): Promise<void> => {
     logger.info("leading");
-    const { hasClaims = false, hasClusterApi = false } = options;
+    const { hasClaims = false, managesClaims = false, hasClusterApi = false } = options;
     leading = new IpamController({
-      ...{ api, clock, logger, post: (event) => poster.post(event), hasClaims },
+      ...{ api, clock, logger, post: (event) => poster.post(event), hasClaims, managesClaims },
       clusterApi: hasClusterApi ? api : undefined,
     });
     try {

@@ -37,7 +37,7 @@ export interface LogFields {
   readonly uplink?: object | undefined;
   /** namespace/name of a ResourceClaim, an IPAMClaim, or an IPAddressClaim of Cluster API. */
   readonly claim?: string | undefined;
-  /** Name of the VirtualMachineInstance. */
+  /** Name of the VirtualMachineInstance, with its namespace where that is not the program's. */
   readonly vmi?: string | undefined;
   /** Name of the network binding that a sidecar serves. */
   readonly binding?: string | undefined;

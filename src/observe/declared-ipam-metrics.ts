@@ -77,6 +77,10 @@ export const IPAM_CONTROLLER_METRICS = {
     ["state"],
     "IPAMClaims of networks of ours: ready with addresses, pending without, or refused, as their condition says.",
   ),
+  vhostuser_ipam_claims_managed: gauge(
+    [],
+    "1 while the controller makes the IPAMClaims of VMs, 0 while kubevirt/ipam-extensions is installed too.",
+  ),
   vhostuser_ipam_claims_published_total: counter([], "IPAMClaims that the controller gave their addresses."),
   vhostuser_ipam_cluster_api_claims: gauge(
     ["state"],

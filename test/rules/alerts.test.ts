@@ -113,7 +113,7 @@ describe("docs/monitoring.md", () => {
 
   it("explains every event that is posted, and no other", () => {
     const explained = [
-      ...page.matchAll(/^\| the (?:pod|node|pool|block|claim|VMI) \| (\w+) \| `(\w+)`/gm),
+      ...page.matchAll(/^\| the (?:pod|node|pool|block|claim|VMI|webhook) \| (\w+) \| `(\w+)`/gm),
     ].map(([, type, reason]) => `${type} ${reason}`);
     const posted = Object.entries(EVENT_REASONS).map(([reason, type]) => `${type} ${reason}`);
     expect(posted.sort()).toEqual(explained.sort());

@@ -7,6 +7,7 @@ import type { ControllerContext } from "../controller-context.ts";
 import type { FollowOptions } from "../mirror.ts";
 import { ClaimRefused, type ClaimsContext } from "./claims-context.ts";
 import { type ClaimEntry, ClaimsView } from "./claims-view.ts";
+import { ClaimManager } from "./manage/claim-manager.ts";
 import { publishClaim } from "./publish-claim.ts";
 import { ClaimReclaimer } from "./reclaim-claims.ts";
 
@@ -34,15 +35,23 @@ export class ClaimsController {
   readonly #context: ClaimsContext;
   readonly #queue: WorkQueue;
   readonly #reclaimer: ClaimReclaimer;
+  /** Where the claims of VMs are made here. */
+  readonly manager: ClaimManager | undefined;
 
-  constructor(context: ControllerContext, random: () => number) {
+  /** @param isManager whether it makes the claims of VMs, too */
+  constructor(context: ControllerContext, random: () => number, isManager: boolean) {
     this.view = new ClaimsView({
-      claim: (key) => this.#changed(key),
+      claim: (key, vms) => {
+        this.#changed(key);
+        for (const vm of vms) this.manager?.changed(vm);
+      },
       networks: () => {
         for (const key of this.view.claims.entries.keys()) this.#changed(key);
+        this.manager?.allChanged();
       },
     });
     this.#context = { ...context, claims: this.view, random };
+    this.manager = isManager ? new ClaimManager(this.#context) : undefined;
     this.#reclaimer = new ClaimReclaimer(this.#context);
     this.#queue = new WorkQueue({
       work: (key, signal) => publishClaim(this.#context, key, signal),
@@ -77,6 +86,7 @@ export class ClaimsController {
     return Promise.race([
       this.view.claims.follow(options, signal),
       this.view.attachments.follow(options, signal),
+      ...(this.manager === undefined ? [] : [this.manager.follow(options, signal)]),
     ]);
   }
 
@@ -85,13 +95,17 @@ export class ClaimsController {
     const { claims, attachments } = this.view;
     await orAborted(Promise.all([claims.whenSynced(), attachments.whenSynced()]), signal);
     for (const key of claims.entries.keys()) this.#changed(key);
-    await linked(signal, (ended) => this.#queue.run(ended));
-    throw signal.reason;
+    return linked(signal, async (ended) => {
+      const published = this.#queue.run(ended).then(() => Promise.reject(ended.reason));
+      return Promise.race([published, ...(this.manager === undefined ? [] : [this.manager.run(ended)])]);
+    });
   }
 
   /** One look at addresses whose claims are gone. */
   async pass(signal: AbortSignal): Promise<void> {
-    if (this.view.isSynced) await this.#reclaimer.pass(signal);
+    if (!this.view.isSynced) return;
+    await this.manager?.pass(signal);
+    await this.#reclaimer.pass(signal);
   }
 
   /** Nothing is asked for a claim that has what it should have: there may be 10,000 of them at the start. */

@@ -37,12 +37,27 @@ export class ClaimsView {
   readonly attachments: Mirror<NetworkAttachment | undefined>;
   /** Grows with every change of a NetworkAttachmentDefinition. */
   revision = 0;
+  /** Keys of claims by namespace and name of the VM in their label. */
+  readonly byVm = new Map<string, Set<string>>();
   #networks: ReadonlyMap<string, ClaimNetwork> | undefined;
 
-  constructor(changed: { readonly claim: (key: string) => void; readonly networks: () => void }) {
+  /** @param changed called with a claim's key, and the keys of the VMs that its label named before and names now */
+  constructor(changed: {
+    readonly claim: (key: string, vms: ReadonlySet<string>) => void;
+    readonly networks: () => void;
+  }) {
     this.claims = new Mirror({
       ...{ resource: IPAM_CLAIMS, keyOf, entryOf: claimEntryOf },
-      onChange: changed.claim,
+      onChange: (key, before, after) => {
+        const [former, vm] = [vmKeyOf(key, before), vmKeyOf(key, after)];
+        if (former !== undefined && former !== vm) {
+          const left = this.byVm.get(former);
+          left?.delete(key);
+          if (left?.size === 0) this.byVm.delete(former);
+        }
+        if (vm !== undefined) this.byVm.set(vm, (this.byVm.get(vm) ?? new Set()).add(key));
+        changed.claim(key, new Set([former, vm].filter((one) => one !== undefined)));
+      },
     });
     this.attachments = new Mirror({
       ...{ resource: NADS, keyOf, entryOf: attachmentOf },
@@ -113,6 +128,11 @@ function networkOf(name: string, group: readonly NetworkAttachment[]): ClaimNetw
   if (allowPersistentIPs === true) return { pools };
   const problem = `the configuration of network ${name} (${keys}) does not have "allowPersistentIPs": true`;
   return { reason: "PersistentIPsNotAllowed", problem };
+}
+
+function vmKeyOf(key: string, entry: ClaimEntry | string | undefined): string | undefined {
+  if (entry === undefined || typeof entry === "string" || entry.vm === undefined) return undefined;
+  return `${partsOf(key).namespace}/${entry.vm}`;
 }
 
 function claimEntryOf(object: KubeObject): ClaimEntry | string {

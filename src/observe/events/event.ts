@@ -11,7 +11,11 @@ export type Regarding =
       readonly name: string;
       readonly uid: string;
     }
-  | { readonly kind: "AddressPool" | "AddressBlock"; readonly name: string; readonly uid: string };
+  | {
+      readonly kind: "AddressPool" | "AddressBlock" | "MutatingWebhookConfiguration";
+      readonly name: string;
+      readonly uid: string;
+    };
 
 /** Every reason of an event, one word that a machine can match, and its type. */
 export const EVENT_REASONS = {
@@ -27,6 +31,8 @@ export const EVENT_REASONS = {
   AddressPoolExhausted: "Warning",
   AddressBlockQuarantined: "Warning",
   IPAMClaimRefused: "Warning",
+  InterfaceClaimRefused: "Warning",
+  ClaimsManagedElsewhere: "Warning",
 } as const;
 
 /** A program that posts events. */
@@ -59,6 +65,7 @@ const API_VERSIONS: Readonly<Record<Regarding["kind"], string>> = {
   ...{ Pod: "v1", Node: "v1" },
   ...{ AddressPool: IPAM_VERSION, AddressBlock: IPAM_VERSION },
   ...{ IPAMClaim: "k8s.cni.cncf.io/v1alpha1", VirtualMachineInstance: "kubevirt.io/v1" },
+  MutatingWebhookConfiguration: "admissionregistration.k8s.io/v1",
 };
 const NAME_MAX = 253;
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

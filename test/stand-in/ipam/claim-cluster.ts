@@ -86,6 +86,47 @@ export class ClaimCluster {
     );
   }
 
+  /** A VM that is stopped. @param networks names of NetworkAttachmentDefinitions by the network's name in the VM */
+  vm(name: string, networks: Readonly<Record<string, string>>): Stored {
+    const spec = vmiSpec(networks);
+    return this.#store.create("tenant/virtualmachines", {
+      metadata: { name, namespace: "tenant" },
+      spec: { runStrategy: "Always", template: { metadata: {}, spec } },
+    });
+  }
+
+  /** An instance, of the VM of its name where there is one. */
+  vmi(name: string, networks: Readonly<Record<string, string>>, phase = "Scheduling"): Stored {
+    const uid = this.#store.find("tenant/virtualmachines", name)?.metadata.uid;
+    const ownerReferences =
+      uid === undefined ? [] : [{ kind: "VirtualMachine", name, uid, controller: true }];
+    return this.#store.create("tenant/virtualmachineinstances", {
+      metadata: { name, namespace: "tenant", ownerReferences },
+      spec: vmiSpec(networks),
+      status: { phase, activePods: {} },
+    });
+  }
+
+  /** Claims with their network and the uid of their owner. */
+  get all(): readonly string[] {
+    return this.#store.all("ipamclaims").map(({ metadata, spec }) => {
+      const [owner] = (metadata["ownerReferences"] ?? []) as readonly Readonly<Record<string, string>>[];
+      return `${metadata.name} ${(spec as { network: string }).network} ${owner?.["kind"]} ${owner?.["uid"]}`;
+    });
+  }
+
+  /** What the garbage collector does with claims whose owner is gone. */
+  collectGarbage(): void {
+    for (const { metadata } of this.#store.all("ipamclaims")) {
+      const [owner] = (metadata["ownerReferences"] ?? []) as readonly Readonly<Record<string, string>>[];
+      const uids = ["virtualmachines", "virtualmachineinstances"].flatMap((plural) =>
+        this.#store.all(plural).map((one) => one.metadata.uid),
+      );
+      if (owner !== undefined && !uids.includes(owner["uid"] ?? ""))
+        this.#store.remove(`${metadata["namespace"]}/ipamclaims`, metadata.name, {});
+    }
+  }
+
   /** A launcher pod of a VM. */
   launcher(vm: string, networks: readonly PodNetwork[], suffix = "aaaaa", namespace = "tenant"): Stored {
     const name = `virt-launcher-${vm}-${suffix}`;
@@ -116,4 +157,22 @@ export class ClaimCluster {
     const annotations = { [STATUS]: JSON.stringify(status) };
     this.#store.merge(`${namespace}/pods`, pod, { metadata: { annotations } });
   }
+}
+
+function vmiSpec(networks: Readonly<Record<string, string>>): Json {
+  const names = Object.keys(networks);
+  return {
+    networks: [
+      { name: "default", pod: {} },
+      ...names.map((name) => ({ name, multus: { networkName: networks[name] } })),
+    ],
+    domain: {
+      devices: {
+        interfaces: [
+          { name: "default", masquerade: {} },
+          ...names.map((name) => ({ name, binding: { name: "vhostuser" } })),
+        ],
+      },
+    },
+  };
 }

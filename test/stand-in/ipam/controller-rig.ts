@@ -6,7 +6,7 @@ import { IpamCluster } from "./cluster.ts";
 
 /** Watches of a controller without allocations; with them it watches pods too. */
 const WATCHES = 5;
-/** More of one that serves claims. */
+/** More of one that serves claims, and once more of one that makes them. */
 const CLAIM_WATCHES = 2;
 
 /** Controllers that follow a stand-in cluster with a default space; their looks and counts are the test's. */
@@ -40,7 +40,7 @@ export class ControllerRig {
     {
       signal = this.signal,
       ...more
-    }: Pick<ControllerOptions, "hasClaims" | "random"> & { signal?: AbortSignal } = {},
+    }: Pick<ControllerOptions, "hasClaims" | "managesClaims" | "random"> & { signal?: AbortSignal } = {},
   ): Promise<IpamController> {
     const { server, clock, logger } = this.rig;
     const post = (event: NodeEvent) => void this.posted.push(event);
@@ -48,7 +48,8 @@ export class ControllerRig {
     const open = server.watches.length;
     controller.follow(signal).catch(() => undefined);
     await controller.view.whenSynced();
-    const watches = WATCHES + (more.hasClaims === true ? CLAIM_WATCHES : 0);
+    const switches = [more.hasClaims, more.managesClaims].filter((one) => one === true);
+    const watches = WATCHES + switches.length * CLAIM_WATCHES;
     await this.rig.until(() => server.watches.length >= open + watches);
     controller.claims?.run(signal).catch(() => undefined);
     return controller;
