@@ -35,11 +35,12 @@ const given = () =>
 
 describe("a claim with ipam", () => {
   it("has addresses from Prepare, by the pool's network and without a network namespace, to Unprepare", async () => {
-    await rig.prepare(addressed("one", "u-1", { portSecurity: true }));
+    await rig.prepare(addressed("one", "u-1", { portSecurity: true, dhcp: true }));
     expect(given()).toEqual([["10.9.0.1/24"]]);
     const [port] = rig.records.ports.list();
     expect(await ipam.held()).toEqual([`claim-u-1 ${port?.portName}`]);
     expect(port?.settings.security).toEqual({ addresses: ["10.9.0.1"] });
+    expect(port?.settings.dhcp?.addresses).toEqual([{ address: "10.9.0.1/24", gateway: "10.9.0.254" }]);
     expect(await ipam.lastInput("ADD")).toMatchObject({ name: "one", ipam: { type: ipam.type, range: "a" } });
     const [call] = await ipam.calls();
     expect(call).toMatchObject({

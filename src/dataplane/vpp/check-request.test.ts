@@ -84,6 +84,7 @@ describe("a request for a port of VPP", () => {
     ],
     ['externalIds: {"iface-id":"a"}', { externalIds: { "iface-id": "a" } }],
     ["portSecurity: true", { security: { addresses: [] } }],
+    ["dhcp: true", { dhcp: { addresses: [], routes: [], dns: { nameservers: [], search: [] } } }],
     ['vlanMode: "native-tagged"', { vlan: { mode: "native-tagged", tag: 5, trunks: [6] } }],
     ['vlanMode: "native-untagged"', { vlan: { mode: "native-untagged", tag: 5 } }],
   ])("is refused for what VPP does not have, naming the network's key and value: %s", (written, settings) => {
