@@ -1,6 +1,6 @@
 import { build, type Plugin } from "esbuild";
 import manifest from "../../package.json" with { type: "json" };
-import { generatedProtos } from "./generated-protos.ts";
+import { generatedProtos, type ProtoFolder } from "./generated-protos.ts";
 import { placeFile } from "./place-file.ts";
 
 /**
@@ -22,6 +22,7 @@ const ALLOCATOR = {
   sidecar: THRIFTY,
   "ipam-agent": THRIFTY,
   "ipam-controller": THRIFTY,
+  "cni-dra": THRIFTY,
 } as const;
 
 /**
@@ -37,6 +38,7 @@ export const NODE_FLAGS = {
   "ipam-agent": ["--max-semi-space-size=2"],
   sidecar: ["--max-old-space-size=32", "--max-semi-space-size=1", "--v8-pool-size=1"],
   "ipam-controller": ["--max-semi-space-size=2"],
+  "cni-dra": ["--max-semi-space-size=2"],
 } as const;
 
 /**
@@ -83,6 +85,19 @@ const SOURCES: Readonly<Record<BundledProgram, string>> = {
   "mount-root": "src/node-setup/mount-root/main.ts",
   "cni-installer": "src/node-setup/cni-installer/main.ts",
   "ipam-controller": "src/ipam-controller/main.ts",
+  "cni-dra": "src/cni-dra/main.ts",
+};
+
+/** The folders under proto/ whose messages it sends or reads. */
+const PROTOS: Readonly<Record<BundledProgram, readonly ProtoFolder[]>> = {
+  daemon: ["kubelet"],
+  sidecar: ["kubevirt"],
+  ctl: ["kubelet"],
+  "ipam-agent": ["kubelet"],
+  "mount-root": ["kubelet"],
+  "cni-installer": ["kubelet"],
+  "ipam-controller": ["kubelet"],
+  "cni-dra": ["kubelet", "nri"],
 };
 
 /** The path of the list of npm packages whose code is in a bundle, each by its directory: `node_modules/zod`. */
@@ -105,7 +120,7 @@ export async function bundleProgram(program: BundledProgram): Promise<string> {
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: "linked",
-    plugins: [withoutLocales, nodeByRequire, generatedProtos(program === "sidecar" ? "kubevirt" : "kubelet")],
+    plugins: [withoutLocales, nodeByRequire, generatedProtos(...PROTOS[program])],
     // grpc-js loads it for its channelz and ORCA services, which no program serves.
     external: ["@grpc/proto-loader"],
     // grpc-js and pino are CommonJS and call require for Node's own modules.

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { networkConfigSchema, portKeys } from "../../src/cni/network-keys.ts";
+import { driverConfigSchema } from "../../src/cni-dra/driver-config.ts";
 import { daemonConfigSchema } from "../../src/config/schema.ts";
 import { isPoolName, POOL_NAME_MAX } from "../../src/names/device-id.ts";
 
@@ -91,6 +92,15 @@ export const chartValuesSchema = z.strictObject({
   podAnnotations: strings.optional(),
   events: switchedOn.optional(),
   dra: switchedOn.optional(),
+  cniDra: switchedOn
+    .extend({
+      allowedPlugins: driverConfigSchema.shape.allowedPlugins.removeDefault().optional(),
+      interfaces: driverConfigSchema.shape.interfaces,
+      nodeSelector: strings.optional(),
+      tolerations: z.array(object).optional(),
+      resources: object.optional(),
+    })
+    .optional(),
   ipam: switchedOn
     .extend({
       metricsAddress: z.string().min(1).optional(),

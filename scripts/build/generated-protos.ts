@@ -7,16 +7,22 @@ import { MESSAGE_OPTIONS, readProto } from "../../src/grpc/read-proto.ts";
 
 const PROTO_ROOT = "proto";
 
+/** A folder under proto/. */
+export type ProtoFolder = "kubelet" | "kubevirt" | "nri";
+
 /**
- * Has a bundle carry the code that protobufjs generates for each message of a folder under proto/, instead of the files
+ * Has a bundle carry the code that protobufjs generates for each message of some folders under proto/, instead of the files
  * and what parses them: a quarter of the daemon's CPU time from its start to its registration.
  */
-export const generatedProtos = (folder: "kubelet" | "kubevirt"): Plugin => ({
+export const generatedProtos = (...folders: readonly ProtoFolder[]): Plugin => ({
   name: "generated-protos",
   setup: ({ onLoad }) => {
     onLoad({ filter: /\/src\/grpc\/read-proto\.ts$/ }, async ({ path }) => {
       // In order, so that two builds are the same.
-      const files = (await readdir(join(PROTO_ROOT, folder))).sort().map((name) => `${folder}/${name}`);
+      const inFolders = folders.map(async (folder) =>
+        (await readdir(join(PROTO_ROOT, folder))).sort().map((name) => `${folder}/${name}`),
+      );
+      const files = (await Promise.all(inFolders)).flat();
       return { contents: protoModule(files), resolveDir: dirname(path), loader: "js" };
     });
   },

@@ -11,6 +11,10 @@ import { type ClaimReport, type DeviceReport, DRA_DRIVER } from "./dra-context.t
 /** What a status is written with. */
 export interface ClaimStatusOptions {
   readonly api: Pick<KubeApi, "patch">;
+  /** Whose devices they are; default this driver's. */
+  readonly driver?: string;
+  /** The reason of the condition `Ready`; default `PortAttached`, or the problem's code in camel case. */
+  readonly reasonOf?: (problem: Failure | undefined) => string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -35,6 +39,8 @@ const KNOWN_MAX = 2_000;
  */
 export class ClaimStatusWriter {
   readonly #options: ClaimStatusOptions;
+  readonly #driver: string;
+  readonly #reasonOf: (problem: Failure | undefined) => string;
   readonly #queue: WorkQueue;
   readonly #closing = new AbortController();
   readonly #running: Promise<void>;
@@ -46,6 +52,8 @@ export class ClaimStatusWriter {
 
   constructor(options: ClaimStatusOptions) {
     this.#options = options;
+    this.#driver = options.driver ?? DRA_DRIVER;
+    this.#reasonOf = options.reasonOf ?? portReason;
     this.#queue = new WorkQueue({
       work: (uid, signal) => this.#write(uid, signal),
       backoffMs: exponentialBackoff(200, 60_000),
@@ -61,7 +69,7 @@ export class ClaimStatusWriter {
     const { uid } = report.claim;
     const known = this.#known.get(uid);
     const dated = { report, since: report.devices.map((device) => this.#since(device, known)) };
-    if (known !== undefined && statusText(known) === statusText(dated)) return;
+    if (known !== undefined && this.#textOf(known) === this.#textOf(dated)) return;
     this.#known.delete(uid);
     this.#known.set(uid, dated);
     const [oldest] = this.#known.keys();
@@ -81,8 +89,8 @@ export class ClaimStatusWriter {
     if (dated === undefined) return;
     const { namespace, name } = dated.report.claim;
     const to = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", subresource: "status" };
-    const body = { ...OBJECT, metadata: { name, namespace, uid }, status: statusOf(dated) };
-    const apply = { type: "apply", fieldManager: DRA_DRIVER, force: true, body } as const;
+    const body = { ...OBJECT, metadata: { name, namespace, uid }, status: this.#statusOf(dated) };
+    const apply = { type: "apply", fieldManager: this.#driver, force: true, body } as const;
     try {
       await this.#options.api.patch({ ...to, namespace }, name, apply, signal);
       this.#hasWarned = false;
@@ -95,9 +103,24 @@ export class ClaimStatusWriter {
     if (this.#waiting.get(uid) === dated) this.#waiting.delete(uid);
   }
 
+  #textOf(dated: Dated): string {
+    return JSON.stringify([dated.report.claim, this.#statusOf(dated)]);
+  }
+
+  /** The fields of the status that are ours (resource.k8s.io/v1, ResourceClaimStatus). */
+  #statusOf({ report, since }: Dated): object {
+    return {
+      devices: report.devices.map((device, index) => ({
+        driver: this.#driver,
+        ...entryOf(device, this.#reasonOf(device.problem), since[index] ?? 0),
+      })),
+    };
+  }
+
   /** A port is ready since it was made; a problem of the same code since it was reported first. */
-  #since({ problem, port, ...device }: DeviceReport, known: Dated | undefined): number {
+  #since({ problem, port, made, ...device }: DeviceReport, known: Dated | undefined): number {
     if (problem === undefined && port !== undefined) return port.createdAt;
+    if (problem === undefined && made !== undefined) return made.since;
     const index = known?.report.devices.findIndex(
       (one) =>
         one.device === device.device && one.shareID === device.shareID && one.problem?.code === problem?.code,
@@ -128,33 +151,32 @@ function isRightMissing({ what }: ApiFailure): boolean {
   return what.includes("resourceclaims/driver");
 }
 
-function statusText(dated: Dated): string {
-  return JSON.stringify([dated.report.claim, statusOf(dated)]);
-}
-
-/** The fields of the status that are ours (resource.k8s.io/v1, ResourceClaimStatus). */
-function statusOf({ report, since }: Dated): object {
-  return { devices: report.devices.map((device, index) => entryOf(device, since[index] ?? 0)) };
-}
-
 /** One device (resource.k8s.io/v1, AllocatedDeviceStatus). */
-function entryOf({ pool, device, shareID, problem, port, socketPath }: DeviceReport, since: number): object {
+function entryOf(
+  { pool, device, shareID, problem, port, socketPath, made }: DeviceReport,
+  reason: string,
+  since: number,
+): object {
   const { portName, bridge, mtu, mac, interfaceName, lease } = port ?? {};
   const ips = lease?.given?.ips.slice(0, MAX_IPS).map(({ address }) => address);
   return present({
-    ...{ driver: DRA_DRIVER, pool, device, shareID },
+    ...{ pool, device, shareID },
     conditions: [
       {
         type: "Ready",
         status: problem === undefined ? "True" : "False",
-        reason: problem === undefined ? "PortAttached" : conditionReason(problem.code),
+        reason,
         message: problem?.message.slice(0, MAX_MESSAGE).toWellFormed() ?? "",
         lastTransitionTime: new Date(since).toISOString().replace(/\.\d+Z$/, "Z"),
       },
     ],
-    data: port && present({ port: portName, bridge, mtu, socketPath }),
-    networkData: port && present({ interfaceName, hardwareAddress: mac, ips }),
+    data: port ? present({ port: portName, bridge, mtu, socketPath }) : made?.data,
+    networkData: port ? present({ interfaceName, hardwareAddress: mac, ips }) : made?.networkData,
   });
+}
+
+function portReason(problem: Failure | undefined): string {
+  return problem === undefined ? "PortAttached" : conditionReason(problem.code);
 }
 
 /** A code as conditions spell reasons: `bridge-missing` is `BridgeMissing`. */

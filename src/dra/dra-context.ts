@@ -51,4 +51,13 @@ export interface DeviceReport {
   readonly port?: PortRecord | undefined;
   /** The socket as containers of the claim see it. */
   readonly socketPath?: string | undefined;
+  /** What another driver than that of ports has made, in the words of the API. */
+  readonly made?:
+    | {
+        /** Milliseconds since the epoch. */
+        readonly since: number;
+        readonly data?: object;
+        readonly networkData?: object;
+      }
+    | undefined;
 }

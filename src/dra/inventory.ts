@@ -119,12 +119,13 @@ export function sliceSpecs(
   node: string,
   devices: readonly SliceDevice[],
   generation: number,
+  driver: string = DRA_DRIVER,
 ): readonly SliceSpec[] {
   const resourceSliceCount = Math.max(1, Math.ceil(devices.length / DEVICES_PER_SLICE));
   return Array.from({ length: resourceSliceCount }, (_, index) => {
     const own = devices.slice(index * DEVICES_PER_SLICE, (index + 1) * DEVICES_PER_SLICE);
     return {
-      ...{ driver: DRA_DRIVER, nodeName: node, pool: { name: node, generation, resourceSliceCount } },
+      ...{ driver, nodeName: node, pool: { name: node, generation, resourceSliceCount } },
       ...(own.length === 0 ? {} : { devices: own }),
     };
   });

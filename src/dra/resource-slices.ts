@@ -15,6 +15,8 @@ export interface SlicePublisherOptions {
   readonly api: Pick<KubeApi, "get" | "list" | "openWatch" | "create" | "update" | "delete">;
   /** Name of the node, and of its pool of slices. */
   readonly node: string;
+  /** Default: this driver. */
+  readonly driver?: string;
   /** The devices now, by whether the cluster can share one among claims. */
   readonly devices: (isShared: boolean) => readonly SliceDevice[];
   /** Called once the cluster has shown whether it can share devices, and when that changes. */
@@ -45,6 +47,7 @@ type Slice = KubeObject & { readonly spec: SliceSpec };
  */
 export class SlicePublisher {
   readonly #options: SlicePublisherOptions;
+  readonly #driver: string;
   readonly #queue: WorkQueue;
   readonly #closing = new AbortController();
   readonly #running: Promise<unknown>;
@@ -57,6 +60,7 @@ export class SlicePublisher {
 
   constructor(options: SlicePublisherOptions) {
     this.#options = options;
+    this.#driver = options.driver ?? DRA_DRIVER;
     this.#queue = new WorkQueue({
       work: (_, signal) => this.#publish(signal),
       onFailure: (_, error) => this.#warn(error),
@@ -80,7 +84,7 @@ export class SlicePublisher {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { api, node, clock, logger } = this.#options;
-    const selection = slicesOf(node);
+    const selection = slicesOf(node, this.#driver);
     const onFailure = (failure: ApiFailure) => {
       if (this.#slices === undefined || !failure.isRetryable) this.#warn(failure);
       else logger.debug({ reason: failure.message }, "the watch of ResourceSlices was interrupted");
@@ -101,7 +105,7 @@ export class SlicePublisher {
 
   #isOurs(object: KubeObject): object is Slice {
     const { driver, nodeName, pool } = (object["spec"] ?? {}) as Partial<SliceSpec>;
-    return driver === DRA_DRIVER && nodeName === this.#options.node && pool !== undefined;
+    return driver === this.#driver && nodeName === this.#options.node && pool !== undefined;
   }
 
   #note(slice: Slice, isRemoved: boolean): void {
@@ -115,7 +119,7 @@ export class SlicePublisher {
     if (this.#isShared === undefined) this.#setShared(await this.#canShare(signal));
     const { api, node, devices, logger } = this.#options;
     const wanted = planSlices(
-      node,
+      { node, driver: this.#driver },
       devices(this.#isShared === true),
       [...this.#slices.values()],
       (one, spec) => this.#isAsSent(one, spec),
@@ -164,8 +168,8 @@ export class SlicePublisher {
   async #canShare(signal: AbortSignal): Promise<boolean> {
     const { api, node } = this.#options;
     const device = { name: "probe", attributes: {}, allowMultipleAllocations: true } as const;
-    const [spec] = sliceSpecs(node, [device], 1);
-    const probe = { ...OBJECT, metadata: { name: sliceName(node, "probe") }, spec };
+    const [spec] = sliceSpecs(node, [device], 1, this.#driver);
+    const probe = { ...OBJECT, metadata: { name: sliceName(node, this.#driver, "probe") }, spec };
     return keepsShares(await api.create(SLICES, probe, signal, { isDryRun: true }));
   }
 
@@ -175,7 +179,7 @@ export class SlicePublisher {
     if (!isShared)
       logger.warn(
         { reason: "the feature gate DRAConsumableCapacity is off" },
-        "the cluster cannot share a device among claims, publishing one device for each socket",
+        "the cluster cannot share a device among claims",
       );
     onShared?.(isShared);
     this.#queue.add(ALL);
@@ -193,8 +197,8 @@ export class SlicePublisher {
 }
 
 /** Selects the slices of a node that are this driver's. */
-export function slicesOf(node: string): Selection {
-  return { fieldSelector: `spec.nodeName=${node},spec.driver=${DRA_DRIVER}` };
+export function slicesOf(node: string, driver: string = DRA_DRIVER): Selection {
+  return { fieldSelector: `spec.nodeName=${node},spec.driver=${driver}` };
 }
 
 /** What is to be written, in this order: obsolete slices are deleted first. */
@@ -212,14 +216,16 @@ interface SlicePlan {
  * touched, all get the next generation, so that a reader never mixes old and new ones (resource.k8s.io/v1, ResourcePool).
  */
 function planSlices(
-  node: string,
+  { node, driver }: { readonly node: string; readonly driver: string },
   devices: readonly SliceDevice[],
   slices: readonly Slice[],
   isSame: (slice: Slice, wanted: SliceSpec) => boolean,
 ): SlicePlan {
   const generation = Math.max(0, ...slices.map(({ spec }) => spec.pool.generation));
   const plan = (of: number): SlicePlan => {
-    const specs = new Map(sliceSpecs(node, devices, of).map((spec, index) => [sliceName(node, index), spec]));
+    const specs = new Map(
+      sliceSpecs(node, devices, of, driver).map((spec, index) => [sliceName(node, driver, index), spec]),
+    );
     const write = [...specs].flatMap(([name, spec]) => {
       const old = slices.find(({ metadata }) => metadata.name === name);
       return old !== undefined && isSame(old, spec) ? [] : [{ name, spec, old }];
@@ -236,8 +242,8 @@ function planSlices(
  * The same for each start, so that a slice is never published twice. The chart's admission policy knows the form: the daemon
  * of another node cannot take a name away.
  */
-function sliceName(node: string, index: number | "probe"): string {
-  return `${node}-${DRA_DRIVER}-${String(index).padStart(5, "0")}`;
+function sliceName(node: string, driver: string, index: number | "probe"): string {
+  return `${node}-${driver}-${String(index).padStart(5, "0")}`;
 }
 
 function ownedBy({ name, uid }: Partial<KubeObject["metadata"]> = {}): object {

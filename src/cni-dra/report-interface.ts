@@ -1,0 +1,55 @@
+import * as z from "zod";
+import type { DeviceReport } from "../dra/dra-context.ts";
+import type { Failure } from "../failure/failure.ts";
+import { present } from "../names/present.ts";
+import type { InterfaceRecord } from "./interface-record.ts";
+import type { CniResult } from "./run-network.ts";
+
+/** What the API takes of `data` (resource.k8s.io/v1, AllocatedDeviceStatus), and of addresses. */
+const DATA_MAX_BYTES = 10 * 1024;
+const IPS_MAX = 16;
+
+/** CNI spec, section 5, "Success"; read leniently, for it is shown and no more. */
+const resultSchema = z.looseObject({
+  interfaces: z
+    .array(z.looseObject({ name: z.string(), mac: z.string().optional(), sandbox: z.string().optional() }))
+    .catch([]),
+  ips: z.array(z.looseObject({ address: z.string(), interface: z.number().optional() })).catch([]),
+});
+
+/** The reason of the condition `Ready`. */
+export function readyReason(problem: Failure | undefined): string {
+  return problem === undefined ? "NetworkInterfaceReady" : "NetworkInterfaceNotReady";
+}
+
+/** What the status of a claim says of an interface. */
+export function reportOf(
+  { pool, device, shareID, ifName, attachments }: InterfaceRecord,
+  problem: Failure | undefined,
+): DeviceReport {
+  const added = attachments.find(({ state }) => state === "added");
+  if (problem !== undefined || added?.result === undefined) return { pool, device, shareID, problem };
+  const { since, result } = added;
+  const data = Buffer.byteLength(JSON.stringify(result)) > DATA_MAX_BYTES ? undefined : result;
+  return {
+    pool,
+    device,
+    shareID,
+    made: present({ since, data, networkData: networkDataOf(ifName, result) }),
+  };
+}
+
+/** MAC and addresses of the interface in the pod, not of those on the host. */
+function networkDataOf(ifName: string, result: CniResult): object {
+  const { interfaces, ips } = resultSchema.parse(result);
+  const index = interfaces.findIndex(({ name, sandbox }) => name === ifName && Boolean(sandbox));
+  const own = ips.filter(
+    (ip) => ip.interface === index || (ip.interface === undefined && interfaces.length === 0),
+  );
+  const addresses = [...new Set(own.map(({ address }) => address))].slice(0, IPS_MAX);
+  return present({
+    interfaceName: ifName,
+    hardwareAddress: interfaces[index]?.mac || undefined,
+    ips: addresses.length === 0 ? undefined : addresses,
+  });
+}

@@ -1,0 +1,189 @@
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { waitUntil } from "../../test/machine/wait-until.ts";
+import { type ApiRig, startApiRig } from "../../test/stand-in/api-server/api-rig.ts";
+import type { Json } from "../../test/stand-in/api-server/object-store.ts";
+import { RecordingPlugins } from "../../test/stand-in/cni-dra/recording-plugins.ts";
+import { claimObject } from "../../test/stand-in/dra/claim-object.ts";
+import { StandInDraManager } from "../../test/stand-in/kubelet/dra-manager.ts";
+import { Runtime } from "../../test/stand-in/nri/runtime.ts";
+import { CNI_DRIVER } from "./plan-interfaces.ts";
+import { serveCniDra } from "./serve.ts";
+
+let top: string;
+let rig: ApiRig;
+let kubelet: StandInDraManager;
+let runtime: Runtime;
+let plugins: RecordingPlugins;
+let stop: AbortController;
+let running: Promise<void>;
+
+const start = () => {
+  stop = new AbortController();
+  running = serveCniDra({
+    ...{ node: "n1", config: { allowedPlugins: { macvlan: ["mode"] } }, logger: rig.logger },
+    ...{ stateDirectory: join(top, "state"), pluginDirectory: plugins.directory },
+    nriSocket: join(top, "nri/nri.sock"),
+    kubelet: { plugins: join(top, "p"), pluginsRegistry: join(top, "r") },
+    ...{ cdiDirectory: join(top, "cdi"), readyDirectory: join(top, "ready") },
+    ...{ netnsDirectory: join(top, "netns"), hostInterfacesDirectory: join(top, "net") },
+    ...{ serviceAccountDirectory: rig.serviceAccountDirectory, apiServer: undefined },
+    ...{ apiServerUrl: rig.server.url, podUid: "driver-uid", signal: stop.signal },
+  });
+};
+const end = async () => {
+  stop.abort("SIGTERM");
+  await running;
+};
+
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), "cd-"));
+  for (const name of ["r", "nri", "netns", "net/eth1/device", "net/dummy0", "state"])
+    await mkdir(join(top, name), { recursive: true });
+  await writeFile(join(top, "net/eth1/mtu"), "9000\n");
+  rig = await startApiRig();
+  rig.server.store.create("nodes", { metadata: { name: "n1" } });
+  plugins = new RecordingPlugins(join(top, "bin"));
+  await plugins.install("macvlan");
+  kubelet = new StandInDraManager(join(top, "r"));
+  kubelet.start();
+  runtime = new Runtime(join(top, "nri/nri.sock"));
+  start();
+});
+afterEach(async () => {
+  await kubelet.stop();
+  await end();
+  await runtime.close();
+  await rig.close();
+  await rm(top, { recursive: true });
+});
+
+const settles = (what: string, isSo: () => boolean) => waitUntil(isSo, { what });
+const status = () =>
+  ((rig.server.store.get("tenant/resourceclaims", "c")["status"] as Json)["devices"] ??
+    []) as readonly Json[];
+/** The scheduler has allocated a claim to the pod. */
+function createClaim(config: object = {}, shareID = "a671734a-e8e5-11e4-8fde-42010af09327") {
+  const parameters = {
+    ...{ apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig", ifName: "net1" },
+    config: { cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge", ...config },
+  };
+  const { metadata: _, ...claim } = claimObject({
+    ...{ name: "c", namespace: "tenant" },
+    results: [{ request: "net", driver: CNI_DRIVER, device: "eth1", shareID }],
+    config: [{ source: "FromClaim", driver: CNI_DRIVER, parameters }],
+  });
+  const metadata = { name: "c", namespace: "tenant" };
+  const { uid } = rig.server.store.create("tenant/resourceclaims", { ...claim, metadata }).metadata;
+  return { namespace: "tenant", name: "c", uid };
+}
+async function sandbox(id: string) {
+  await writeFile(join(top, "netns", id), "");
+  return { id, name: "pod", namespace: "tenant", uid: "pod-uid", netns: `/var/run/netns/${id}` };
+}
+
+describe("the driver", () => {
+  it("comes to kubelet once the runtime has sent its sandboxes, and offers the host's interfaces", async () => {
+    await settles("it is connected to the API server", () => existsSync(join(top, "state/owner.lock")));
+    expect(await readdir(join(top, "r"))).toEqual([]);
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    await settles("devices are published", () => rig.server.store.all("resourceslices").length === 1);
+    const [slice] = rig.server.store.all("resourceslices");
+    expect(slice?.["spec"]).toMatchObject({
+      ...{ driver: CNI_DRIVER, nodeName: "n1", pool: { name: "n1" } },
+      devices: [
+        { name: "cni", allowMultipleAllocations: true },
+        {
+          ...{ name: "eth1", allowMultipleAllocations: true },
+          attributes: { interfaceName: { string: "eth1" }, mtu: { int: 9000 } },
+        },
+      ],
+    });
+  });
+
+  it("makes a claim's interface when its pod starts, says so in its status, and ends it with the pod", async () => {
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    const [device] = await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+    expect(device).toMatchObject({ request_names: ["net"], pool_name: "n1", device_name: "eth1" });
+    const [file = ""] = await readdir(join(top, "cdi"));
+    const cdi = JSON.parse(await readFile(join(top, "cdi", file), "utf8"));
+    expect(device?.cdi_device_ids).toEqual([`${cdi.kind}=${cdi.devices[0].name}`]);
+    const [{ hostPath }] = cdi.devices[0].containerEdits.mounts;
+    // What a container needs that uses the claim.
+    expect(existsSync(hostPath)).toBe(false);
+
+    expect(await runtime.run(await sandbox("s1"))).toEqual({ started: true, byPlugin: true });
+    expect(await plugins.takeCalls()).toEqual(["ADD macvlan net1 s1 /var/run/netns/s1"]);
+    expect(await plugins.stdinOf("ADD", "macvlan")).toEqual({
+      ...{ cniVersion: "1.0.0", name: "tenant.storage", type: "macvlan", mode: "bridge", master: "eth1" },
+    });
+    expect(existsSync(hostPath)).toBe(true);
+    await settles("the claim has a status", () => status().length === 1);
+    expect(status()).toMatchObject([
+      {
+        ...{ driver: CNI_DRIVER, pool: "n1", device: "eth1", shareID: expect.any(String) },
+        conditions: [{ type: "Ready", status: "True", reason: "NetworkInterfaceReady" }],
+        data: { interfaces: [{ name: "veth1" }, { name: "net1" }] },
+        networkData: { interfaceName: "net1", hardwareAddress: "02:00:00:00:00:01", ips: ["10.1.2.3/24"] },
+      },
+    ]);
+
+    await runtime.stop("s1");
+    await kubelet.unprepare("pod-uid", CNI_DRIVER);
+    await runtime.remove("s1");
+    expect(await plugins.takeCalls()).toEqual(["DEL macvlan net1 s1 /var/run/netns/s1"]);
+    expect(await readdir(join(top, "cdi"))).toEqual([]);
+  });
+
+  it("says in the claim's status and in the pod's event why a configuration is refused", async () => {
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    const claim = createClaim({ linkInContainer: true });
+    await expect(kubelet.prepare("pod-uid", CNI_DRIVER, [claim])).rejects.toThrow(
+      "invalid-claim: a claim may not set linkInContainer of the plugin macvlan here (claim tenant/c, request net)",
+    );
+    await settles("the claim has a status", () => status().length === 1);
+    expect(status()[0]?.["conditions"]).toMatchObject([
+      {
+        ...{ type: "Ready", status: "False", reason: "NetworkInterfaceNotReady" },
+        message: expect.stringContaining("may not set linkInContainer"),
+      },
+    ]);
+  });
+
+  it("keeps a pod from starting whose interface fails, with the reason", async () => {
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+    await plugins.setFailing("ADD", "net1", true);
+    expect(await runtime.run(await sandbox("s1"))).toEqual({
+      started: false,
+      reason: expect.stringContaining('CNI plugin "macvlan": no carrier on net1'),
+    });
+    await settles("the claim has a status", () => status().length === 1);
+    expect(status()[0]?.["conditions"]).toMatchObject([{ status: "False" }]);
+    await plugins.setFailing("ADD", "net1", false);
+    expect(await runtime.run(await sandbox("s2"))).toEqual({ started: true, byPlugin: true });
+    await settles("it is ready", () => status()[0]?.["data"] !== undefined);
+  });
+
+  it("is killed between Prepare and the sandbox: its next process makes what the sandbox lacks", async () => {
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+    await end();
+    // The runtime does not wait for a plugin that is away.
+    expect(await runtime.run(await sandbox("s1"))).toEqual({ started: true, byPlugin: false });
+    expect(await readdir(join(top, "ready")).catch(() => [])).toEqual([]);
+    start();
+    await waitUntil(async () => (await readdir(join(top, "ready")).catch(() => [])).length === 1, {
+      what: "the interface is there, and containers can start",
+    });
+    expect(await plugins.takeCalls()).toEqual(["ADD macvlan net1 s1 /var/run/netns/s1"]);
+  });
+});

@@ -1,0 +1,158 @@
+// The driver from top to bottom: every part in the order in which it starts.
+import { isDeepStrictEqual } from "node:util";
+import { ClaimStatusWriter } from "../dra/claim-status.ts";
+import { SlicePublisher } from "../dra/resource-slices.ts";
+import { type Failure, toFailure } from "../failure/failure.ts";
+import { takeOwnership } from "../files/owner-lock.ts";
+import { executePluginsOf } from "../ipam/execute-plugin.ts";
+import { hasNetns } from "../ipam-agent/netns.ts";
+import { type ApiServerPlace, openKubeApi } from "../kube-api/open-api.ts";
+import { startDraPlugin } from "../kubelet/dra-plugin.ts";
+import type { Logger } from "../logging/logger.ts";
+import { NriPlugin } from "../protocols/nri/nri-plugin.ts";
+import { RecordStore } from "../records/record-store.ts";
+import { type Clock, systemClock } from "../sync/clock.ts";
+import type { DriverConfig } from "./driver-config.ts";
+import { readHostDevices, sliceDevices } from "./host-interfaces.ts";
+import { writeCdiFile } from "./interface-files.ts";
+import { type InterfaceRecord, interfaceKey, interfaceRecordKind } from "./interface-record.ts";
+import { Interfaces } from "./interfaces.ts";
+import { CNI_DRIVER } from "./plan-interfaces.ts";
+import { prepareClaim, unprepareClaim } from "./prepare.ts";
+import { readyReason, reportOf } from "./report-interface.ts";
+
+/** From the command line, the environment and the configuration file. */
+export interface ServeOptions {
+  /** Name of the node. */
+  readonly node: string;
+  readonly config: DriverConfig;
+  readonly stateDirectory: string;
+  /** Directory of CNI plugins, as this process and they see it. */
+  readonly pluginDirectory: string;
+  readonly nriSocket: string;
+  /** kubelet's directories, at the same paths as on the host. */
+  readonly kubelet: { readonly plugins: string; readonly pluginsRegistry: string };
+  readonly cdiDirectory: string;
+  /** Memory, at the same path as on the host. */
+  readonly readyDirectory: string;
+  readonly netnsDirectory: string;
+  /** Default: the kernel's. */
+  readonly hostInterfacesDirectory?: string;
+  readonly serviceAccountDirectory: string;
+  readonly apiServer: ApiServerPlace | undefined;
+  readonly apiServerUrl?: string | undefined;
+  readonly podUid: string | undefined;
+  readonly clock?: Clock;
+  readonly logger: Logger;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+const PLUGIN_NAME = "cni-dra";
+/** After plugins that change what pods get, and before those that look at it. */
+const PLUGIN_INDEX = "50";
+/** Between two reads of the host's interfaces. */
+const INTERFACES_MS = 30_000;
+/** Between two checks whether the runtime has sent its sandboxes. */
+const SYNCHRONIZED_MS = 100;
+
+/** Serves until the signal fires. @throws what ended the start */
+export async function serveCniDra(options: ServeOptions): Promise<void> {
+  const { node, config, stateDirectory, kubelet, netnsDirectory, logger, signal } = options;
+  const { clock = systemClock, hostInterfacesDirectory } = options;
+  await using undo = new AsyncDisposableStack();
+
+  // 1. The records, which one driver at a time owns.
+  const owner = await takeOwnership(stateDirectory, clock, signal);
+  undo.defer(() => owner.release());
+  const records = await RecordStore.open(stateDirectory, interfaceRecordKind, logger);
+  const { cdiDirectory, readyDirectory } = options;
+  const places = { cdiDirectory, readyDirectory };
+  // After a reboot no CDI file is left.
+  const live = records.list().filter(({ released }) => !released);
+  for (const own of Map.groupBy(live, ({ claim }) => claim.uid).values()) writeCdiFile(own, places);
+
+  // 2. The API server, for claims and their status.
+  const { serviceAccountDirectory, apiServerUrl: apiServer } = options;
+  const { api } = openKubeApi("--api-server", { serviceAccountDirectory, apiServer }, options.apiServer);
+  undo.defer(() => api.close());
+  const status = new ClaimStatusWriter({
+    ...{ api, driver: CNI_DRIVER, reasonOf: readyReason, clock, logger },
+  });
+  undo.defer(() => status.close());
+  const problems = new Map<string, Failure>();
+  const report = (record: InterfaceRecord, problem?: Failure) => {
+    if (problem === undefined) problems.delete(interfaceKey(record));
+    else problems.set(interfaceKey(record), problem);
+    const own = records.list().filter(({ claim, released }) => claim.uid === record.claim.uid && !released);
+    const told = own.filter(
+      (one) => problems.has(interfaceKey(one)) || one.attachments.some(({ state }) => state === "added"),
+    );
+    const devices = told.map((one) => reportOf(one, problems.get(interfaceKey(one))));
+    status.report({ claim: record.claim, devices });
+  };
+
+  // 3. Interfaces, and the runtime that says when a sandbox starts and ends.
+  const interfaces = new Interfaces({
+    ...{ records, places, report, clock, logger },
+    delegate: executePluginsOf(options.pluginDirectory),
+    hasNetns: (path) => hasNetns(path, netnsDirectory),
+  });
+  const nri = new NriPlugin({
+    ...{ name: PLUGIN_NAME, index: PLUGIN_INDEX, socketPath: options.nriSocket },
+    ...{ handler: interfaces, clock, logger },
+  });
+  const stop = new AbortController();
+  const running = Promise.all([interfaces.run(stop.signal), nri.run(stop.signal)]);
+  undo.defer(async () => {
+    stop.abort();
+    await running;
+  });
+
+  // 4. kubelet gives it claims only once the runtime has sent all sandboxes, and sends every new one.
+  while (!nri.state.synchronized) {
+    await clock.sleep(SYNCHRONIZED_MS, signal).catch(() => undefined);
+    if (signal.aborted) return;
+  }
+  let devices = readHostDevices(config.interfaces, hostInterfacesDirectory);
+  const context = {
+    ...{ node, api, interfaces, places, clock, logger },
+    allowed: config.allowedPlugins,
+    interfaceOf: (device: string) => devices.get(device),
+    isConnected: () => nri.state.synchronized,
+    refused: (claim: InterfaceRecord["claim"], refusals: Parameters<typeof status.report>[0]["devices"]) =>
+      status.report({ claim, devices: refusals }),
+  };
+  const plugin = startDraPlugin({
+    ...{ driver: CNI_DRIVER, registryDirectory: kubelet.pluginsRegistry, podUid: options.podUid },
+    pluginDirectory: `${kubelet.plugins}/${CNI_DRIVER}`,
+    calls: {
+      prepare: (claim, until) => prepareClaim(claim, context, until),
+      unprepare: (claim) => unprepareClaim(claim, context),
+    },
+    health: () => [...devices.keys()].map((device) => ({ pool: node, device, healthy: true })),
+    ...{ clock, logger },
+  });
+  undo.defer(() => plugin.close());
+
+  // 5. What the scheduler may give out.
+  const slices = new SlicePublisher({
+    ...{ api, node, driver: CNI_DRIVER, clock, logger },
+    devices: (isShared) => (isShared ? sliceDevices(devices, hostInterfacesDirectory) : []),
+  });
+  undo.defer(() => slices.close());
+  logger.info({ devices: [...devices.keys()] }, "serving ResourceClaims by CNI plugins");
+  while (!signal.aborted) {
+    await clock.sleep(INTERFACES_MS, signal).catch(() => undefined);
+    try {
+      const now = readHostDevices(config.interfaces, hostInterfacesDirectory);
+      if (isDeepStrictEqual(now, devices)) continue;
+      devices = now;
+      slices.changed();
+      plugin.healthChanged();
+    } catch (error) {
+      logger.warn({ err: toFailure(error) }, "the host's interfaces cannot be read");
+    }
+  }
+  logger.info({ signal: String(signal.reason) }, "stopping; pods keep their interfaces");
+}
