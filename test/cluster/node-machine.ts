@@ -37,6 +37,11 @@ export class NodeMachine {
     this.cgroup = `/${run.name}`;
   }
 
+  /** Its first process, by its number on this machine. */
+  get pid(): number {
+    return this.#init;
+  }
+
   /** Starts it: /run is empty, the disk is as it was. */
   async boot(): Promise<void> {
     this.#boots += 1;

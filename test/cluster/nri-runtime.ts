@@ -43,6 +43,11 @@ export class NriRuntime {
     this.#directory = join(this.machine.disk, "c");
   }
 
+  /** Where it looks for CDI files. */
+  get cdiDirectory(): string {
+    return join(this.#directory, "cdi");
+  }
+
   get nriSocket(): string {
     return join(this.#directory, "nri/nri.sock");
   }
@@ -75,6 +80,7 @@ state = "/run/containerd"
   sandbox = "${PAUSE.name}"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
+  cdi_spec_dirs = ["${this.cdiDirectory}"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
@@ -96,8 +102,7 @@ state = "/run/containerd"
   /** @returns the sandbox's id. @throws what the runtime says */
   async runPod({ name, uid, attempt = 0, isHostNetwork = false }: CriPod): Promise<string> {
     const config = {
-      metadata: { name, uid, namespace: "default", attempt },
-      log_directory: `/var/log/pods/${uid}`,
+      ...this.#sandboxConfig({ name, uid, attempt }),
       linux: {
         cgroup_parent: this.machine.cgroup,
         security_context: { namespace_options: { network: isHostNetwork ? 2 : 0 } },
@@ -109,12 +114,32 @@ state = "/run/containerd"
     return id;
   }
 
+  /** Creates and starts a container that has a CDI device. @throws what the runtime says */
+  async runContainer(sandbox: string, pod: CriPod, name: string, cdiDevice: string): Promise<void> {
+    const { container_id } = await this.#call<{ readonly container_id: string }>("CreateContainer", {
+      pod_sandbox_id: sandbox,
+      config: {
+        ...{ metadata: { name }, image: { image: PAUSE.name }, log_path: `${name}.log` },
+        CDI_devices: [{ name: cdiDevice }],
+      },
+      sandbox_config: this.#sandboxConfig(pod),
+    });
+    await this.#call("StartContainer", { container_id });
+  }
+
   async stopPod(id: string): Promise<void> {
     await this.#call("StopPodSandbox", { pod_sandbox_id: id });
   }
 
   async removePod(id: string): Promise<void> {
     await this.#call("RemovePodSandbox", { pod_sandbox_id: id });
+  }
+
+  #sandboxConfig({ name, uid, attempt = 0 }: CriPod): object {
+    return {
+      metadata: { name, uid, namespace: "default", attempt },
+      log_directory: `/var/log/pods/${uid}`,
+    };
   }
 
   get #socket(): string {
@@ -128,13 +153,20 @@ state = "/run/containerd"
       ...[path, this.#parts.containerd, "--config", "/etc/containerd/config.toml"],
     ]);
     this.#containerd = containerd;
-    const answers = () =>
+    const answers = async () =>
       existsSync(this.#socket) &&
       this.machine.exec(this.#parts.ctr, ["-a", this.#socket, "version"]).then(
         () => true,
         () => false,
       );
-    await Promise.race([waitUntil(answers, { what: "containerd answers", everyMs: 200 }), containerd.died]);
+    // CRI comes later than containerd's own services. A sandbox that is not there is stopped.
+    const hasCri = async () =>
+      (await answers()) &&
+      this.stopPod("none").then(
+        () => true,
+        () => false,
+      );
+    await Promise.race([waitUntil(hasCri, { what: "containerd answers", everyMs: 200 }), containerd.died]);
   }
 
   #call<Answer = unknown>(method: string, request: object): Promise<Answer> {

@@ -4,6 +4,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { CHART, renderChart, renderedFiles, stampedFiles } from "../../scripts/build/render-manifests.ts";
 import { parseNetworkConfig } from "../../src/cni/network-config.ts";
+import { driverConfigSchema } from "../../src/cni-dra/driver-config.ts";
+import { CNI_DRIVER } from "../../src/cni-dra/plan-interfaces.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { DaemonConfig } from "../../src/config/schema.ts";
 import { DRA_DRIVER } from "../../src/dra/dra-context.ts";
@@ -213,6 +215,23 @@ describe("the chart with claims", () => {
       valueFrom: { fieldRef: { fieldPath: "metadata.uid" } },
     });
     expect(theOnly(manifests, "NetworkPolicy")["spec"].egress).toHaveLength(1);
+  });
+});
+
+describe("the chart with the driver of CNI plugins", () => {
+  it("gives it an account of its own, what claims may use, and slices of its own node and name", async () => {
+    const allowedPlugins = { macvlan: ["mode"] };
+    const manifests = await render({ cniDra: { enabled: true, allowedPlugins, interfaces: ["eth1"] } });
+    const { spec } = named(manifests, "DaemonSet", "-cni-dra")["spec"].template;
+    expect([tokensOf(spec), rolesOf(manifests, spec)]).toEqual([["cni-dra"], ["kube-vhostuser-cni-dra"]]);
+    expect(tokensOf(podOf(manifests))).toEqual([]);
+    const file = named(manifests, "ConfigMap", "-cni-dra")["data"]["config.yaml"];
+    expect(driverConfigSchema.parse(parse(file))).toEqual({ allowedPlugins, interfaces: ["eth1"] });
+    const policy = named(manifests, "ValidatingAdmissionPolicy", "-cni-dra")["spec"];
+    expect(JSON.stringify(policy.validations)).toContain(CNI_DRIVER);
+    expect(policy.matchConditions[0].expression).toBe(
+      'request.userInfo.username == "system:serviceaccount:kube-vhostuser:kube-vhostuser-cni-dra"',
+    );
   });
 });
 
