@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type Address, type Family, isInPrefix, type Prefix } from "../addresses/address.ts";
 import { RangeSet } from "../addresses/range-set.ts";
-import { rangeOf, usableAddresses } from "../addresses/subnet.ts";
+import { parseRange, rangeOf, usableAddresses } from "../addresses/subnet.ts";
 import type { KubeObject } from "../kube-api/client.ts";
 import {
   dnsSchema,
@@ -20,13 +20,25 @@ export interface Subnet {
   readonly usable: RangeSet;
 }
 
+/** A pool with addresses that whereabouts hands out, or has handed out. */
+export interface WhereaboutsImport {
+  /** Of that network (`network_name`) alone; undefined for all of them. */
+  readonly networkName: string | undefined;
+  /** What whereabouts hands out no more, as the controller has recorded it. It only grows. */
+  readonly imported: RangeSet;
+}
+
 /** Whose addresses a network's interfaces get: all of one family and one space. */
 export interface AddressPool extends ObjectIdentity {
   readonly space: string;
   readonly family: Family;
   readonly subnets: readonly Subnet[];
-  /** Of all subnets. */
+  /** Of all subnets; while addresses are imported, those that are ours by now. */
   readonly usable: RangeSet;
+  /** What the subnets say, whether it is imported or not. */
+  readonly configured: RangeSet;
+  /** Undefined for a pool whose addresses whereabouts does not hand out. */
+  readonly whereabouts: WhereaboutsImport | undefined;
   readonly routes: readonly z.infer<typeof routeSchema>[];
   readonly dns: z.infer<typeof dnsSchema> | undefined;
   /** Who hands addresses out: nodes from blocks of their own, or each address by an AddressAllocation. */
@@ -46,22 +58,41 @@ const schema = z.looseObject({
     mode: z.enum(["NodeBlocks", "PerAddress"]).default("NodeBlocks"),
     sticky: z.enum(["MAC", "Key"]).optional(),
     cooldownSeconds: z.int().min(0).default(60),
+    whereabouts: z.looseObject({ networkName: z.string().min(1).optional() }).optional(),
   }),
+  status: z
+    .looseObject({ whereabouts: z.looseObject({ imported: z.array(z.string()).default([]) }).optional() })
+    .optional(),
 });
 
 /** @throws Failure `invalid-address-object` */
 export function parseAddressPool(object: unknown): AddressPool {
   const { content, ...identity } = parseObject("AddressPool", schema, object);
   const { space, routes, dns, mode, sticky, cooldownSeconds } = content.spec;
-  const subnets = content.spec.subnets.map(subnetOf);
+  const whereabouts = content.spec.whereabouts && {
+    networkName: content.spec.whereabouts.networkName,
+    imported: RangeSet.of(
+      (content.status?.whereabouts?.imported ?? []).flatMap((one) => parseRange(one) ?? []),
+    ),
+  };
+  const wanted = content.spec.subnets.map(subnetOf);
+  const subnets =
+    whereabouts === undefined
+      ? wanted
+      : wanted.map((subnet) => ({ ...subnet, usable: subnet.usable.and(whereabouts.imported) }));
   const [family, ...others] = new Set(subnets.map(({ prefix }) => prefix.family));
   const refuse = (what: string) => invalidObject("AddressPool", identity.name, `spec.subnets: ${what}`);
   if (family === undefined || others.length > 0) throw refuse("a pool has IPv4 or IPv6 subnets, not both");
   const all = RangeSet.of(subnets.map(({ prefix }) => rangeOf(prefix)));
   if (all.size < subnets.reduce((sum, { prefix }) => sum + RangeSet.of([rangeOf(prefix)]).size, 0n))
     throw refuse("two subnets overlap; write what to hand out of one subnet into its ranges");
-  const usable = subnets.reduce((union, subnet) => union.plus(subnet.usable), RangeSet.EMPTY);
-  return { ...identity, space, family, subnets, usable, routes, dns, mode, sticky, cooldownSeconds };
+  const [usable, configured] = [unionOf(subnets), unionOf(wanted)];
+  const settings = { routes, dns, mode, sticky, cooldownSeconds, whereabouts };
+  return { ...identity, space, family, subnets, usable, configured, ...settings };
+}
+
+function unionOf(subnets: readonly Subnet[]): RangeSet {
+  return subnets.reduce((union, { usable }) => union.plus(usable), RangeSet.EMPTY);
 }
 
 /** A subnet as {@link subnetSchema} gives it, with what of it can be handed out. */
@@ -79,7 +110,7 @@ export function subnetOfAddress(
 
 /** A condition as Kubernetes' conventions have it; `lastTransitionTime` in RFC 3339. */
 export interface Condition {
-  readonly type: "Ready" | "NearlyFull" | "Exhausted" | "Overlapping";
+  readonly type: "Ready" | "NearlyFull" | "Exhausted" | "Overlapping" | "Imported";
   readonly status: "True" | "False" | "Unknown";
   readonly reason: string;
   readonly message: string;
@@ -96,6 +127,13 @@ export interface PoolStatus {
   readonly free: number;
   /** How many blocks with the pool's addresses have an owner. */
   readonly blocks: number;
+  /** Of a pool with addresses of whereabouts. */
+  readonly whereabouts?: {
+    /** `first-last`: what whereabouts hands out no more. */
+    readonly imported: readonly string[];
+    /** Addresses that pods still have from it; absent before the first look. */
+    readonly left?: number;
+  };
   readonly conditions: readonly Condition[];
 }
 

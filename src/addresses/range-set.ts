@@ -70,6 +70,11 @@ export class RangeSet {
     return RangeSet.of(left);
   }
 
+  /** What both sets have. */
+  and(other: RangeSet): RangeSet {
+    return RangeSet.of(other.ranges.flatMap((range) => this.clip(range).ranges));
+  }
+
   /** What the set has between `first` and `last`, both included. */
   clip({ first, last }: Range): RangeSet {
     const found: Range[] = [];

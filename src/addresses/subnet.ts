@@ -2,6 +2,7 @@ import {
   ADDRESS_BITS,
   type Address,
   type Family,
+  formatAddress,
   isInPrefix,
   lastOf,
   type Prefix,
@@ -24,6 +25,12 @@ export function parseRange(text: string): AddressRange | undefined {
   if (rest.length > 0 || first?.family !== last?.family) return undefined;
   if (first === undefined || last === undefined || first.value > last.value) return undefined;
   return { family: first.family, first: first.value, last: last.value };
+}
+
+/** A range in the form of {@link parseRange}. */
+export function formatRange({ family, first, last }: AddressRange): string {
+  const texts = [first, last].map((value) => formatAddress({ family, value }));
+  return first === last ? String(texts[0]) : texts.join("-");
 }
 
 /** All addresses of a network. */

@@ -198,6 +198,16 @@ function exhausted(source: AddressSource, blocks: RangeSet, context: AgentContex
     return isUsable && blocks.has(numberOfBlock(prefix));
   }).length;
   const name = source.pool === undefined ? `the ranges in space ${source.space}` : `pool ${source.pool}`;
+  if (source.usable.size === 0n)
+    return new Failure({
+      code: "pool-exhausted",
+      what: `${name} has no address that can be handed out now`,
+      where: `node ${node}`,
+      fix:
+        source.pool === undefined
+          ? "correct its ranges"
+          : `kubectl describe addresspool ${source.pool} shows why`,
+    });
   return new Failure({
     code: "pool-exhausted",
     what:

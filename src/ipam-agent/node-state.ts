@@ -169,8 +169,8 @@ export class NodeState {
   async putObject(kind: "pool" | "space", name: string, object: KubeObject | undefined): Promise<void> {
     const isValid = object === undefined ? this.#dropObject(kind, name) : this.#setObject(kind, object);
     const key = entryKey[kind](name);
-    const kept = object === undefined || !isValid ? undefined : withoutStatus(object);
-    const text = kept && JSON.stringify(kept["spec"]);
+    const kept = object === undefined || !isValid ? undefined : withoutCounts(object);
+    const text = kept && textOf(kept);
     if (this.#objects.get(key) === text) return;
     try {
       await this.#journal.append(key, kept === undefined ? undefined : { kind, object: kept });
@@ -192,8 +192,7 @@ export class NodeState {
         else this.#setBlock(name, entry);
       }
       if (entry.kind === "pool" || entry.kind === "space") {
-        if (this.#setObject(entry.kind, entry.object))
-          this.#objects.set(key, JSON.stringify(entry.object["spec"]));
+        if (this.#setObject(entry.kind, entry.object)) this.#objects.set(key, textOf(entry.object));
       }
     }
     const now = this.#clock.monotonic();
@@ -262,9 +261,16 @@ function parseEntry(value: unknown): Entry {
   return data;
 }
 
-function withoutStatus({ status: _, ...object }: KubeObject): KubeObject {
+/** Of a pool's status only what says which addresses are ours. */
+function withoutCounts({ status, ...object }: KubeObject): KubeObject {
   const { name, uid, resourceVersion } = object.metadata;
-  return { ...object, metadata: { name, uid, resourceVersion } } as KubeObject;
+  const { imported } = (status as { whereabouts?: { imported?: unknown } } | undefined)?.whereabouts ?? {};
+  const kept = imported === undefined ? {} : { status: { whereabouts: { imported } } };
+  return { ...object, ...kept, metadata: { name, uid, resourceVersion } } as KubeObject;
+}
+
+function textOf({ spec, status }: KubeObject): string {
+  return JSON.stringify([spec, status]);
 }
 
 function digestOf(texts: readonly string[]): string | undefined {

@@ -85,7 +85,9 @@ export class ClusterView {
     resource: ADDRESS_POOLS,
     entryOf: poolEntryOf,
     onChange: (_, before, after) => {
-      if (before?.generation !== after?.generation || before?.uid !== after?.uid) this.#poolsChanged();
+      const isSame = before?.generation === after?.generation && before?.uid === after?.uid;
+      // What is imported grows without a new generation.
+      if (!isSame || sizeOf(before) !== sizeOf(after)) this.#poolsChanged();
       else this.revision += 1;
     },
   });
@@ -237,6 +239,10 @@ function poolEntryOf(object: KubeObject): PoolEntry {
   } catch (error) {
     return { ...common, status: object["status"], pool: describeThrown(error) };
   }
+}
+
+function sizeOf(entry: PoolEntry | undefined): bigint | undefined {
+  return typeof entry?.pool === "object" ? entry.pool.usable.size : undefined;
 }
 
 function blockEntryOf(object: KubeObject): BlockEntry {

@@ -15,6 +15,7 @@ import { type CountedPool, PoolStatuses } from "./pool-statuses.ts";
 import { AllocationReclaimer } from "./reclaim-allocations.ts";
 import { BlockReclaimer } from "./reclaim-blocks.ts";
 import { ensureSharedBlocks } from "./shared-blocks.ts";
+import { WhereaboutsImporter } from "./whereabouts/import-pools.ts";
 
 /** What the controller works with. */
 export interface ControllerOptions {
@@ -23,6 +24,8 @@ export interface ControllerOptions {
   readonly logger: Logger;
   /** Posts a Kubernetes event; default none is posted. */
   readonly post?: (event: NodeEvent) => void;
+  /** Namespace of whereabouts' objects; default nothing is imported from it. */
+  readonly whereabouts?: string | undefined;
   /** From 0 up to 1, for pauses of watches and free addresses; default Math.random. */
   readonly random?: () => number;
   /** Whether it serves IPAMClaims; default false, because then their kinds need not exist. */
@@ -53,6 +56,7 @@ export class IpamController {
   readonly #options: ControllerOptions;
   readonly #blocks: BlockReclaimer;
   readonly #allocations: AllocationReclaimer;
+  readonly #importer: WhereaboutsImporter | undefined;
   readonly #statuses: PoolStatuses;
   /** Where claims are served. */
   readonly claims: ClaimsController | undefined;
@@ -75,10 +79,12 @@ export class IpamController {
     this.#context = { api, view, clock, logger, counts, post, onFailure };
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
-    this.#statuses = new PoolStatuses(this.#context);
-    const { hasClaims = false, managesClaims = false, random = Math.random, clusterApi } = options;
+    const { hasClaims = false, managesClaims = false, random = Math.random, clusterApi, whereabouts } = options;
     this.claims = hasClaims ? new ClaimsController(this.#context, random, managesClaims) : undefined;
     this.clusterApi = clusterApi && new ClusterApi(this.#context, clusterApi, random);
+    this.#importer =
+      whereabouts === undefined ? undefined : new WhereaboutsImporter(this.#context, whereabouts);
+    this.#statuses = new PoolStatuses(this.#context, this.#importer);
   }
 
   /** Pools as last counted. */
@@ -133,6 +139,7 @@ export class IpamController {
     await this.#blocks.pass(signal);
     if (this.view.pods.isSynced) await this.#allocations.pass(signal);
     await this.claims?.pass(signal);
+    await this.#importer?.pass(signal);
     if (this.#hasFailed) {
       this.counts.passesFailed += 1;
       return;

@@ -112,7 +112,7 @@ function emptySum(): Sum {
 /** @param allocations how many addresses of the block have an allocation */
 function addBlock(sum: Sum, { owner, state, used = 0 }: BlockEntry, size: number, allocations: number): void {
   const isRestricted = state === "Quarantined";
-  const inUse = isRestricted ? size : Math.min(owner.kind === "Node" ? used : allocations, size);
+  const inUse = isRestricted ? size : Math.min(owner.kind === "Shared" ? allocations : used, size);
   sum.inBlocks += size;
   sum.used += inUse;
   sum.blocks += 1;

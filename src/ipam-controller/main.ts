@@ -10,6 +10,7 @@ interface Options extends ApiProgramOptions {
   readonly claims?: boolean;
   readonly clusterApi?: boolean;
   readonly manageClaims?: boolean;
+  readonly whereabouts?: string;
 }
 
 const program = withApiOptions(
@@ -25,6 +26,10 @@ const program = withApiOptions(
   .option(
     "--manage-claims",
     "with --claims: also make the IPAMClaims of VMs, in place of kubevirt/ipam-extensions",
+  )
+  .option(
+    "--whereabouts <namespace>",
+    "import addresses from whereabouts, whose objects are in this namespace",
   )
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
@@ -49,6 +54,7 @@ const program = withApiOptions(
       hasClaims: options.claims ?? false,
       hasClusterApi: options.clusterApi ?? false,
       managesClaims: options.manageClaims ?? false,
+      whereabouts: options.whereabouts,
       clock: systemClock,
       logger: createLogger({ level: options.logLevel, program: "ipam-controller" }),
       signal: stop.signal,

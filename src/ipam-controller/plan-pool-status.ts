@@ -1,6 +1,9 @@
 import { boundedCount, type Condition, type PoolStatus } from "../address-objects/address-pool.ts";
+import { formatRange } from "../addresses/subnet.ts";
+import { present } from "../names/present.ts";
 import type { PoolEntry } from "./cluster-view.ts";
 import type { PoolCounts } from "./count-pools.ts";
+import type { ImportFinding } from "./whereabouts/finding.ts";
 
 /** What a pool's status is made from. */
 export interface PoolFacts {
@@ -12,6 +15,8 @@ export interface PoolFacts {
   readonly overlaps: readonly string[];
   /** A node's network of pods that has addresses of this pool. */
   readonly podCidr?: string | undefined;
+  /** Of a pool with addresses of whereabouts; undefined before the first look, `off` where they are not imported. */
+  readonly importing?: ImportFinding | "off" | undefined;
 }
 
 /** A condition as it should be; when it became so is added to it. */
@@ -21,6 +26,8 @@ type Finding = Pick<Condition, "type" | "status" | "reason" | "message">;
 const NEARLY_FULL_PERCENT = 80;
 /** Names in a message. */
 const MAX_NAMES = 10;
+/** As many as the object's definition allows. */
+const MAX_RANGES = 1_000;
 const NOTHING: PoolCounts = { total: 0n, inBlocks: 0, used: 0, blocks: 0, fullNodes: 0 };
 
 /**
@@ -36,6 +43,7 @@ export function planPoolStatus(facts: PoolFacts, now: string): PoolStatus {
     total: boundedCount(total),
     free: boundedCount(total - BigInt(used)),
     ...{ inBlocks, used, blocks },
+    ...importedOf(facts),
     conditions: findingsOf(facts).map((finding) => {
       const before = known.find(({ type }) => type === finding.type);
       const isSame = before?.status === finding.status && before.lastTransitionTime !== undefined;
@@ -63,6 +71,10 @@ function findingsOf(facts: PoolFacts): readonly Finding[] {
       "SpaceMissing",
       `The AddressSpace ${pool.space} does not exist or is invalid: create or correct it`,
     );
+  if (pool.whereabouts !== undefined && counts?.total === 0n) {
+    const message = "No address is imported from whereabouts yet: the condition Imported says why";
+    return [...notReady("NotImported", message), imported(facts)];
+  }
   if (counts === undefined || counts.total === 0n)
     return notReady(
       "NoAddresses",
@@ -73,6 +85,7 @@ function findingsOf(facts: PoolFacts): readonly Finding[] {
     nearlyFull(counts, pool.mode),
     exhausted(counts, pool.mode),
     overlapping(facts),
+    ...(pool.whereabouts === undefined ? [] : [imported(facts)]),
   ];
 }
 
@@ -87,6 +100,34 @@ function overlapping({ overlaps, podCidr }: PoolFacts): Finding {
   const others = overlaps.length > MAX_NAMES ? ` and ${overlaps.length - MAX_NAMES} others` : "";
   const message = `It shares addresses with ${names}${others}. Each address is handed out once`;
   return { type, status: "True", reason: "SharesAddresses", message };
+}
+
+function imported({ importing }: PoolFacts): Finding {
+  const type = "Imported";
+  const no = (reason: string, message: string): Finding => ({ type, status: "False", reason, message });
+  if (importing === "off")
+    return no(
+      "NotEnabled",
+      "The controller does not import from whereabouts: set ipam.whereabouts.enabled in the chart",
+    );
+  const { problem, waiting, left } = importing ?? {};
+  if (problem !== undefined) return no(problem.reason, problem.message);
+  if (waiting === undefined || waiting > 0n)
+    return no("Importing", "Addresses are imported after two looks that are a minute apart");
+  const pods = left === 0 ? "Pods have no address" : `Pods still have ${left} addresses`;
+  return { type, status: "True", reason: "AllImported", message: `${pods} of whereabouts` };
+}
+
+/** What is imported only grows: agents may have handed it out. */
+function importedOf({ entry: { pool, status }, importing }: PoolFacts): Pick<PoolStatus, "whereabouts"> {
+  if (typeof pool === "string" || pool.whereabouts === undefined) return {};
+  const { family } = pool;
+  const finding = importing === "off" ? undefined : importing;
+  const known = pool.whereabouts.imported;
+  const { ranges } = finding === undefined ? known : known.plus(finding.imported);
+  const texts = ranges.slice(0, MAX_RANGES).map((range) => formatRange({ family, ...range }));
+  const before = (status as Partial<PoolStatus> | undefined)?.whereabouts?.left;
+  return { whereabouts: { imported: texts, ...present({ left: finding?.left ?? before }) } };
 }
 
 function notReady(reason: string, message: string): readonly Finding[] {

@@ -7,6 +7,7 @@ import type { PoolEntry } from "./cluster-view.ts";
 import { type ControllerContext, isOvertaken } from "./controller-context.ts";
 import { PoolCounter, type PoolCounts } from "./count-pools.ts";
 import { conditionsOf, planPoolStatus } from "./plan-pool-status.ts";
+import type { WhereaboutsImporter } from "./whereabouts/import-pools.ts";
 
 /** A pool's status is written so often at most, in milliseconds. */
 const QUIET_MS = 30_000;
@@ -25,6 +26,7 @@ export interface CountedPool extends PoolCounts {
 /** Keeps the status of every pool as the cluster is. */
 export class PoolStatuses {
   readonly #context: ControllerContext;
+  readonly #importer: Pick<WhereaboutsImporter, "findings"> | undefined;
   readonly #counter: PoolCounter;
   /** By uid: when the status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
@@ -32,8 +34,10 @@ export class PoolStatuses {
   #hasUnwritten = false;
   #latest: readonly CountedPool[] = [];
 
-  constructor(context: ControllerContext) {
+  /** @param importer that of addresses of whereabouts; undefined where none are imported */
+  constructor(context: ControllerContext, importer?: Pick<WhereaboutsImporter, "findings">) {
     this.#context = context;
+    this.#importer = importer;
     this.#counter = new PoolCounter(context.view);
   }
 
@@ -58,13 +62,15 @@ export class PoolStatuses {
       const { name, pool } = entry;
       const counts = all.get(name);
       const hasSpace = typeof pool !== "string" && view.spaces.entries.get(pool.space) !== undefined;
+      const importing = this.#importer === undefined ? "off" : this.#importer.findings.get(name);
       const facts = {
         entry,
         counts,
         hasSpace,
         overlaps: this.#counter.overlapsOf(name),
         podCidr: this.#counter.podCidrIn(name),
-      };
+        importing,
+      } as const;
       const status = planPoolStatus(facts, now);
       if (counts !== undefined) counted.push({ name, ...counts, conditions: status.conditions });
       if (!isDeepStrictEqual(status, entry.status)) await this.#write(entry, status, signal);

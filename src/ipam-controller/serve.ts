@@ -29,6 +29,8 @@ export interface ServeOptions {
   readonly hasClusterApi?: boolean;
   /** Whether it makes the claims of VMs, too; default false. */
   readonly managesClaims?: boolean;
+  /** Namespace of whereabouts' objects; undefined where nothing is imported from it. */
+  readonly whereabouts?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called once it serves, with where the metrics are. */
@@ -75,6 +77,7 @@ export async function serveController(options: ServeOptions): Promise<void> {
     leading = new IpamController({
       ...{ api, clock, logger, post: (event) => poster.post(event), hasClaims, managesClaims },
       clusterApi: hasClusterApi ? api : undefined,
+      whereabouts: options.whereabouts,
     });
     try {
       await leading.run(ended);

@@ -40,7 +40,7 @@ export class ControllerRig {
     {
       signal = this.signal,
       ...more
-    }: Pick<ControllerOptions, "hasClaims" | "managesClaims" | "random"> & { signal?: AbortSignal } = {},
+    }: Pick<ControllerOptions, "hasClaims" | "managesClaims" | "random" | "whereabouts"> & { signal?: AbortSignal } = {},
   ): Promise<IpamController> {
     const { server, clock, logger } = this.rig;
     const post = (event: NodeEvent) => void this.posted.push(event);
