@@ -113,6 +113,7 @@ export const chartValuesSchema = z.strictObject({
       clusterApi: switchedOn.optional(),
       controller: z.strictObject({ ...placement, replicas: z.number().int().min(1).optional() }).optional(),
       claims: switchedOn.extend({ manage: z.boolean().optional() }).optional(),
+      whereabouts: switchedOn.extend({ namespace: z.string().min(1).optional() }).optional(),
     })
     .optional(),
   networkPolicy: switchedOn

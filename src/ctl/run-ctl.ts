@@ -15,6 +15,7 @@ import {
 import { runDoctor } from "./doctor/doctor.ts";
 import type { CheckedHost } from "./doctor/node-check.ts";
 import { runIpLeaks, runIpOf, runIpPools, runIpWho } from "./ip.ts";
+import { runIpWhereabouts, type WhereaboutsOptions } from "./ip-whereabouts.ts";
 import { runStatus } from "./status.ts";
 import type { Screen } from "./terminal.ts";
 import { runTrace } from "./trace.ts";
@@ -33,6 +34,7 @@ export interface CtlOptions {
   readonly host: Omit<CheckedHost, "places" | "version">;
 }
 
+const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 /** Of help, where the screen is wider. */
 const HELP_COLUMNS = 100;
 
@@ -141,5 +143,14 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
   command("leaks", "Show addresses without a running pod, and why they are still held.", ip).action(
     async () => end(await runIpLeaks(context())),
   );
+  command(
+    "whereabouts",
+    "Show what is left of whereabouts in the cluster, and whether it can be removed. Run it in a pod of the IPAM controller.",
+    ip,
+  )
+    .option("--whereabouts-namespace <name>", "namespace of its objects", "kube-system")
+    .option("--service-account <directory>", "token and ca.crt", SERVICE_ACCOUNT)
+    .option("--api-server <url>", "in place of the cluster's own address of the API server")
+    .action(async (own: WhereaboutsOptions) => end(await runIpWhereabouts(context(), own, host.apiServer)));
   return program;
 }

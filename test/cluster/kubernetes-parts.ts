@@ -25,6 +25,9 @@ export const MULTUS_THICK_VARIABLE = "MULTUS_THICK_DIR";
 /** Optional: the executable of a thin Multus that reads ResourceClaims of resource.k8s.io/v1, newer than 4.3.0. */
 export const MULTUS_CLAIMS_VARIABLE = "MULTUS_CLAIMS_BIN";
 
+/** Optional: the executable of whereabouts. */
+export const WHEREABOUTS_VARIABLE = "WHEREABOUTS_BIN";
+
 /** Environment variables, each with the path of a part. */
 export const PART_VARIABLES: Readonly<Record<keyof KubernetesParts, string>> = {
   kubelet: "KUBELET_BIN",
