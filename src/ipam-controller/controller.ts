@@ -79,7 +79,13 @@ export class IpamController {
     this.#context = { api, view, clock, logger, counts, post, onFailure };
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
-    const { hasClaims = false, managesClaims = false, random = Math.random, clusterApi, whereabouts } = options;
+    const {
+      hasClaims = false,
+      managesClaims = false,
+      random = Math.random,
+      clusterApi,
+      whereabouts,
+    } = options;
     this.claims = hasClaims ? new ClaimsController(this.#context, random, managesClaims) : undefined;
     this.clusterApi = clusterApi && new ClusterApi(this.#context, clusterApi, random);
     this.#importer =

@@ -20,7 +20,7 @@ export interface ObservedController {
 const SHOWN = { ...IPAM_CONTROLLER_METRICS, ...PROCESS_METRICS };
 /** Below the second that kubelet gives a probe by default. */
 const CHECK_MS = 800;
-const CONDITIONS = ["Ready", "NearlyFull", "Exhausted", "Overlapping"] as const;
+const CONDITIONS = ["Ready", "NearlyFull", "Exhausted", "Overlapping", "Imported"] as const;
 const OWNERS = ["Node", "Shared", "Foreign"] as const;
 const STATES = ["Bound", "Quarantined"] as const;
 const OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;

@@ -95,8 +95,10 @@ describe.skipIf(process.env["KUBECONFIG"] || WHEREABOUTS === undefined)("beside 
   }
 
   function envOf(verb: string, pod: string) {
-    const args = `K8S_POD_NAMESPACE=tests;K8S_POD_NAME=${pod};K8S_POD_UID=uid-of-${pod}`;
-    const target = { CNI_CONTAINERID: `c-${pod}`, CNI_IFNAME: "net1", CNI_NETNS: `/run/netns/${pod}` };
+    const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=tests;K8S_POD_NAME=${pod};K8S_POD_UID=uid-of-${pod}`;
+    // Where the agent cannot look whether the network namespace is there, the pod is not taken for one that has ended.
+    const netns = `/run/elsewhere/${pod}`;
+    const target = { CNI_CONTAINERID: `c-${pod}`, CNI_IFNAME: "net1", CNI_NETNS: netns };
     return { CNI_COMMAND: verb, CNI_ARGS: args, CNI_PATH: "/none", ...target };
   }
 

@@ -73,7 +73,7 @@ export class ForeignBlocks {
     return refused;
   }
 
-  /** A failed look is none: the next one is the first. */
+  /** After a look that failed the next one is the first. */
   forget(): void {
     this.#sightings.keep(new Set());
   }

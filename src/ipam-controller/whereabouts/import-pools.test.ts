@@ -157,7 +157,10 @@ describe("addresses of whereabouts", () => {
     pool();
     await imports();
     expect(imported()).toEqual(["10.0.0.2-10.0.0.62"]);
-    expect(condition("Imported")).toMatchObject({ reason: "BlockOfNode", message: /10\.0\.0\.1\./ });
+    expect(condition("Imported")).toMatchObject({
+      reason: "BlockOfNode",
+      message: expect.stringContaining(" 10.0.0.1."),
+    });
     ended(old.del(one));
     for (const seconds of [30, 60, 60]) await look(seconds);
     expect(imported()).toEqual(["10.0.0.1-10.0.0.62"]);
@@ -220,7 +223,10 @@ describe("addresses of whereabouts", () => {
     await start();
     rig.server.verbs.delete("list");
     await look();
-    expect(condition("Imported")).toMatchObject({ reason: "CheckFailed", message: /forbidden/ });
+    expect(condition("Imported")).toMatchObject({
+      reason: "CheckFailed",
+      message: expect.stringContaining("forbidden"),
+    });
     rig.server.verbs.add("list");
     controller = await all.start();
     await rig.clock.advance(30_000);

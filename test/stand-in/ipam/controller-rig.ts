@@ -40,7 +40,9 @@ export class ControllerRig {
     {
       signal = this.signal,
       ...more
-    }: Pick<ControllerOptions, "hasClaims" | "managesClaims" | "random" | "whereabouts"> & { signal?: AbortSignal } = {},
+    }: Pick<ControllerOptions, "hasClaims" | "managesClaims" | "random" | "whereabouts"> & {
+      signal?: AbortSignal;
+    } = {},
   ): Promise<IpamController> {
     const { server, clock, logger } = this.rig;
     const post = (event: NodeEvent) => void this.posted.push(event);
