@@ -29,7 +29,7 @@ export function age(ms: number): string {
   return `${seconds}s`;
 }
 
-/** A count and its noun: `1 port`, `2 ports`. */
+/** A count and its noun: `1 port`, `2 ports`, `2 addresses`. */
 export function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+  return `${count} ${noun}${count === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
 }
