@@ -55,6 +55,10 @@ export async function stampedFiles(): Promise<Readonly<Record<string, string>>> 
       .replace(/^version: .*$/m, `version: ${version}`)
       .replace(/^appVersion: .*$/m, `appVersion: "${version}"`),
   };
+  const [major, minor] = version.split(".");
+  files["deploy/cluster-api/metadata.yaml"] = (await read("deploy/cluster-api/metadata.yaml"))
+    .replace(/major: .*/, `major: ${major}`)
+    .replace(/minor: .*/, `minor: ${minor}`);
   for (const name of await readdir(join(TOP, "deploy/kubevirt"))) {
     const file = `deploy/kubevirt/${name}`;
     files[file] = (await read(file)).replace(OUR_IMAGE, `$1${version}`);
@@ -80,7 +84,23 @@ export async function renderedFiles(): Promise<Readonly<Record<string, string>>>
   const documents = tidied(await renderChart({ openshift: { enabled: true } })).split(/^---\n/m);
   const constraints = documents.filter((one) => /^kind: SecurityContextConstraints$/m.test(one));
   files["deploy/overlays/openshift/scc.yaml"] = OF_CHART + constraints.join("---\n");
+  files["deploy/cluster-api/ipam-components.yaml"] = OF_CHART + (await renderProvider());
   return files;
+}
+
+/** Kinds and names of what is installed by clusterctl: IPAM's definitions and policies, and its controller. */
+const OF_PROVIDER =
+  /^kind: (CustomResourceDefinition|ValidatingAdmissionPolicy\w*)$|^ {2}name: kube-vhostuser-ipam-controller$/m;
+
+/** The components of the IPAM provider for Cluster API (clusterctl's contract): one namespace, and a container `manager`. */
+async function renderProvider(): Promise<string> {
+  const values = { ipam: { enabled: true, clusterApi: { enabled: true } } };
+  const documents = tidied(await renderChart(values))
+    .split(/^---\n/m)
+    .filter((one) => OF_PROVIDER.test(one))
+    .map((one) => one.replace("- name: ipam-controller\n", "- name: manager\n"));
+  const namespace = `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${NAMESPACE}\n`;
+  return [namespace, ...documents].join("---\n");
 }
 
 /** Without the names of templates, and blank lines that their conditions leave. */

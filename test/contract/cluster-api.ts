@@ -145,13 +145,14 @@ export function describeClusterApi(name: string, start: () => Promise<ClusterApi
         },
         namespace,
       );
-    const addCluster = (namespace: string, cluster: string, spec: Json = {}, annotations: Json = {}) =>
+    const addCluster = (namespace: string, cluster: string) =>
       create(
         clusters(),
         {
           ...{ apiVersion: `${CLUSTER_GROUP}/${under.version}`, kind: "Cluster" },
-          metadata: { name: cluster, annotations },
-          spec,
+          metadata: { name: cluster },
+          // A spec without a key is refused.
+          spec: { paused: false },
         },
         namespace,
       );

@@ -31,10 +31,12 @@ export function parseManifests(text: string, where: string): Manifest[] {
   });
 }
 
-/** Files of manifests below a directory of deploy/, relative to it: no chart or values for it, no kustomization, and no configuration of the daemon. */
+/** Files of manifests below a directory of deploy/, relative to it: no chart or values for it, no kustomization, no configuration of the daemon, and no metadata for clusterctl. */
 export function manifestFiles(directory = DEPLOY): string[] {
   return readdirSync(directory, { recursive: true, encoding: "utf8" })
-    .filter((file) => /\.yaml$/.test(file) && !/(^|\/)(kustomization|config|values)\.yaml$/.test(file))
+    .filter(
+      (file) => /\.yaml$/.test(file) && !/(^|\/)(kustomization|config|values|metadata)\.yaml$/.test(file),
+    )
     .map((file) => join(directory, file))
     .filter((file) => !relative(DEPLOY, file).startsWith("chart/"))
     .sort();
