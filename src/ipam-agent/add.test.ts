@@ -77,6 +77,24 @@ describe("ADD", () => {
     expect(await agent.call({ verb: "ADD", container: "c0" })).toMatchObject({ exitCode: 0 });
   });
 
+  it("asks an API server that fails for a moment again, and gives up at its deadline", async () => {
+    const agent = await rig.agent();
+    const { illnesses, answers } = rig.api.server;
+    illnesses.push({ kind: "status", status: 503 }, { kind: "closed" });
+    const added = agent.call({ verb: "ADD" });
+    await rig.api.until(() => agent.state.allocations.size === 1, 1_000);
+    expect((await added).exitCode).toBe(0);
+    rig.pool("other", { subnets: [{ cidr: "10.1.0.0/24" }] });
+    await rig.api.until(() => agent.state.pools.has("other"));
+    illnesses.push(...Array.from({ length: 100 }, () => ({ kind: "status", status: 503 }) as const));
+    const deadline = new AbortController();
+    const before = answers.length;
+    const failed = agent.call({ verb: "ADD", container: "c2", pools: ["other"], signal: deadline.signal });
+    await rig.api.until(() => answers.length >= before + 3, 1_000);
+    deadline.abort();
+    expect((await failed).json).toMatchObject({ code: 11, msg: expect.stringContaining("503") });
+  });
+
   it("says try again, with pool and counts, when the pool is exhausted, and succeeds after it has grown", async () => {
     const tiny = rig.pool("tiny", { subnets: [{ cidr: "10.1.0.0/30" }] });
     const agent = await rig.agent();

@@ -16,6 +16,8 @@ const TRIES = 8;
 /** How long a pool counts as exhausted before its blocks are listed again. */
 const EXHAUSTED_MS = 10_000;
 const MINUTE_MS = 60_000;
+/** Before a caller tries again where the API server did not answer. */
+const RETRY_MS = 1_000;
 
 interface Exhausted {
   readonly usable: RangeSet;
@@ -44,11 +46,31 @@ export class BlockSupply {
   }
 
   /**
-   * Takes one block for a source; callers that come meanwhile share it.
+   * Takes one block for a source; callers that come meanwhile share it. An API server that does not answer is asked again
+   * until the signal fires.
    * @param signal ends this caller's wait, not the taking
    * @throws Failure `pool-exhausted`, `pool-missing`, `record-unwritable`; ApiFailure; the signal's reason
    */
   async take(source: AddressSource, signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#context;
+    for (let last: ApiFailure | undefined; ; ) {
+      try {
+        return await this.#takeOnce(source, signal);
+      } catch (error) {
+        // Why nothing came until the deadline says more than that it is over.
+        if (signal.aborted) throw last ?? error;
+        if (!isTransient(error)) throw error;
+        last = error;
+      }
+      const failure = last;
+      const pauseMs = Math.max(RETRY_MS * (0.5 + random() / 2), failure.retryAfterMs);
+      await clock.sleep(pauseMs, signal).catch(() => {
+        throw failure;
+      });
+    }
+  }
+
+  async #takeOnce(source: AddressSource, signal: AbortSignal): Promise<void> {
     const known = this.problemOf(source);
     if (known !== undefined) throw known;
     const running = this.#running.get(source.key) ?? this.#start(source);
@@ -69,7 +91,7 @@ export class BlockSupply {
     const recent = (this.#takenAtMs.get(source.key) ?? []).filter((atMs) => atMs > now - MINUTE_MS);
     this.#takenAtMs.set(source.key, [...recent, now]);
     if (this.#running.has(source.key) || !this.isLow(source)) return;
-    this.take(source, this.#signal).then(
+    this.#takeOnce(source, this.#signal).then(
       () => undefined,
       (error: unknown) =>
         logger.debug({ reason: describeThrown(error) }, "no block could be taken in advance"),
@@ -180,6 +202,11 @@ export class BlockSupply {
       return true;
     });
   }
+}
+
+/** A token that is refused is not accepted a second later. */
+function isTransient(error: unknown): error is ApiFailure {
+  return error instanceof ApiFailure && (error.problem === "unreachable" || error.problem === "unavailable");
 }
 
 /** The number of a listed block of the source's space, where it is of its family. */
