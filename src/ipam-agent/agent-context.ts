@@ -28,6 +28,11 @@ export interface AgentContext {
    */
   readonly hasNetns: (path: string) => Promise<boolean>;
   /**
+   * Paths of the network namespaces that are there.
+   * @throws where that cannot be known
+   */
+  readonly listNetns: () => Promise<readonly string[]>;
+  /**
    * What interfaces of networks with allowPersistentIPs get: nothing (`off`), the addresses of the claim that the pod names
    * (`referenced`), or for VMs also those of the claim that our controller makes (`managed`).
    */

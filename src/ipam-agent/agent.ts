@@ -34,6 +34,11 @@ export interface AgentOptions {
    * @throws where that cannot be known
    */
   readonly hasNetns: (path: string) => Promise<boolean>;
+  /**
+   * Paths of the network namespaces that are there.
+   * @throws where that cannot be known
+   */
+  readonly listNetns: () => Promise<readonly string[]>;
   /** Default `off`. */
   readonly claims?: ClaimsMode | undefined;
   /** UID of the agent's own pod, where it runs in one. */
@@ -70,11 +75,21 @@ const CONFIRM_AGAIN_MS = 5_000;
  * @throws Failure `record-unreadable`, `record-unwritable`
  */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { node, api, hasNetns, claims = "off", ownPodUid, random = Math.random, clock, logger } = options;
+  const {
+    node,
+    api,
+    hasNetns,
+    listNetns,
+    claims = "off",
+    ownPodUid,
+    random = Math.random,
+    clock,
+    logger,
+  } = options;
   const { stateDirectory: directory, bootId, openJournal } = options;
   const state = await NodeState.open({ directory, bootId, openJournal, clock, logger });
   const context: AgentContext = {
-    ...{ node, api, state, hasNetns, claims, ownPodUid, random, clock, logger },
+    ...{ node, api, state, hasNetns, listNetns, claims, ownPodUid, random, clock, logger },
     locks: new KeyedMutex(),
     stale: new StaleRequestFilter(),
     newestAdds: new Map(),

@@ -12,8 +12,9 @@ const identitySchema = z.object({
   /** The boot in which the API server last confirmed our blocks; absent until then. */
   bootId: z.string().min(1).optional(),
   /**
-   * UIDs of the pods that were on the node when this journal found blocks of a lost one, and are not known to be gone:
-   * they may use addresses of those blocks.
+   * UIDs of the pods, and paths of the network namespaces, that were on the node when this journal found blocks of a lost
+   * one, and are not known to be gone: they may use addresses of those blocks. A pod that was deleted by force is known by
+   * its network namespace alone.
    */
   survivors: z.array(z.string()).optional(),
   /** SHA-256 of the damaged entries that were seen. */

@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { hasNetns } from "./netns.ts";
+import { hasNetns, listNetns } from "./netns.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -24,6 +24,13 @@ describe("a network namespace", () => {
       await expect(hasNetns(path, directory)).rejects.toMatchObject({ code: "part-missing" });
     },
   );
+
+  it("is listed by its path, but for the agent's own", async () => {
+    await writeFile(join(directory, "cni-1"), "");
+    await symlink("/proc/self/ns/net", join(directory, "own"));
+    expect(await listNetns(directory)).toEqual(["/run/netns/cni-1"]);
+    await expect(listNetns(join(directory, "gone"))).rejects.toMatchObject({ code: "part-missing" });
+  });
 
   it("cannot be looked for where the directory is not mounted", async () => {
     const missing = hasNetns("/run/netns/cni-1", join(directory, "gone"));

@@ -1,9 +1,11 @@
-import { stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { Failure, systemCode } from "../failure/failure.ts";
 
 /** Where container runtimes have their network namespaces. The host's /var/run is a link to /run, which a container lacks. */
 const NETNS = "/run/netns";
+/** The agent runs in a pod, which uses no address of ours. */
+const OWN_NETNS = "/proc/self/ns/net";
 
 /**
  * Whether a network namespace is there, by its path as a runtime names it.
@@ -17,6 +19,22 @@ export async function hasNetns(path: string, directory = NETNS): Promise<boolean
   if (await isThere(join(directory, name))) return true;
   if (!(await isThere(directory))) throw unknown(`${directory} is not there`);
   return false;
+}
+
+/**
+ * Paths of the network namespaces that are there, as a runtime names them, without this process' own.
+ * @param directory where this process sees {@link NETNS}
+ * @throws Failure `part-missing` where the directory is not mounted
+ */
+export async function listNetns(directory = NETNS): Promise<readonly string[]> {
+  if (!(await isThere(directory))) throw unknown(`${directory} is not there`);
+  const own = await stat(OWN_NETNS);
+  const names: string[] = [];
+  for (const name of await readdir(directory)) {
+    const found = await stat(join(directory, name)).catch(() => undefined);
+    if (found?.ino !== own.ino || found.dev !== own.dev) names.push(join(NETNS, name));
+  }
+  return names;
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -11,7 +11,7 @@ import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockEntry } from "./journal-entries.ts";
-import { listPodsOfNode } from "./pods-of-node.ts";
+import { listSurvivors } from "./survivors.ts";
 
 const NODES: Resource = { group: "", version: "v1", plural: "nodes", isMetadataOnly: true };
 
@@ -135,10 +135,17 @@ export class OwnBlocks {
     const standings = objects.map(
       (object) => [object.metadata.name, this.#standingOfObject(object)] as const,
     );
+    const onUnknown = (error: unknown): undefined => {
+      logger.warn(
+        { reason: describeThrown(error) },
+        "pods and network namespaces of the node cannot be listed",
+      );
+    };
     if (state.identity.survivors === undefined) {
       const isLost = standings.some(([, standing]) => standing === "of a lost journal");
-      const pods = isLost ? await listPodsOfNode(this.#context, signal) : [];
-      await state.setIdentity({ survivors: pods.map(({ uid }) => uid) });
+      // Where they cannot be listed now, the blocks rest until a later pass has done it.
+      const survivors = isLost ? await listSurvivors(this.#context, signal).catch(onUnknown) : [];
+      if (survivors !== undefined) await state.setIdentity({ survivors });
     }
     const found = standings.flatMap(([name, standing]) => (standing === "not ours" ? [] : [name]));
     for (const name of new Set([...found, ...state.blocks.keys()])) await this.#compare(name, signal);

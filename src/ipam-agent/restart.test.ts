@@ -187,6 +187,9 @@ describe("a node whose disk was lost", () => {
     rig.pod("p2");
     await rig.minutes(5);
     expect(next.state.blocks.has(name)).toBe(false);
+    rig.netns.delete("/run/netns/c1");
+    await rig.minutes(2);
+    expect(next.state.identity.survivors).toEqual(["p1"]);
     rig.api.server.store.remove("pods", "p1", {});
     await rig.minutes(1);
     expect(next.state.blocks.has(name)).toBe(false);
@@ -207,8 +210,41 @@ describe("a node whose disk was lost", () => {
     rig.api.server.store.remove("pods", "p1", {});
     rig.apiAway();
     await rig.minutes(5);
-    expect(next.state.identity.survivors).toEqual(["p1"]);
+    expect(next.state.identity.survivors).toEqual(["p1", "/run/netns/c1"]);
     expect(next.state.blocks.has(name)).toBe(false);
+  });
+
+  it("lets its blocks rest while network namespaces cannot be listed, and hands out of others", async () => {
+    const agent = await rig.agent();
+    await agent.call({ verb: "ADD" });
+    const name = String(rig.blocks[0]?.metadata.name);
+    await loseDisk(agent);
+    rig.netns.clear();
+    let isMounted = false;
+    const listNetns = async () => {
+      if (!isMounted) throw new Error("EIO");
+      return [];
+    };
+    const next = await rig.agent({ listNetns });
+    expect((await next.call({ verb: "ADD", container: "c2" })).exitCode).toBe(0);
+    await rig.minutes(3);
+    expect(next.state.blocks.has(name)).toBe(false);
+    isMounted = true;
+    await rig.minutes(1);
+    await rig.api.until(() => next.state.blocks.get(name)?.isUsable === true, 1_000);
+  });
+
+  it("waits for a pod that was deleted by force, and still runs", async () => {
+    const agent = await rig.agent();
+    await agent.call({ verb: "ADD" });
+    const name = String(rig.blocks[0]?.metadata.name);
+    await loseDisk(agent);
+    const next = await rig.agent();
+    await rig.minutes(5);
+    expect(next.state.blocks.has(name)).toBe(false);
+    rig.netns.delete("/run/netns/c1");
+    await rig.minutes(3);
+    await rig.api.until(() => next.state.blocks.get(name)?.isUsable === true, 1_000);
   });
 
   it("takes its blocks over at once where no pod is left, and lets their addresses rest, also after a restart", async () => {
@@ -216,6 +252,7 @@ describe("a node whose disk was lost", () => {
     await agent.call({ verb: "ADD" });
     const name = String(rig.blocks[0]?.metadata.name);
     await loseDisk(agent);
+    rig.netns.clear();
     const next = await rig.agent();
     const old = () => next.state.blocks.get(name);
     expect(old()?.isUsable).toBe(true);
@@ -255,6 +292,7 @@ describe("a node whose disk was lost", () => {
     const last = await rig.agent();
     expect(last.state.identity.journal).toBe(journal);
     rig.api.server.store.remove("pods", "p1", {});
+    rig.netns.delete("/run/netns/c2");
     await rig.minutes(3);
     await rig.api.until(() => last.state.blocks.get(name)?.isUsable === true, 1_000);
     expect(await last.call({ verb: "ADD", pod: "p1" })).toEqual(first);

@@ -10,7 +10,7 @@ import { agentStatusSocket } from "../status/status-client.ts";
 import { systemClock } from "../sync/clock.ts";
 import { startAgent } from "./agent.ts";
 import type { ClaimsMode } from "./agent-context.ts";
-import { hasNetns } from "./netns.ts";
+import { hasNetns, listNetns } from "./netns.ts";
 import { observeAgent } from "./observe-agent.ts";
 import { serveAgentStatus } from "./serve-status.ts";
 
@@ -64,6 +64,7 @@ export async function serveAgent(options: ServeOptions): Promise<void> {
     ...{ node, api, stateDirectory, clock, logger, claims: options.claims, ownPodUid: options.podUid },
     bootId: readFileSync(BOOT_ID_FILE, "utf8").trim(),
     hasNetns: hasNetnsHere,
+    listNetns: () => listNetns(options.netnsDirectory),
   });
   undo.defer(() => agent.close());
 

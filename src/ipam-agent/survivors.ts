@@ -1,18 +1,32 @@
+import { describeThrown } from "../failure/failure.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
 import { listPodsOfNode } from "./pods-of-node.ts";
 
-/** Between the two looks at which a pod must be gone, in milliseconds. */
+/** Between the two looks at which a survivor must be gone, in milliseconds. */
 const SECOND_LOOK_MS = 60_000;
 
 /**
- * Waits for the pods that were on the node when its journal was found to be lost: it is not known which of its addresses they have.
- * When all of them are gone at two looks a minute apart, the blocks of the lost journal are used again.
+ * What may have addresses that a lost or damaged journal had: UIDs of the node's pods, and paths of network namespaces that
+ * the journal does not know. What is listed later than at the start has ended meanwhile, or is in that list too.
+ */
+export async function listSurvivors(context: AgentContext, signal: AbortSignal): Promise<string[]> {
+  // First: a pod that is deleted meanwhile is in the later list, or its network namespace is in this one.
+  const known = new Set([...context.state.allocations.values()].map(({ netns }) => netns));
+  const namespaces = await context.listNetns();
+  const pods = await listPodsOfNode(context, signal);
+  return [...pods.map(({ uid }) => uid), ...namespaces.filter((path) => !known.has(path))];
+}
+
+/**
+ * Waits for the pods and network namespaces that were on the node when its journal was found to be lost: it is not known which
+ * of its addresses they have. When all of them are gone at two looks a minute apart, the blocks of the lost journal are used
+ * again.
  */
 export class SurvivorWatch {
   readonly #context: AgentContext;
   readonly #own: Pick<OwnBlocks, "takeOverResting">;
-  /** By UID: when a pod was first seen to be gone. */
+  /** By UID or path: when it was first seen to be gone. */
   readonly #goneSinceMs = new Map<string, number>();
 
   constructor(context: AgentContext, own: Pick<OwnBlocks, "takeOverResting">) {
@@ -24,15 +38,38 @@ export class SurvivorWatch {
   async look(signal: AbortSignal): Promise<void> {
     const { state, clock } = this.#context;
     const { survivors } = state.identity;
-    if (survivors === undefined || survivors.length === 0) return;
-    const there = new Set((await listPodsOfNode(this.#context, signal)).map(({ uid }) => uid));
+    if (survivors === undefined) return this.#list(signal);
+    if (survivors.length === 0) return;
+    const pods = await listPodsOfNode(this.#context, signal);
+    const there = new Set(pods.map(({ uid }) => uid));
+    for (const path of survivors.filter((one) => one.startsWith("/")))
+      if (await this.#mayHaveNetns(path)) there.add(path);
     const now = clock.monotonic();
-    const left = survivors.filter((uid) => {
-      if (there.has(uid)) this.#goneSinceMs.delete(uid);
-      else if (!this.#goneSinceMs.has(uid)) this.#goneSinceMs.set(uid, now);
-      return now - (this.#goneSinceMs.get(uid) ?? now) < SECOND_LOOK_MS;
+    const left = survivors.filter((one) => {
+      if (there.has(one)) this.#goneSinceMs.delete(one);
+      else if (!this.#goneSinceMs.has(one)) this.#goneSinceMs.set(one, now);
+      return now - (this.#goneSinceMs.get(one) ?? now) < SECOND_LOOK_MS;
     });
     if (left.length < survivors.length) await state.setIdentity({ survivors: left });
     if (left.length === 0) this.#own.takeOverResting();
+  }
+
+  /** They could not be listed when the blocks were confirmed. */
+  async #list(signal: AbortSignal): Promise<void> {
+    const { state } = this.#context;
+    if (!state.isConfirmed) return;
+    const survivors = await listSurvivors(this.#context, signal);
+    await state.setIdentity({ survivors });
+    if (survivors.length === 0) this.#own.takeOverResting();
+  }
+
+  async #mayHaveNetns(path: string): Promise<boolean> {
+    const { hasNetns, logger } = this.#context;
+    try {
+      return await hasNetns(path);
+    } catch (error) {
+      logger.debug({ file: path, reason: describeThrown(error) }, "a network namespace cannot be looked for");
+      return true;
+    }
   }
 }

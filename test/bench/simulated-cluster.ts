@@ -151,6 +151,7 @@ export class SimulatedCluster {
       ...{
         stateDirectory: `${program.root}/ipam`,
         hasNetns: async () => true,
+        listNetns: async () => [],
         random: this.#simulation.random,
       },
     });

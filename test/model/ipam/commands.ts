@@ -105,7 +105,7 @@ export const COMMANDS = {
       const network = at(Object.keys(NETWORKS), value);
       const keep = [...node.sandboxes].filter((sandbox) => sandbox.network === network);
       const none = { containerId: "", interfaceName: "", netns: "", network };
-      void node.call("GC", none, 1, keep);
+      void node.call("GC", none, at([1, 1, 400, 8_000], value), keep);
     },
   ],
   status: [

@@ -275,13 +275,24 @@ export class Invariants {
       if (uid !== owner.uid || state !== "Bound")
         this.broken("I9", `block ${block.metadata.name} is ${state} by ${JSON.stringify(owner)}`);
       const node = nodes.find(({ name }) => name === owner.name);
-      const hasSurvivors = [...(node?.sandboxes ?? [])].some(({ isForgotten }) => isForgotten);
-      if (node !== undefined && !hasSurvivors && !this.journalOf(node).has(`block/${block.metadata.name}`))
+      if (
+        node !== undefined &&
+        !this.#hasSurvivors(node) &&
+        !this.journalOf(node).has(`block/${block.metadata.name}`)
+      )
         this.broken("I9", `block ${block.metadata.name} is unknown to its node`);
     }
     for (const pod of this.#cluster.pods)
       if (pod.isWanted && pod.sandbox?.addresses === undefined && !this.#isFull(pod))
         this.broken("I9", `${pod.name} (${pod.network}) on ${pod.node.name} has no address`);
+  }
+
+  /** Whether something still runs that may have addresses of a journal that was lost. */
+  #hasSurvivors(node: IpamNode): boolean {
+    const identity = this.journalOf(node).get("identity");
+    const survivors = new Set(identity?.kind === "identity" ? identity.survivors : []);
+    const isThere = ({ uid }: Pod) => survivors.has(uid);
+    return [...this.#cluster.pods].some(isThere) || [...node.namespaces].some((path) => survivors.has(path));
   }
 
   /** Whether a network has no free block, and the node's own have no free address. */

@@ -200,14 +200,6 @@ export class IpamCluster {
     if (pod.sandbox === undefined && !pod.isWanted) this.pods.delete(pod);
   }
 
-  /** Whether sandboxes run of pods that the API server does not have any more. */
-  hasHiddenPods(node: IpamNode): boolean {
-    const { store } = this.server;
-    return [...this.pods].some(
-      (pod) => pod.node === node && pod.sandbox && store.find(PODS, pod.name)?.metadata.uid !== pod.uid,
-    );
-  }
-
   /** A node's power fails: its sandboxes end without a DEL. */
   powerOff(node: IpamNode): void {
     node.powerOff();

@@ -55,7 +55,8 @@ export class IpamNode {
       api: new SimulatedApi(server, program, this.habits),
       stateDirectory: `${program.root}${STATE}`,
       bootId: this.machine.bootId,
-      hasNetns: (path) => this.#hasNetns(program, path),
+      hasNetns: (path) => this.#looksAtNetns(program, () => this.namespaces.has(path)),
+      listNetns: () => this.#looksAtNetns(program, () => [...this.namespaces]),
       random: simulation.random,
       clock: program.clock,
       logger: this.#cluster.loggerOf(this.name),
@@ -119,9 +120,9 @@ export class IpamNode {
     this.startAgent();
   }
 
-  /** The directory is removed while pods run: what runs must be known from the API server's pods then. */
+  /** The directory is removed while pods run, perhaps pods that the API server does not have any more. */
   wipeState(): void {
-    if (!this.machine.isOn || this.#cluster.hasHiddenPods(this)) return;
+    if (!this.machine.isOn) return;
     this.mustDrain = true;
     for (const sandbox of this.sandboxes) sandbox.isForgotten = true;
     this.program?.kill();
@@ -146,12 +147,13 @@ export class IpamNode {
     const { machine } = this;
     const boot = machine.boots;
     const startedAtMs = machine.monotonicMs;
+    const ended = verb === "GC" ? this.#endedBy(sandbox.network, keep) : [];
     await this.#cluster.sleep(delayMs);
     const { agent, program } = this;
     if (agent === undefined || program === undefined || !machine.isOn || machine.boots !== boot)
       return undefined;
     if (verb === "DEL" && sandbox.pod !== undefined) (sandbox as Sandbox).isReleased = true;
-    if (verb === "GC") this.#noteGc(sandbox.network, keep);
+    for (const one of ended) one.isReleased = true;
     const { pod } = sandbox;
     const newest = [...this.sandboxes].findLast((one) => one.pod.uid === pod?.uid);
     const isWrong = this.endsNewest && verb === "DEL" && newest !== undefined;
@@ -176,10 +178,11 @@ export class IpamNode {
     return Promise.race([answered, gone.promise]).finally(() => this.#waiting.delete(end));
   }
 
-  #noteGc(network: string, keep: readonly Sandbox[]): void {
-    for (const sandbox of this.#cluster.allSandboxes)
-      if (sandbox.node === this.name && sandbox.network === network && !keep.includes(sandbox))
-        sandbox.isReleased = true;
+  /** What a GC ends: those that started later are not known to the runtime that calls it. */
+  #endedBy(network: string, keep: readonly Sandbox[]): readonly Sandbox[] {
+    return [...this.#cluster.allSandboxes].filter(
+      (sandbox) => sandbox.node === this.name && sandbox.network === network && !keep.includes(sandbox),
+    );
   }
 
   #agentIsGone(): void {
@@ -187,11 +190,11 @@ export class IpamNode {
     for (const end of this.#waiting) end();
   }
 
-  #hasNetns(program: Program, path: string): Promise<boolean> {
+  #looksAtNetns<Found>(program: Program, look: () => Found): Promise<Found> {
     return new Promise((resolve, reject) =>
       program.after(0.1, () => {
         if (this.isNetnsUnknown) reject(new Error("EIO"));
-        else resolve(this.namespaces.has(path));
+        else resolve(look());
       }),
     );
   }

@@ -115,6 +115,7 @@ export class AgentRig {
       ...{ node, api: client, clock, logger, bootId: "boot-1" },
       stateDirectory: join(this.directory, journal ?? node),
       hasNetns: async (path) => this.netns.has(path),
+      listNetns: async () => [...this.netns],
       random: () => 0.5,
       ...options,
     });
