@@ -39,6 +39,57 @@ describe("duplicates", () => {
     expect(rig.blocks).toHaveLength(1);
   });
 
+  it("whereabouts #97: pods with two interfaces of two networks, started at once, have different addresses in each", async () => {
+    rig.pool("green", { subnets: [{ cidr: "10.8.0.0/24" }] });
+    const agents = await Promise.all(["n1", "n2"].map((node) => rig.agent({ node })));
+    for (const agent of agents) await rig.api.until(() => agent.state.pools.has("green"));
+    const calls = agents.flatMap((agent, node) =>
+      Array.from({ length: 24 }, (_, index) => {
+        const pod = { container: `c${node}-${index >> 1}`, pod: `p${node}-${index >> 1}` };
+        const pool = index % 2 === 0 ? "blue" : "green";
+        return agent.call({ verb: "ADD", ...pod, ifname: `net${index % 2}`, network: pool, pools: [pool] });
+      }),
+    );
+    const given = (await Promise.all(calls)).flatMap(addressesOf);
+    expect(given).toHaveLength(48);
+    expect(new Set(given).size).toBe(48);
+  });
+
+  it("Cilium #17277: no two nodes have the same block, although answers of the API server are lost", async () => {
+    const agents = await Promise.all(["n1", "n2"].map((node) => rig.agent({ node })));
+    const lost = [undefined, { kind: "half" }, undefined, { kind: "closed" }] as const;
+    rig.api.server.illnesses.push(...lost, ...lost, ...lost);
+    let isOver = false;
+    const calls = agents.flatMap((agent, node) =>
+      Array.from({ length: 40 }, (_, index) => agent.call({ verb: "ADD", container: `c${node}-${index}` })),
+    );
+    const answered = Promise.all(calls).finally(() => {
+      isOver = true;
+    });
+    await rig.api.until(() => isOver, 500);
+    const given = (await answered).flatMap(addressesOf);
+    expect(given).toHaveLength(80);
+    expect(new Set(given).size).toBe(80);
+    const [first, second] = agents.map(({ state }) => new Set(state.blocks.keys()));
+    expect(first?.isDisjointFrom(second ?? new Set())).toBe(true);
+  });
+
+  it("Calico #6244: a new machine with the name of one that is gone uses none of its addresses", async () => {
+    const agent = await rig.agent();
+    const old = addressesOf(await agent.call({ verb: "ADD" }));
+    const blocks = [...agent.state.blocks.keys()];
+    await rig.crash(agent);
+    rig.api.server.store.remove("nodes", "n1", {});
+    rig.api.server.store.create("nodes", { metadata: { name: "n1" } });
+    const next = await rig.agent({ journal: "new machine", bootId: "boot-2" });
+    for (let index = 0; index < 40; index++) {
+      const given = addressesOf(await next.call({ verb: "ADD", container: `n${index}`, pod: `n${index}` }));
+      expect(given).toHaveLength(1);
+      expect(given).not.toEqual(old);
+    }
+    for (const name of blocks) expect(next.state.blocks.has(name)).toBe(false);
+  });
+
   it("whereabouts #162, #176, #207: a pod that appears after the first check of its address keeps it", async () => {
     const agent = await rig.agent();
     await agent.call({ verb: "ADD", pod: "late" });

@@ -140,7 +140,7 @@ describe("an address of a shared block", () => {
 });
 
 describe("a sticky address", () => {
-  it("waits for its key, is given to nothing else, and comes back with the key", async () => {
+  it("waits for its key, is given to nothing else, and comes back with the key, as a stopped VM's should (kube-ovn #2486)", async () => {
     const allocate = requester();
     const name = cluster.allocation("10.0.0.1", undefined, { key: "02:00:00:00:00:01" });
     expect(textOf(await allocate({ owner: claim("a") }))).toBe("10.0.0.2");
