@@ -33,6 +33,7 @@ export class IpamNode {
   readonly #cluster: IpamCluster;
   /** Calls that wait for the agent: they fail when it ends. */
   readonly #waiting = new Set<() => void>();
+  #calls = 0;
 
   constructor(cluster: IpamCluster, name: string) {
     this.name = name;
@@ -146,7 +147,9 @@ export class IpamNode {
   ): Promise<Answer | undefined> {
     const { machine } = this;
     const boot = machine.boots;
-    const startedAtMs = machine.monotonicMs;
+    // No two executables start in the same nanosecond.
+    this.#calls += 1;
+    const startedAtMs = machine.monotonicMs + this.#calls / 1e6;
     const ended = verb === "GC" ? this.#endedBy(sandbox.network, keep) : [];
     await this.#cluster.sleep(delayMs);
     const { agent, program } = this;
