@@ -114,7 +114,12 @@ describe.skipIf(process.env["KUBECONFIG"])("claims", () => {
     const api = clientOf(node, await server.serviceAccountOf({ namespace: NAMESPACE, name, account }));
     const agent = await startAgent({
       ...{ node, api, stateDirectory: join(run.directory, node), bootId: "boot", claims: "managed" },
-      ...{ hasNetns: async () => true, clock: systemClock, logger: pino({ level: "silent" }) },
+      ...{
+        hasNetns: async () => true,
+        listNetns: async () => [],
+        clock: systemClock,
+        logger: pino({ level: "silent" }),
+      },
     });
     agents.set(node, agent);
     await untilSo(

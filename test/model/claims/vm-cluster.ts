@@ -98,7 +98,12 @@ export class VmCluster {
         api: new SimulatedApi(this.server, program, node.habits),
         stateDirectory: `${program.root}${STATE}`,
       },
-      ...{ hasNetns: async () => true, random: this.simulation.random, clock: program.clock },
+      ...{
+        hasNetns: async () => true,
+        listNetns: async () => [],
+        random: this.simulation.random,
+        clock: program.clock,
+      },
       logger: this.#loggerOf(node.machine.name),
     });
     started.then((agent) => {
