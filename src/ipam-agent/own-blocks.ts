@@ -11,7 +11,7 @@ import { SharedRead } from "../sync/shared-read.ts";
 import { WorkQueue } from "../sync/work-queue.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockEntry } from "./journal-entries.ts";
-import { listSurvivors } from "./survivors.ts";
+import { listSurvivors } from "./pods-of-node.ts";
 
 const NODES: Resource = { group: "", version: "v1", plural: "nodes", isMetadataOnly: true };
 
@@ -135,16 +135,10 @@ export class OwnBlocks {
     const standings = objects.map(
       (object) => [object.metadata.name, this.#standingOfObject(object)] as const,
     );
-    const onUnknown = (error: unknown): undefined => {
-      logger.warn(
-        { reason: describeThrown(error) },
-        "pods and network namespaces of the node cannot be listed",
-      );
-    };
     if (state.identity.survivors === undefined) {
       const isLost = standings.some(([, standing]) => standing === "of a lost journal");
       // Where they cannot be listed now, the blocks rest until a later pass has done it.
-      const survivors = isLost ? await listSurvivors(this.#context, signal).catch(onUnknown) : [];
+      const survivors = isLost ? await listSurvivors(this.#context, signal).catch(() => undefined) : [];
       if (survivors !== undefined) await state.setIdentity({ survivors });
     }
     const found = standings.flatMap(([name, standing]) => (standing === "not ours" ? [] : [name]));

@@ -48,3 +48,15 @@ export async function listPodsOfNode(
       return { namespace, name, uid: podUidOf(pod) };
     });
 }
+
+/**
+ * What may have addresses that a lost or damaged journal had: UIDs of the node's pods, and paths of network namespaces that
+ * the journal does not know. What is listed later than at the start has ended meanwhile, or is in that list too.
+ */
+export async function listSurvivors(context: AgentContext, signal: AbortSignal): Promise<string[]> {
+  // First: a pod that is deleted meanwhile is in the later list, or its network namespace is in this one.
+  const known = new Set([...context.state.allocations.values()].map(({ netns }) => netns));
+  const namespaces = await context.listNetns();
+  const pods = await listPodsOfNode(context, signal);
+  return [...pods.map(({ uid }) => uid), ...namespaces.filter((path) => !known.has(path))];
+}

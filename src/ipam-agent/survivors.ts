@@ -1,22 +1,10 @@
 import { describeThrown } from "../failure/failure.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
-import { listPodsOfNode } from "./pods-of-node.ts";
+import { listPodsOfNode, listSurvivors } from "./pods-of-node.ts";
 
 /** Between the two looks at which a survivor must be gone, in milliseconds. */
 const SECOND_LOOK_MS = 60_000;
-
-/**
- * What may have addresses that a lost or damaged journal had: UIDs of the node's pods, and paths of network namespaces that
- * the journal does not know. What is listed later than at the start has ended meanwhile, or is in that list too.
- */
-export async function listSurvivors(context: AgentContext, signal: AbortSignal): Promise<string[]> {
-  // First: a pod that is deleted meanwhile is in the later list, or its network namespace is in this one.
-  const known = new Set([...context.state.allocations.values()].map(({ netns }) => netns));
-  const namespaces = await context.listNetns();
-  const pods = await listPodsOfNode(context, signal);
-  return [...pods.map(({ uid }) => uid), ...namespaces.filter((path) => !known.has(path))];
-}
 
 /**
  * Waits for the pods and network namespaces that were on the node when its journal was found to be lost: it is not known which
