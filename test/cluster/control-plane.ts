@@ -2,6 +2,7 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { runProgram } from "../machine/run-program.ts";
 
 /** The name and the groups that the API server knows a user by. */
 export type Users = Readonly<Record<string, readonly [name: string, groups: string]>>;
@@ -53,5 +54,38 @@ export function apiServerArguments(pki: string, etcd: string): readonly string[]
     `--token-auth-file=${join(pki, "tokens.csv")}`,
     "--service-account-issuer=https://kubernetes.default.svc",
     ...[`--service-account-key-file=${key}`, `--service-account-signing-key-file=${key}`],
+  ];
+}
+
+/**
+ * Writes the certificates with which the API server says whose request it forwards to another API server.
+ * https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
+ * @param pki directory of {@link writeCredentials}
+ */
+export async function writeFrontProxy(pki: string): Promise<void> {
+  const newKey = ["-newkey", "rsa:2048", "-noenc", "-days", "30"];
+  const file = (name: string) => join(pki, name);
+  const authority = ["-CA", file("front-proxy-ca.crt"), "-CAkey", file("front-proxy-ca.key")];
+  const request = async (name: string, ...args: readonly string[]) => {
+    const out = ["-keyout", file(`${name}.key`), "-out", file(`${name}.crt`)];
+    await runProgram("openssl", ["req", "-x509", ...newKey, "-subj", `/CN=${name}`, ...out, ...args]);
+  };
+  await request("front-proxy-ca");
+  await request("front-proxy", ...authority, "-addext", "basicConstraints=CA:FALSE");
+}
+
+/** @param pki directory of {@link writeFrontProxy} */
+export function frontProxyArguments(pki: string): readonly string[] {
+  return [
+    `--requestheader-client-ca-file=${join(pki, "front-proxy-ca.crt")}`,
+    ...["--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User"],
+    ...[
+      "--requestheader-group-headers=X-Remote-Group",
+      "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ],
+    `--proxy-client-cert-file=${join(pki, "front-proxy.crt")}`,
+    `--proxy-client-key-file=${join(pki, "front-proxy.key")}`,
+    // Without kube-proxy a Service has no address that answers.
+    "--enable-aggregator-routing",
   ];
 }

@@ -8,8 +8,7 @@ import { type RunOutput, runProgram } from "../machine/run-program.ts";
 import { removeCgroup } from "../machine/undo-trace.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 
-/** The node's own address, and that of the API server's Service, where the API server listens itself. */
-export const NODE_ADDRESS = "10.89.0.1";
+/** Address of the API server's Service, where the API server on the first node listens itself. */
 export const SERVICE_ADDRESS = "10.96.0.1";
 const CGROUPS = "/sys/fs/cgroup";
 /** Directories that a node has of its own: with the machine's files below, and its changes on the node's disk. */
@@ -19,22 +18,33 @@ const ON_DISK = ["var/lib/kubelet", "var/lib/containerd"];
 
 /**
  * A machine for a node: process, mount, network, host name and IPC namespaces of its own on this one, with the file system
- * of this one, on which it writes to a directory. It has no way to another network.
+ * of this one, on which it writes to a directory. It has no way to another network but to the nodes it is connected with.
  */
 export class NodeMachine {
+  readonly name: string;
+  /** Of its bridge `node0`, in a network of /24. */
+  readonly address: string;
+  /** The pods' own network. */
+  readonly podSubnet: string;
   /** Its disk, which survives a reboot. */
   readonly disk: string;
   /** Below which kubelet makes the pods' control groups. */
   readonly cgroup: string;
   readonly #run: LabRun;
+  readonly #number: number;
   #machine: Child | undefined;
   #init = 0;
   #boots = 0;
 
-  constructor(run: LabRun) {
+  /** @param number of the node, from 1: the first one has the API server's Service */
+  constructor(run: LabRun, number: number) {
     this.#run = run;
-    this.disk = join(run.directory, "disk");
-    this.cgroup = `/${run.name}`;
+    this.#number = number;
+    this.name = `node-${number}`;
+    this.address = `10.89.0.${number}`;
+    this.podSubnet = `10.244.${number}.0/24`;
+    this.disk = join(run.directory, `disk-${number}`);
+    this.cgroup = `/${run.name}-${number}`;
   }
 
   /** Its first process, by its number on this machine. */
@@ -65,13 +75,16 @@ export class NodeMachine {
       "mount --make-rshared /",
       "ip link set lo up",
       "ip link add node0 type bridge && ip link set node0 up",
-      `ip address add ${NODE_ADDRESS}/24 dev node0 && ip address add ${SERVICE_ADDRESS}/32 dev node0`,
+      `ip address add ${this.address}/24 dev node0`,
+      ...(this.#number === 1 ? [`ip address add ${SERVICE_ADDRESS}/32 dev node0`] : []),
       "echo 1 > /proc/sys/net/ipv4/ip_forward",
       `touch ${ready}`,
+      // The kernel's name of the machine, which programs in pods of the host's network take for the node's.
+      `hostname ${this.name}`,
       "exec sleep infinity",
     ].join("\n");
     const machine = await startChild(this.#run, {
-      name: "node-machine",
+      name: `${this.name}-machine`,
       command: "unshare",
       args: [
         ...["--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"],
@@ -84,6 +97,30 @@ export class NodeMachine {
     const booted = waitUntil(() => existsSync(ready), { what: "the node's machine is up" });
     await Promise.race([booted, machine.died]);
     this.#init = descendantsOf(machine.pid)[0] ?? -1;
+  }
+
+  /** Connects its bridge with the first node's, and routes the pods' networks and the API server's Service. Both are up. */
+  async connect(other: NodeMachine): Promise<void> {
+    const [own, others] = [this.#init, other.#init];
+    const end = (pid: number) => ["netns", String(pid)];
+    await runProgram("ip", [
+      ...["link", "add", `to-${other.name}`, ...end(own), "type", "veth"],
+      ...["peer", "name", `to-${this.name}`, ...end(others)],
+    ]);
+    for (const [one, peer] of [
+      [this, other],
+      [other, this],
+    ] as const) {
+      await one.sh(
+        `ip link set to-${peer.name} master node0 up && ip route add ${peer.podSubnet} via ${peer.address}`,
+      );
+    }
+    await this.sh(`ip route add ${SERVICE_ADDRESS}/32 via ${other.address}`);
+  }
+
+  /** Its first process, whose namespaces are the machine's. */
+  get initPid(): number {
+    return this.#init;
   }
 
   /** All its processes end at once, and all its mounts are gone. */
