@@ -102,6 +102,8 @@ function noDevice(request: AttachmentRequest, and: string): Failure {
     code: "unknown-device",
     what: `interface ${request.interfaceName} has no device: Multus passed none ${and}`,
     where: `pod ${request.podNamespace}/${request.podName}, network ${request.config.name}`,
-    fix: "annotate the network with k8s.v1.cni.cncf.io/resourceName: vhostuser/sockets",
+    fix:
+      "annotate the network with k8s.v1.cni.cncf.io/resourceName: vhostuser/sockets; for VMs of KubeVirt 1.9 or later, disable" +
+      " KubeVirt's feature gate ExternalNetResourceInjection, as deploy/kubevirt/kubevirt-cr.yaml does",
   });
 }

@@ -125,7 +125,9 @@ state = "/run/containerd"
       authorization: { mode: "AlwaysAllow" },
       evictionHard: { "memory.available": "50Mi" },
       imageGCHighThresholdPercent: 100,
-      ...{ nodeStatusUpdateFrequency: "1s", resolvConf: "" },
+      nodeStatusUpdateFrequency: "1s",
+      // No DNS answers there, but KubeVirt's DHCP server refuses the search domain "." of a node without.
+      ...{ clusterDNS: ["10.96.0.10"], clusterDomain: "cluster.local", resolvConf: "" },
       // kubelet prepares a claim again at its next sync, and waits longer each time for a container that a test killed.
       syncFrequency: "5s",
       ...{ featureGates: { KubeletCrashLoopBackOffMax: true } },
