@@ -39,7 +39,7 @@ export class NriRuntime {
   constructor(run: LabRun, parts: Parts) {
     this.#run = run;
     this.#parts = parts;
-    this.machine = new NodeMachine(run);
+    this.machine = new NodeMachine(run, 1);
     this.#directory = join(this.machine.disk, "c");
   }
 
