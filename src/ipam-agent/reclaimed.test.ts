@@ -56,6 +56,8 @@ describe("a block that was quarantined while its node was off", () => {
     await agent.call({ verb: "DEL", container: "c1" });
     await rig.crash(agent);
     quarantine();
+    // With the node's end its network namespaces are gone.
+    rig.netns.clear();
     const next = await rig.agent({ bootId: "boot-2", journal: "another" });
     await rig.api.until(() => states()[0] === "Bound" && next.state.blocks.size === 1, MINUTE_MS);
   });
