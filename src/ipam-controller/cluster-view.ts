@@ -71,7 +71,7 @@ export class ClusterView {
   poolsRevision = 0;
   /** Allocations by the name of their block. */
   readonly allocationsIn = new Map<string, number>();
-  /** Uids of the IPAddressClaims that have an allocation. */
+  /** Uids of the claims (IPAMClaim or IPAddressClaim) that have an allocation. */
   readonly claimUids = new Set<string>();
   readonly spaces = new Mirror<AddressSpace | undefined>({
     resource: ADDRESS_SPACES,
@@ -205,8 +205,9 @@ export class ClusterView {
 
   #allocationChanged(before: AllocationEntry | undefined, after: AllocationEntry | undefined): void {
     this.#allocated.resolve();
-    if (before?.claimUid !== undefined) this.claimUids.delete(before.claimUid);
-    if (after?.claimUid !== undefined) this.claimUids.add(after.claimUid);
+    const [former, now] = [before, after].map((entry) => entry?.claimUid ?? entry?.claim?.uid);
+    if (former !== undefined) this.claimUids.delete(former);
+    if (now !== undefined) this.claimUids.add(now);
     if (before?.block === after?.block) return;
     this.revision += 1;
     for (const [block, change] of [

@@ -11,7 +11,7 @@ import { type AddressAllocation, parseAddressAllocation } from "../address-objec
 import { parseAddressPool } from "../address-objects/address-pool.ts";
 import { parseAddressSpace } from "../address-objects/address-space.ts";
 import { ADDRESS_ALLOCATIONS } from "../address-objects/resources.ts";
-import { formatAddress, parseAddress } from "../addresses/address.ts";
+import { type Address, formatAddress, parseAddress } from "../addresses/address.ts";
 import { allocateShared, type SharedRequest } from "./allocate-shared.ts";
 import { releaseShared } from "./release-shared.ts";
 
@@ -27,6 +27,10 @@ const podOf = (container: string) => ({
   ...{ kind: "Pod", namespace: "ns", name: "p", uid: "u-p", network: "net" },
   ...{ interface: "net1", container },
 });
+const present = (address: Address | undefined): Address => {
+  if (address === undefined) throw new Error("not an address");
+  return address;
+};
 const textOf = ({ address }: AddressAllocation) => formatAddress(address);
 
 let rig: ApiRig;
@@ -74,6 +78,27 @@ describe("an address of a shared block", () => {
       if (value !== 200) cluster.allocation(`10.0.0.${value}`, undefined);
     expect(textOf(await allocate({ owner: claim("a") }))).toBe("10.0.0.200");
     expect(rig.server.answers.filter((answer) => answer.startsWith("GET")).length).toBeLessThan(20);
+  });
+
+  it("is taken by a hint without a list before, and by a list where the hints are old", async () => {
+    const allocate = requester();
+    const hints = ["10.0.0.3", "10.0.0.4"].map((text) => present(parseAddress(text)));
+    const before = rig.server.answers.length;
+    expect(textOf(await allocate({ owner: claim("a"), hints }))).toBe("10.0.0.3");
+    expect(rig.server.answers.slice(before)).toEqual(["POST 201", "GET 200", "GET 200"]);
+    const later = [
+      await allocate({ owner: claim("b"), hints }),
+      await allocate({ owner: claim("c"), hints }),
+    ];
+    expect(later.map(textOf)).toEqual(["10.0.0.4", "10.0.0.1"]);
+  });
+
+  it("stays its owner's where the hints do not know of it", async () => {
+    const allocate = requester();
+    const first = await allocate({ owner: claim("a") });
+    const hints = [present(parseAddress("10.0.0.9"))];
+    expect(await allocate({ owner: claim("a"), hints })).toEqual(first);
+    expect(cluster.allocations).toEqual([first.name]);
   });
 
   it("stays its owner's when it is asked for again; a sandbox of the same pod gets its own", async () => {

@@ -38,6 +38,11 @@ export interface SharedRequest {
   /** What a sticky address is kept for. */
   readonly key?: string | undefined;
   readonly requested?: Address | undefined;
+  /**
+   * Addresses that watches show as free, of shared blocks of the pool, for an owner that has none as they show it: tried before
+   * anything is listed. What watches show may be old: creating the allocation decides here, too.
+   */
+  readonly hints?: readonly Address[] | undefined;
   /** Whether an address without an allocation must not be taken, unless it is requested; default none. */
   readonly isReserved?: (address: Address) => boolean;
   /** From 0 up to 1. */
@@ -59,8 +64,9 @@ const SINGLE_BLOCKS = 8;
  */
 export async function allocateShared(request: SharedRequest): Promise<AddressAllocation> {
   for (let round = 0; round < ROUNDS; round++) {
-    const { requested, pool } = request;
-    const settled = await settle(request);
+    const { requested, pool, hints = [] } = request;
+    // An older allocation than the hints know of is found after the create.
+    const settled = round === 0 && hints.length > 0 ? undefined : await settle(request);
     if (settled === undefined) {
       await takeOne(request);
       continue;
@@ -155,8 +161,9 @@ async function takeOver(
 
 /** The blocks, and the addresses of a block, are tried from a random one on, so that two callers seldom meet. */
 async function takeFree(request: SharedRequest): Promise<void> {
-  const { api, pool, isReserved = () => false, random, signal } = request;
+  const { api, pool, hints = [], isReserved = () => false, random, signal } = request;
   const { space, family, usable } = pool;
+  for (const address of hints) if (!isReserved(address) && (await create(request, address))) return;
   const labelSelector = selectorOf({ space, owner: "Shared" });
   const { objects } = await api.list(ADDRESS_BLOCKS, { labelSelector }, signal);
   const blocks = objects
@@ -231,7 +238,8 @@ async function listAllocations(
   return objects.map(parseAddressAllocation);
 }
 
-function rotated<Value>(values: readonly Value[], random: () => number): readonly Value[] {
+/** The same from a random one on. @param random from 0 up to 1 */
+export function rotated<Value>(values: readonly Value[], random: () => number): readonly Value[] {
   const start = Math.floor(random() * values.length);
   return [...values.slice(start), ...values.slice(0, start)];
 }

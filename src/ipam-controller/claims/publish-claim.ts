@@ -14,6 +14,7 @@ import type { KubeObject } from "../../kube-api/client.ts";
 import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
 import { releaseShared } from "../../shared-addresses/release-shared.ts";
 import { isOvertaken } from "../controller-context.ts";
+import { freeAddresses } from "../free-addresses.ts";
 import { readNow } from "../look.ts";
 import { adoptAddress } from "./adopt-address.ts";
 import { ClaimRefused, type ClaimsContext, type UsablePool } from "./claims-context.ts";
@@ -67,15 +68,18 @@ export async function publishClaim(context: ClaimsContext, key: string, signal: 
 }
 
 async function allocate(
-  { api, random }: ClaimsContext,
+  { api, view, random }: ClaimsContext,
   { namespace, name, uid, network }: IpamClaim,
   pools: readonly UsablePool[],
   signal: AbortSignal,
 ): Promise<readonly AddressAllocation[]> {
   const owner = { kind: "IPAMClaim", namespace, name, uid, network };
   const allocations: AddressAllocation[] = [];
-  for (const { pool, space } of pools)
-    allocations.push(await allocateShared({ api, pool, space, owner, random, signal }));
+  const isNew = !view.claimUids.has(uid);
+  for (const { pool, space } of pools) {
+    const hints = isNew ? freeAddresses(pool, view, random) : [];
+    allocations.push(await allocateShared({ api, pool, space, owner, hints, random, signal }));
+  }
   return allocations;
 }
 
