@@ -5,7 +5,7 @@ import { type Child, startChild } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import type { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 import { writeServiceAccount } from "../stand-in/api-server/service-account.ts";
-import { IPAM_EXECUTABLE, IpamCalls } from "./ipam-calls.ts";
+import { IPAM_EXECUTABLE, IpamCalls, type IpamPlugin } from "./ipam-calls.ts";
 
 const DIST = resolve(import.meta.dirname, "../../dist");
 
@@ -47,6 +47,9 @@ export async function startBundle(
   });
 }
 
+/** The agent's option --claims. */
+type ClaimsMode = "off" | "referenced" | "managed";
+
 /** The bundled agent of a node, with its journal on disk. */
 export class BenchAgent {
   readonly name: string;
@@ -54,20 +57,27 @@ export class BenchAgent {
   readonly #api: FakeApiServer;
   readonly #directory: string;
   readonly #socket: string;
+  readonly #claims: ClaimsMode;
   #agent: Child | undefined;
   #lives = 0;
 
-  private constructor(run: LabRun, api: FakeApiServer, name: string) {
+  private constructor(run: LabRun, api: FakeApiServer, name: string, claims: ClaimsMode) {
     this.name = name;
     this.#run = run;
     this.#api = api;
+    this.#claims = claims;
     this.#directory = join(run.directory, name);
     this.#socket = join(this.#directory, "ipam.sock");
   }
 
   /** A node in the API server, and no agent yet. */
-  static async open(run: LabRun, api: FakeApiServer, name: string): Promise<BenchAgent> {
-    const agent = new BenchAgent(run, api, name);
+  static async open(
+    run: LabRun,
+    api: FakeApiServer,
+    name: string,
+    claims: ClaimsMode = "off",
+  ): Promise<BenchAgent> {
+    const agent = new BenchAgent(run, api, name, claims);
     api.store.create("nodes", { metadata: { name } });
     await mkdir(agent.#directory, { recursive: true });
     await writeServiceAccount(join(agent.#directory, "token"), api);
@@ -83,6 +93,7 @@ export class BenchAgent {
       "--observe-port": "0",
       "--service-account": join(this.#directory, "token"),
       "--api-server": this.#api.url,
+      "--claims": this.#claims,
     };
     this.#agent = await startBundle(this.#run, "ipam-agent", {
       name: `agent-${this.name}-${this.#lives}`,
@@ -100,13 +111,14 @@ export class BenchAgent {
     return this.#agent?.pid ?? -1;
   }
 
-  /** ADD and DEL of a network that takes its addresses from a pool. */
-  calls(pool: string, netns: string): IpamCalls {
+  /** ADD and DEL of a network that takes its addresses from a pool. @param config beside the usual */
+  calls(pool: string, netns: string, config?: IpamPlugin["config"]): IpamCalls {
     return new IpamCalls(
       {
         command: IPAM_EXECUTABLE,
         env: { KUBE_VHOSTUSER_IPAM_SOCKET: this.#socket },
         ipam: { type: "kube-vhostuser-ipam", pools: [pool] },
+        ...(config && { config }),
       },
       netns,
     );

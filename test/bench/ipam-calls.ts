@@ -15,6 +15,8 @@ export interface IpamPlugin {
   readonly env?: Readonly<Record<string, string>>;
   /** The `ipam` section. */
   readonly ipam: Readonly<Record<string, unknown>>;
+  /** Of the network, beside that section. */
+  readonly config?: Readonly<Record<string, unknown>>;
 }
 
 /** A sandbox that wants one address. */
@@ -91,7 +93,7 @@ export class IpamCalls {
     { containerId, pod }: IpamSandbox,
     cniVersion = "1.0.0",
   ): Promise<TimedRun> {
-    const { command, env, ipam } = this.#plugin;
+    const { command, env, ipam, config } = this.#plugin;
     const args = [
       "IgnoreUnknown=1",
       "K8S_POD_NAMESPACE=default",
@@ -107,7 +109,7 @@ export class IpamCalls {
         ...{ CNI_PATH: "/usr/lib/cni", CNI_ARGS: args.join(";") },
         ...env,
       },
-      input: JSON.stringify({ cniVersion, name: "bench", type: "macvlan", ipam }),
+      input: JSON.stringify({ cniVersion, name: "bench", type: "macvlan", ...config, ipam }),
     });
   }
 }

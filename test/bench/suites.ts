@@ -1,4 +1,5 @@
 import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
+import { claimsSuite, openClaimsRig } from "./suites/claims.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { draSuite, openDraRig } from "./suites/dra.ts";
@@ -15,6 +16,7 @@ export const SUITES: readonly Suite[] = [
   benchSuite(devicePluginSuite, openDevicePluginRig),
   benchSuite(draSuite, openDraRig),
   suiteWithoutSwitch(ipamSuite, openIpamRig),
+  suiteWithoutSwitch(claimsSuite, openClaimsRig),
   benchSuite(sidecarSuite, openSidecarRig),
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),
