@@ -9,10 +9,12 @@ if (!process.version.startsWith("v24.")) {
 
 // For machines that are several times slower than ours, or stand still for a while: who waits for so long waits in vain.
 const PATIENCE = { testTimeout: 300_000, hookTimeout: 300_000, expect: { poll: { timeout: 30_000 } } };
+/** Of `npm run test:cluster -- --kubevirt`. */
+const KUBEVIRT_TEST = "test/cluster/kubevirt.test.ts";
 
 // Three suites: unit (no root, no installed parts), integration (one real part: ovsdb-server,
-// OVS-DPDK, libvirt) and lab (the whole flow on two nodes). Two more need what Debian does not have and are not part
-// of `npm test`: vpp (scripts/test-vpp.ts) and cluster (scripts/test-cluster.ts). Never retried: a flaky test is a bug.
+// OVS-DPDK, libvirt) and lab (the whole flow on two nodes). Three more need what Debian does not have and are not
+// part of `npm test`: vpp (scripts/test-vpp.ts), cluster and kubevirt (scripts/test-cluster.ts). Never retried: a flaky test is a bug.
 export default defineConfig({
   test: {
     retry: 0,
@@ -51,9 +53,18 @@ export default defineConfig({
         test: {
           name: "cluster",
           include: ["test/cluster/**/*.test.ts"],
+          exclude: [KUBEVIRT_TEST],
           fileParallelism: false,
           ...PATIENCE,
           testTimeout: 900_000,
+        },
+      },
+      {
+        test: {
+          name: "kubevirt",
+          include: [KUBEVIRT_TEST],
+          fileParallelism: false,
+          ...PATIENCE,
         },
       },
       {

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { programOf, runProgram } from "../src/command-line/program.ts";
 import { IMAGE_DIRECTORY, IMAGES } from "../test/cluster/cluster.ts";
 import { kubernetesParts } from "../test/cluster/kubernetes-parts.ts";
+import { kubeVirtParts } from "../test/cluster/kubevirt-parts.ts";
 import { inLabRun, installPackages } from "./in-lab-run.ts";
 import { Narrator } from "./narrator.mjs";
 import { runTool, runVitest } from "./run-tool.ts";
@@ -12,9 +13,11 @@ const ARCHITECTURE = process.arch === "arm64" ? "arm64" : "amd64";
 
 interface Options {
   readonly build: boolean;
+  readonly kubevirt?: boolean;
 }
 
-async function main(files: readonly string[], { build }: Options): Promise<void> {
+async function main(files: readonly string[], { build, kubevirt }: Options): Promise<void> {
+  if (kubevirt === true) kubeVirtParts(process.env);
   const narrator = new Narrator(process.stdout);
   const image = async (...args: readonly string[]) => {
     const script = resolve(import.meta.dirname, "image.ts");
@@ -30,7 +33,7 @@ async function main(files: readonly string[], { build }: Options): Promise<void>
   }
   const { code } = await runVitest(narrator, {
     ...{ name: "tests", doing: "tests on the cluster" },
-    args: ["--project", "cluster", ...files],
+    args: ["--project", kubevirt === true ? "kubevirt" : "cluster", ...files],
   });
   process.exitCode = code;
 }
@@ -41,5 +44,6 @@ const program = programOf(
 )
   .argument("[files...]", "test files, and after a further -- options of vitest")
   .option("--no-build", "test the image that is in dist/image, instead of building it")
+  .option("--kubevirt", "instead the tests with a KubeVirt that you provide, on two nodes on this machine")
   .action(main);
 await runProgram(program);

@@ -114,6 +114,11 @@ export class KubernetesNode {
     for (const each of this.#all) await each.importImage(archive);
   }
 
+  /** Gives an image a further name on all nodes. */
+  async tagImage(name: string, further: string): Promise<void> {
+    for (const each of this.#all) await each.tagImage(name, further);
+  }
+
   /** SIGKILL, on the first node. */
   kill(part: Part): Promise<void> {
     return this.#programs.kill(part);

@@ -78,6 +78,11 @@ export class NodePrograms {
     await this.#machine.exec(this.#parts.ctr, args, { limitMs: 600_000 });
   }
 
+  /** Gives an image of containerd a further name. */
+  async tagImage(name: string, further: string): Promise<void> {
+    await this.#machine.exec(this.#parts.ctr, [...CTR, "images", "tag", "--force", name, further]);
+  }
+
   /** Kills the first process of a pod's sandbox: kubelet makes another sandbox. */
   async killSandbox(pod: string): Promise<void> {
     const ctr = [this.#parts.ctr, ...CTR].join(" ");
