@@ -141,8 +141,13 @@ export class IpamCluster {
     node.namespaces.add(sandbox.netns);
     const { simulation } = this;
     const isLate = simulation.percent(3);
-    const expected = !isLate && this.invariants.beforeAdd(node, sandbox);
-    const answer = await node.call("ADD", sandbox, isLate ? 90_000 * simulation.random() : 1);
+    let expected = false;
+    // Not sooner: the agent may learn meanwhile that the pool has become smaller.
+    const beforeRequest = () => {
+      expected = !isLate && this.invariants.beforeAdd(node, sandbox);
+    };
+    const delayMs = isLate ? 90_000 * simulation.random() : 1;
+    const answer = await node.call("ADD", sandbox, delayMs, [], beforeRequest);
     if (sandbox.isOver) return;
     if (answer?.exitCode === 0) {
       const { ips } = JSON.parse(answer.stdout) as { readonly ips: readonly { readonly address: string }[] };

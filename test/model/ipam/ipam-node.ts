@@ -137,6 +137,7 @@ export class IpamNode {
   /**
    * The runtime executes the plugin. Without an agent ADD fails and DEL succeeds.
    * @param delayMs between the executable's start and its request
+   * @param beforeRequest called when the agent gets the request
    * @returns undefined where the answer never comes
    */
   async call(
@@ -144,6 +145,7 @@ export class IpamNode {
     sandbox: Pick<Sandbox, "containerId" | "interfaceName" | "netns" | "network"> & Partial<Sandbox>,
     delayMs: number,
     keep: readonly Sandbox[] = [],
+    beforeRequest: () => void = () => undefined,
   ): Promise<Answer | undefined> {
     const { machine } = this;
     const boot = machine.boots;
@@ -174,6 +176,7 @@ export class IpamNode {
     const stdin = Buffer.from(JSON.stringify(config));
     const deadline = new AbortController();
     program.after(DEADLINE_MS, () => deadline.abort(new DOMException("not in time", "TimeoutError")));
+    beforeRequest();
     const answered = agent.handle({ startedAtMs, env, stdin }, deadline.signal);
     const gone = Promise.withResolvers<undefined>();
     const end = () => gone.resolve(undefined);

@@ -1,7 +1,8 @@
+import { newAllocation } from "../../../src/address-objects/address-allocation.ts";
 import { newBlock } from "../../../src/address-objects/address-block.ts";
 import { type AddressPool, parseAddressPool } from "../../../src/address-objects/address-pool.ts";
 import { IPAM_API_VERSION } from "../../../src/address-objects/resources.ts";
-import { parsePrefix } from "../../../src/addresses/address.ts";
+import { parseAddress, parsePrefix } from "../../../src/addresses/address.ts";
 import { RangeSet } from "../../../src/addresses/range-set.ts";
 import { parseRange } from "../../../src/addresses/subnet.ts";
 import type { Json, ObjectStore } from "../../stand-in/api-server/object-store.ts";
@@ -70,6 +71,8 @@ export const OBJECTS: readonly (readonly [collection: string, object: Json])[] =
   ["addresspools", pool("island", "island", [{ cidr: "10.0.0.0/28" }])],
   ["addressblocks", ownedByOthers("10.0.0.20/30", "Foreign")],
   ["addressblocks", ownedByOthers("10.0.0.8/30", "Shared")],
+  // So that the controller does not give that block back.
+  ["addressallocations", ofClaim("10.0.0.9")],
 ];
 
 /** What a network's addresses come from. */
@@ -81,6 +84,13 @@ export function poolsOf(
   if (pools !== undefined) return pools.map((name) => parseAddressPool(store.get("addresspools", name)));
   const range = parseRange("10.0.0.24-10.0.0.47");
   return range === undefined ? [] : [{ space: "default", family: "ipv4", usable: RangeSet.of([range]) }];
+}
+
+function ofClaim(text: string): Json {
+  const address = parseAddress(text);
+  if (address === undefined) throw new Error(text);
+  const owner = { kind: "IPAMClaim", namespace: "ns", name: "vm.net", uid: "claim", network: "net" };
+  return newAllocation({ space: "default", pool: "blue", address, node: undefined, owner, key: undefined });
 }
 
 function ownedByOthers(cidr: string, kind: "Foreign" | "Shared"): Json {
