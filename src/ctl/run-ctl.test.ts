@@ -36,7 +36,7 @@ function serveDaemon(): Promise<HttpServer> {
     body: JSON.stringify(body),
   });
   return serveHttp({
-    socketPath,
+    ...{ socketPath, socketOption: "statusSocket" },
     logger: silentLogger,
     pages: new Map([
       ["/v1/node", async () => json(status)],

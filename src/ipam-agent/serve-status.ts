@@ -51,7 +51,7 @@ export function serveAgentStatus(
     return json(await findHolders(address, query.get("space") ?? undefined, source, signal));
   };
   return serveHttp({
-    ...{ socketPath, logger },
+    ...{ socketPath, socketOption: "--socket", logger },
     pages: new Map<string, (query: URLSearchParams) => Promise<Page>>([
       ["/v1/addresses", () => node.get()],
       ["/v1/who", who],

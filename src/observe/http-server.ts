@@ -26,6 +26,8 @@ export type HttpPlace =
   | {
       /** Unix socket of mode 0600. */
       readonly socketPath: string;
+      /** The option that it comes from, for errors. */
+      readonly socketOption: string;
     };
 
 /** Where to listen and what to answer. */
@@ -118,11 +120,12 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 
 function cannotListen(place: HttpPlace, cause: unknown): Failure {
   if ("socketPath" in place) {
+    const { socketPath, socketOption } = place;
     return new Failure({
       code: "invalid-config",
       what: `the node's status cannot be served: ${describeThrown(cause)}`,
-      where: `statusSocket ${place.socketPath}`,
-      fix: "set statusSocket to a path in a directory that the daemon may write, of at most 103 bytes",
+      where: `${socketOption}, socket ${socketPath}`,
+      fix: `set ${socketOption} to a path in a directory that the program may write; that of the socket has at most 103 bytes`,
       cause,
     });
   }

@@ -34,6 +34,7 @@ export function serveStatus({ socketPath, source, logger }: StatusServerOptions)
   });
   return serveHttp({
     socketPath,
+    socketOption: "statusSocket",
     logger,
     pages: new Map<string, (query: URLSearchParams) => Promise<Page>>([
       ["/v1/node", () => node.get()],

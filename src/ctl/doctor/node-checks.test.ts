@@ -147,7 +147,7 @@ describe("doctor checks the node", () => {
     ]);
     let status = nodeStatus();
     const server = await serveHttp({
-      socketPath: join(directory, "status.sock"),
+      ...{ socketPath: join(directory, "status.sock"), socketOption: "statusSocket" },
       pages: new Map([
         [
           "/v1/node",
