@@ -28,6 +28,9 @@ export function statusOf(resource: Resource): Resource {
   return { ...resource, subresource: "status" };
 }
 
+/** Keeps spaces and pools while blocks or allocations name them. */
+export const IN_USE_FINALIZER = `${IPAM_GROUP}/in-use`;
+
 /** The space that the chart creates. */
 export const DEFAULT_SPACE = "default";
 

@@ -22,7 +22,7 @@ export interface AddressSource
 /** @throws Failure `pool-missing` */
 export function sourceOfPool(name: string, { pools }: Pick<NodeState, "pools">): AddressSource {
   const pool = pools.get(name);
-  if (pool === undefined) throw missing("AddressPool", name);
+  if (pool === undefined || pool.isDeleting) throw missing("AddressPool", name);
   const source = { ...pool, key: `pool ${name}`, pool: name };
   return pool.mode === "PerAddress" ? { ...source, shared: pool } : source;
 }

@@ -41,8 +41,8 @@ export async function observeAgent(
   const collect = () => {
     const { state, leaks } = agent;
     const blocks = [...state.blocks.values()];
-    const pools = [...state.pools].flatMap(([name, { mode }]) =>
-      mode === "NodeBlocks" ? [sourceOfPool(name, state)] : [],
+    const pools = [...state.pools].flatMap(([name, { mode, isDeleting }]) =>
+      mode === "NodeBlocks" && !isDeleting ? [sourceOfPool(name, state)] : [],
     );
     const counts = pools
       .filter((source) => blocksOfSource(source, state).length > 0)

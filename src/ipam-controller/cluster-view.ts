@@ -14,6 +14,7 @@ import { blockOf } from "../addresses/grid.ts";
 import { rangeOf } from "../addresses/subnet.ts";
 import { describeThrown } from "../failure/failure.ts";
 import type { KubeObject } from "../kube-api/client.ts";
+import { type Guard, guardOf } from "./in-use-finalizer.ts";
 import { NODES, type NodeEntry, nodeEntryOf, PODS, whyGone } from "./look.ts";
 import { Mirror } from "./mirror.ts";
 
@@ -24,10 +25,16 @@ export interface PoolEntry {
   readonly resourceVersion: string;
   readonly generation: number | undefined;
   readonly status: unknown;
+  readonly guard: Guard;
   /** The pool, or why it cannot be used. */
   readonly pool: AddressPool | string;
   /** namespace/name of the NamespacedAddressPool that it stands for, if it does. */
   readonly namespacedPool: string | undefined;
+}
+
+/** A space as a watch shows it. */
+export interface SpaceEntry extends AddressSpace {
+  readonly guard: Guard;
 }
 
 /** A block as a watch shows it. */
@@ -73,9 +80,9 @@ export class ClusterView {
   readonly allocationsIn = new Map<string, number>();
   /** Uids of the claims (IPAMClaim or IPAddressClaim) that have an allocation. */
   readonly claimUids = new Set<string>();
-  readonly spaces = new Mirror<AddressSpace | undefined>({
+  readonly spaces = new Mirror<SpaceEntry | undefined>({
     resource: ADDRESS_SPACES,
-    entryOf: (object) => unlessWrong(() => parseAddressSpace(object)),
+    entryOf: (object) => unlessWrong(() => ({ ...parseAddressSpace(object), guard: guardOf(object) })),
     onChange: () => {
       this.#poolsChanged();
       this.#placeAllocations();
@@ -234,6 +241,7 @@ function poolEntryOf(object: KubeObject): PoolEntry {
     resourceVersion,
     generation: typeof generation === "number" ? generation : undefined,
     namespacedPool: annotations[NAMESPACED_ANNOTATION],
+    guard: guardOf(object),
   };
   try {
     return { ...common, status: object["status"], pool: parseAddressPool(object) };

@@ -11,9 +11,11 @@ import { ClusterApi, type Discovery } from "./cluster-api/cluster-api.ts";
 import { ClusterView } from "./cluster-view.ts";
 import type { ControllerApi, ControllerContext, ControllerCounts } from "./controller-context.ts";
 import { ensureDefaultSpace } from "./default-space.ts";
+import { DeletionGuard } from "./deletion-guard.ts";
 import { type CountedPool, PoolStatuses } from "./pool-statuses.ts";
 import { AllocationReclaimer } from "./reclaim-allocations.ts";
 import { BlockReclaimer } from "./reclaim-blocks.ts";
+import { SharedBlockReturner } from "./return-shared-blocks.ts";
 import { ensureSharedBlocks } from "./shared-blocks.ts";
 import { WhereaboutsImporter } from "./whereabouts/import-pools.ts";
 
@@ -57,6 +59,8 @@ export class IpamController {
   readonly #blocks: BlockReclaimer;
   readonly #allocations: AllocationReclaimer;
   readonly #importer: WhereaboutsImporter | undefined;
+  readonly #sharedBlocks: SharedBlockReturner;
+  readonly #guard: DeletionGuard;
   readonly #statuses: PoolStatuses;
   /** Where claims are served. */
   readonly claims: ClaimsController | undefined;
@@ -79,6 +83,8 @@ export class IpamController {
     this.#context = { api, view, clock, logger, counts, post, onFailure };
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
+    this.#sharedBlocks = new SharedBlockReturner(this.#context, (pool) => this.#needsSharedBlocks(pool));
+    this.#guard = new DeletionGuard(this.#context);
     const {
       hasClaims = false,
       managesClaims = false,
@@ -146,6 +152,8 @@ export class IpamController {
     if (this.view.pods.isSynced) await this.#allocations.pass(signal);
     await this.claims?.pass(signal);
     await this.#importer?.pass(signal);
+    await this.#sharedBlocks.pass(signal);
+    await this.#guard.pass(signal);
     if (this.#hasFailed) {
       this.counts.passesFailed += 1;
       return;
@@ -169,7 +177,7 @@ export class IpamController {
 
   #needsSharedBlocks(pool: AddressPool): boolean {
     const isOfClaims = this.claims?.usesShared(pool) === true || this.clusterApi?.usesShared(pool) === true;
-    return pool.mode === "PerAddress" || isOfClaims;
+    return !pool.isDeleting && (pool.mode === "PerAddress" || isOfClaims);
   }
 
   /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */

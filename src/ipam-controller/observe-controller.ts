@@ -22,7 +22,7 @@ const SHOWN = { ...IPAM_CONTROLLER_METRICS, ...PROCESS_METRICS };
 const CHECK_MS = 800;
 const CONDITIONS = ["Ready", "NearlyFull", "Exhausted", "Overlapping", "Imported"] as const;
 const OWNERS = ["Node", "Shared", "Foreign"] as const;
-const STATES = ["Bound", "Quarantined"] as const;
+const STATES = ["Bound", "Quarantined", "Releasing"] as const;
 const OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;
 
 /** Serves /metrics, /livez and /readyz. @throws Failure `invalid-config` when the address cannot be used */

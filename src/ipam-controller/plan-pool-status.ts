@@ -11,6 +11,8 @@ export interface PoolFacts {
   /** Undefined where the pool cannot be used. */
   readonly counts: PoolCounts | undefined;
   readonly hasSpace: boolean;
+  /** What a pool that is being deleted still has. */
+  readonly heldBy?: string | undefined;
   /** Pools of the same space that have addresses of this one. */
   readonly overlaps: readonly string[];
   /** A node's network of pods that has addresses of this pool. */
@@ -63,8 +65,13 @@ export function conditionsOf(status: unknown): readonly Condition[] {
 }
 
 function findingsOf(facts: PoolFacts): readonly Finding[] {
-  const { entry, counts, hasSpace } = facts;
+  const { entry, counts, hasSpace, heldBy } = facts;
   const { pool } = entry;
+  if (entry.guard.isDeleting)
+    return notReady(
+      "Deleting",
+      `It is being deleted, and hands out no addresses. It waits until nothing names it (${heldBy ?? "nothing does"})`,
+    );
   if (typeof pool === "string") return notReady("Invalid", pool);
   if (!hasSpace)
     return notReady(

@@ -6,6 +6,7 @@ import type { EVENT_REASONS } from "../observe/events/event.ts";
 import type { PoolEntry } from "./cluster-view.ts";
 import { type ControllerContext, isOvertaken } from "./controller-context.ts";
 import { PoolCounter, type PoolCounts } from "./count-pools.ts";
+import { holdersOfPool } from "./deletion-guard.ts";
 import { conditionsOf, planPoolStatus } from "./plan-pool-status.ts";
 import type { WhereaboutsImporter } from "./whereabouts/import-pools.ts";
 
@@ -63,10 +64,12 @@ export class PoolStatuses {
       const counts = all.get(name);
       const hasSpace = typeof pool !== "string" && view.spaces.entries.get(pool.space) !== undefined;
       const importing = this.#importer === undefined ? "off" : this.#importer.findings.get(name);
+      const heldBy = entry.guard.isDeleting ? holdersOfPool(name, view) : undefined;
       const facts = {
         entry,
         counts,
         hasSpace,
+        heldBy,
         overlaps: this.#counter.overlapsOf(name),
         podCidr: this.#counter.podCidrIn(name),
         importing,

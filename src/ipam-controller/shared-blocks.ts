@@ -15,8 +15,7 @@ const MAX_NEW = 64;
 
 /**
  * Makes shared blocks for pools whose addresses are allocated one by one, before they are needed. Creating a block is what takes it,
- * so that two controllers, or a controller and a node, never have the same one. Shared blocks are not given back: an agent
- * that cannot reach the API server may still hold an address of one.
+ * so that two controllers, or a controller and a node, never have the same one. return-shared-blocks.ts gives back those that are empty.
  * @param isShared whether a pool needs them
  * @returns whether nothing failed
  */
@@ -42,27 +41,39 @@ export async function ensureSharedBlocks(
   return isComplete;
 }
 
-async function ensureForPool(
-  { api, view, counts, logger }: ControllerContext,
-  { name: pool, space, family, usable }: AddressPool,
-  { blockPrefixes }: AddressSpace,
-  signal: AbortSignal,
-): Promise<void> {
+/** How many addresses are free in a pool's shared blocks, and how many are to be, as the watches show it. */
+export function aheadOf(
+  { space, family, usable }: AddressPool,
+  view: ControllerContext["view"],
+): { readonly free: number; readonly wanted: number } {
   let [free, used] = [0, 0];
   for (const [name, block] of view.blocks.entries) {
     if (block?.owner.kind !== "Shared" || block.space !== space || block.prefix.family !== family) continue;
+    if (block.state !== "Bound") continue;
     const size = Number(usable.clip(rangeOf(block.prefix)).size);
     const inUse = Math.min(size, view.allocationsIn.get(name) ?? 0);
     free += size - inUse;
     used += inUse;
   }
-  const wanted = Math.max(FREE_AHEAD, used * FREE_PART);
+  return { free, wanted: Math.max(FREE_AHEAD, used * FREE_PART) };
+}
+
+async function ensureForPool(
+  { api, view, counts, logger }: ControllerContext,
+  pool: AddressPool,
+  { blockPrefixes }: AddressSpace,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, space, family, usable } = pool;
+  const ahead = aheadOf(pool, view);
+  let { free } = ahead;
+  const { wanted } = ahead;
   let made = 0;
   for (const number of blocksOf(usable, family, blockPrefixes).values()) {
     if (free >= wanted || made >= MAX_NEW) break;
     const prefix = blockAt(number, family, blockPrefixes);
     if (view.blocks.entries.has(blockName(space, prefix))) continue;
-    const block = newBlock({ space, prefix, owner: { kind: "Shared" }, state: "Bound", pool });
+    const block = newBlock({ space, prefix, owner: { kind: "Shared" }, state: "Bound", pool: name });
     try {
       await api.create(ADDRESS_BLOCKS, block, signal);
     } catch (error) {
@@ -75,5 +86,5 @@ async function ensureForPool(
   }
   if (made === 0) return;
   counts.blocksShared += made;
-  logger.info({ pool, changed: made }, "shared blocks were made for a pool of addresses");
+  logger.info({ pool: name, changed: made }, "shared blocks were made for a pool of addresses");
 }

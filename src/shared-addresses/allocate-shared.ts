@@ -60,7 +60,7 @@ const SINGLE_BLOCKS = 8;
  * owner that has an address of the pool gets the same again, so that a caller that was interrupted only has to repeat; callers
  * at the same time for one owner get the same one, too, and none of them may release it because another one used it first.
  * @throws Failure `pool-exhausted`: no shared block has a free address now, or the block is being given back; `address-refused`
- *   for a requested one; ApiFailure
+ *   for a requested one; `pool-missing` for a pool that is being deleted; ApiFailure
  */
 export async function allocateShared(request: SharedRequest): Promise<AddressAllocation> {
   for (let round = 0; round < ROUNDS; round++) {
@@ -108,7 +108,8 @@ function orderOf({ resourceVersion }: AddressAllocation): number {
 
 /** Takes one address, which {@link settle} finds then. */
 async function takeOne(request: SharedRequest): Promise<void> {
-  const { requested, key } = request;
+  const { requested, key, pool } = request;
+  if (pool.isDeleting) throw deleting(pool);
   if (requested !== undefined) return takeRequested(request, requested);
   const sticky = key === undefined ? [] : await allocationsOfKey(request, key);
   const waiting = sticky.find(({ owner }) => owner === undefined);
@@ -254,6 +255,15 @@ function exhausted({ pool }: SharedRequest, why: string): Failure {
     what: `no address of pool ${pool.name} can be allocated now: ${why}`,
     where: `AddressPool ${pool.name}`,
     fix: "it is tried again, and the controller makes shared blocks while the pool has free addresses; otherwise make the pool larger",
+  });
+}
+
+function deleting({ name }: AddressPool): Failure {
+  return new Failure({
+    code: "pool-missing",
+    what: `pool ${name} is being deleted`,
+    where: `AddressPool ${name}`,
+    fix: "name another pool in the network",
   });
 }
 

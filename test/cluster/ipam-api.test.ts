@@ -381,6 +381,27 @@ describe.skipIf(process.env["KUBECONFIG"])("objects of IPAM", () => {
     };
     const written = await controller.update(statusOf(ADDRESS_POOLS), poolStatusUpdate(pool, counts), signal);
     expect(written["status"]).toMatchObject({ total: Number.MAX_SAFE_INTEGER });
+    for (const [resource, name] of [
+      [ADDRESS_POOLS, "green"],
+      [ADDRESS_SPACES, "default"],
+    ] as const) {
+      const found = await controller.get(resource, name, signal);
+      const kept = { ...found, metadata: { ...found.metadata, finalizers: [resources.IN_USE_FINALIZER] } };
+      const guarded = await controller.update(resource, kept, signal);
+      await controller.update(
+        resource,
+        { ...guarded, metadata: { ...guarded.metadata, finalizers: [] } },
+        signal,
+      );
+    }
+    const shared = { owner: { kind: "Shared" } } as const;
+    const spare = await create(ADDRESS_BLOCKS, blockOf("fd00::80/122", shared), controller);
+    const releasing = await controller.update(
+      ADDRESS_BLOCKS,
+      changedBlock(spare, { state: "Releasing" }),
+      signal,
+    );
+    await controller.delete(ADDRESS_BLOCKS, releasing.metadata.name, {}, signal);
     await create(ADDRESS_BLOCKS, blockOf("fd00::40/122", { owner: { kind: "Shared" } }), controller);
     const kept = await create(ADDRESS_ALLOCATIONS, allocationOf("fd00::41", { key: "02:00:00:00:00:01" }));
     const emptied = changedAllocation(kept, { node: undefined, owner: undefined });

@@ -584,22 +584,25 @@ export function describeClusterApi(name: string, start: () => Promise<ClusterApi
         expect(clock.monotonic() - from).toBeGreaterThan(100_000);
       });
 
-      it("releases it although the pool was deleted first, without a cooldown", async () => {
+      it("releases it although the pool was deleted first, without a cooldown, and its AddressPool waits for that", async () => {
         const ns = await namespaceOf();
         await addPool(ns, "p", "10.0.0.0/24", {}, { cooldownSeconds: 3_600 });
         await claim(ns, "c", poolRef("p"));
         await addressOf(ns, "c");
         await remove(NAMESPACED_POOLS, "p", ns);
-        await until("its AddressPool is gone", async () =>
-          expect(await find(ADDRESS_POOLS, `${ns}.p`)).toBeUndefined(),
+        await until("its AddressPool is being deleted", async () =>
+          expect((await find(ADDRESS_POOLS, `${ns}.p`))?.metadata).toHaveProperty("deletionTimestamp"),
         );
         await settle();
+        expect(await find(ADDRESS_POOLS, `${ns}.p`)).toBeDefined();
         expect(await find(addresses(), "c", ns)).toBeDefined();
         expect(await readyOf(ns, "c")).toMatchObject({ status: "True" });
         await remove(claims(), "c", ns);
         await gone(claims(), "c", ns);
         await gone(addresses(), "c", ns);
         expect(await held(ns)).toEqual([]);
+        const isGone = async () => expect(await find(ADDRESS_POOLS, `${ns}.p`)).toBeUndefined();
+        await until("its AddressPool is gone", isGone, 5_000);
       });
 
       it("frees the address of a claim that was removed by force, when its IPAddress is gone too", async () => {
@@ -633,7 +636,8 @@ export function describeClusterApi(name: string, start: () => Promise<ClusterApi
         }),
       );
       await remove(ADDRESS_POOLS, `${ns}.p`);
-      await addressOf(ns, "c");
+      // Its empty blocks are given back first.
+      await addressOf(ns, "c", 5_000);
     });
 
     it("gives each claim one address, with two controllers that both lead", async () => {

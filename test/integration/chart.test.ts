@@ -263,6 +263,7 @@ describe("the chart with IPAM", () => {
     expect(written("-ipam-agent")).toEqual(ofAgent);
     expect(written("-ipam-controller")).toEqual([
       "addressspaces",
+      "addresspools",
       "addresspools/status",
       "addressblocks",
       "addressallocations",

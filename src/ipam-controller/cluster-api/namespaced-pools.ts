@@ -6,6 +6,7 @@ import { headOf } from "../../address-objects/fields.ts";
 import {
   ADDRESS_POOLS,
   ADDRESS_SPACES,
+  IN_USE_FINALIZER,
   NAMESPACED_ANNOTATION,
   NAMESPACED_POOLS,
   statusOf,
@@ -30,7 +31,7 @@ type Context = Pick<ProviderContext, "api" | "clock" | "logger">;
 
 /**
  * Makes the AddressPool of a NamespacedAddressPool what it should be, deletes it where that is gone, and copies its status.
- * Addresses that are allocated stay so when their pool is deleted.
+ * Addresses that are allocated stay so when their pool is deleted, and its AddressPool stays until they are released.
  * @throws ApiFailure: to be repeated
  */
 export async function ensureNamespacedPool(
@@ -45,10 +46,14 @@ export async function ensureNamespacedPool(
   const existing = await readNow(api, ADDRESS_POOLS, clusterPoolName(namespace, name), signal);
   const isOurs = existing !== undefined && annotationOf(existing) === key;
   if (object === undefined || object.metadata["deletionTimestamp"] !== undefined) {
-    if (!isOurs) return;
+    // It may wait for its addresses.
+    if (!isOurs || existing.metadata["deletionTimestamp"] !== undefined) return;
     const { uid = "", resourceVersion = "" } = existing.metadata;
     await api.delete(ADDRESS_POOLS, existing.metadata.name, { uid, resourceVersion }, signal);
-    logger.info({ pool: existing.metadata.name }, "the pool of a namespace is gone, so is its AddressPool");
+    logger.info(
+      { pool: existing.metadata.name },
+      "the pool of a namespace is gone, its AddressPool is deleted",
+    );
     return;
   }
   const space = spaceOfNamespace(namespace);
@@ -104,7 +109,11 @@ async function ensurePool(
   const wanted = present({ space, mode: "PerAddress", subnets, cooldownSeconds });
   if (existing === undefined) {
     const head = headOf("AddressPool", clusterPoolName(namespace, name));
-    const metadata = { ...head.metadata, annotations: { [NAMESPACED_ANNOTATION]: key } };
+    const metadata = {
+      ...head.metadata,
+      annotations: { [NAMESPACED_ANNOTATION]: key },
+      finalizers: [IN_USE_FINALIZER],
+    };
     const made = await api.create(ADDRESS_POOLS, { ...head, metadata, spec: wanted }, signal);
     logger.info({ pool: made.metadata.name }, "an AddressPool was made for the pool of a namespace");
     return made;

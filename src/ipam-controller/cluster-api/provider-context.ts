@@ -54,6 +54,8 @@ export async function readPool(
   const own = isNamespaced ? await readNow(api, ADDRESS_POOLS, addressPoolOf(claim), signal) : object;
   if (own === undefined || (isNamespaced && annotationOf(own) !== `${namespace}/${name}`))
     return none(`${kind} ${name} has no AddressPool ${addressPoolOf(claim)} yet`);
+  if (own.metadata["deletionTimestamp"] !== undefined)
+    return none(`AddressPool ${addressPoolOf(claim)} is being deleted`);
   try {
     const pool = parseAddressPool(own);
     const space = await readNow(api, ADDRESS_SPACES, pool.space, signal);

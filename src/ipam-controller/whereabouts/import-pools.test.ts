@@ -217,6 +217,19 @@ describe("addresses of whereabouts", () => {
     expect(Object.keys(old.entries)).toEqual(["1"]);
   });
 
+  it("stay theirs when the pool is deleted, which does not wait for them, and are not kept from it any more", async () => {
+    add("a");
+    pool();
+    await imports();
+    cluster.remove("addresspools", "blue");
+    await look();
+    expect(store().find("addresspools", "blue")).toBeUndefined();
+    ended(old.del({ pod: "tenant/a", container: "c-a" }));
+    await look(120);
+    expect(foreign()).toHaveLength(1);
+    expect(old.entries).not.toHaveProperty("1");
+  });
+
   it("are not imported where whereabouts cannot be read, nor by a controller that is not told to", async () => {
     add("a");
     pool();

@@ -48,7 +48,7 @@ export class WhereaboutsImporter {
   async pass(signal: AbortSignal): Promise<void> {
     const { view, onFailure } = this.#context;
     const pools = [...view.pools.entries.values()].flatMap(({ pool }): ImportingPool[] => {
-      if (typeof pool === "string" || pool.whereabouts === undefined) return [];
+      if (typeof pool === "string" || pool.whereabouts === undefined || pool.isDeleting) return [];
       const { whereabouts } = pool;
       return view.spaces.entries.get(pool.space) === undefined ? [] : [{ ...pool, whereabouts }];
     });
