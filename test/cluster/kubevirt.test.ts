@@ -114,10 +114,11 @@ it(
       await eventually("no killed process runs", async () =>
         processesWith(PROGRAMS, cgroups).every((pid) => !processes.includes(pid)),
       );
+      // kubelet reports late that they ended: containers that were started again count.
       await eventually("the daemons are back", async () => {
-        const status = "{.status.numberReady} {.status.desiredNumberScheduled}";
-        const path = `--output jsonpath='${status}'`;
-        return (await rig.kubectl(`-n kube-vhostuser get daemonset kube-vhostuser ${path}`)) === "2 2";
+        const path = "{.items[*].status.containerStatuses[?(@.restartCount>0)].ready}";
+        const pods = "get pods --selector app.kubernetes.io/name=kube-vhostuser";
+        return (await rig.kubectl(`-n kube-vhostuser ${pods} --output jsonpath='${path}'`)) === "true true";
       });
     });
     // A daemon on each node, and the sidecar of each VM.
