@@ -9,7 +9,7 @@ import { ADDRESS_ALLOCATIONS, nodeHash, selectorOf } from "../address-objects/re
 import { describeThrown } from "../failure/failure.ts";
 import { ApiFailure } from "../kube-api/api-failure.ts";
 import type { KubeObject } from "../kube-api/client.ts";
-import { releaseShared } from "../shared-addresses/release-shared.ts";
+import { releaseShared } from "../pool-addresses/release-shared.ts";
 import { within } from "../sync/deadlines.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { type Allocation, entryKey } from "./journal-entries.ts";

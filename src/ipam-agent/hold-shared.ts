@@ -6,7 +6,7 @@ import { Failure } from "../failure/failure.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
 import { parseUnicastMac } from "../names/mac-address.ts";
 import { present } from "../names/present.ts";
-import { allocateShared } from "../shared-addresses/allocate-shared.ts";
+import { allocateShared } from "../pool-addresses/allocate-shared.ts";
 import { type AddressSource, spaceOf } from "./address-source.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { type Held, tryAgain } from "./held-address.ts";

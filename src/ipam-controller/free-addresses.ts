@@ -2,7 +2,7 @@ import type { AddressPool } from "../address-objects/address-pool.ts";
 import { allocationName } from "../address-objects/resources.ts";
 import type { Address } from "../addresses/address.ts";
 import { rangeOf } from "../addresses/subnet.ts";
-import { rotated } from "../shared-addresses/allocate-shared.ts";
+import { rotated } from "../pool-addresses/allocate-shared.ts";
 import type { ClusterView } from "./cluster-view.ts";
 
 /**

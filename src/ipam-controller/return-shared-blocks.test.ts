@@ -4,7 +4,7 @@ import type { IpamCluster } from "../../test/stand-in/ipam/cluster.ts";
 import { ControllerRig } from "../../test/stand-in/ipam/controller-rig.ts";
 import { parseAddressPool } from "../address-objects/address-pool.ts";
 import { parseAddressSpace } from "../address-objects/address-space.ts";
-import { allocateShared } from "../shared-addresses/allocate-shared.ts";
+import { allocateShared } from "../pool-addresses/allocate-shared.ts";
 import type { IpamController } from "./controller.ts";
 
 let all: ControllerRig;

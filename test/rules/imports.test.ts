@@ -13,7 +13,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["logging", "command-line", "files", "journal", "grpc"],
   ["config", "records", "kubelet", "kube-api", "address-objects", "claims", "protocols"],
   ["dataplane"],
-  ["pools", "allocation", "ipam", "shared-addresses", "attachment"],
+  ["pools", "allocation", "ipam", "pool-addresses", "attachment"],
   [
     "device-plugin",
     "cni",

@@ -15,7 +15,7 @@ import type { FailureCode } from "../../failure/catalogue.ts";
 import { describeThrown, Failure, toFailure } from "../../failure/failure.ts";
 import { ApiFailure } from "../../kube-api/api-failure.ts";
 import { present } from "../../names/present.ts";
-import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
+import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
 import { missing } from "../address-source.ts";
 import type { AgentContext } from "../agent-context.ts";
 import type { Allocation } from "../journal-entries.ts";

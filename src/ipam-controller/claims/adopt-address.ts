@@ -11,7 +11,7 @@ import {
 import { type Address, formatAddress } from "../../addresses/address.ts";
 import { blockOf } from "../../addresses/grid.ts";
 import type { IpamClaim } from "../../claims/ipam-claim.ts";
-import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
+import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
 import { isOvertaken } from "../controller-context.ts";
 import { readNow } from "../look.ts";
 import { ClaimRefused, type ClaimsContext, type UsablePool } from "./claims-context.ts";

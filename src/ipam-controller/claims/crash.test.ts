@@ -8,8 +8,8 @@ import { parseAddressSpace } from "../../address-objects/address-space.ts";
 import { parseIpamClaim, writeClaimStatus } from "../../claims/ipam-claim.ts";
 import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import { ApiFailure } from "../../kube-api/api-failure.ts";
-import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import { IpamController } from "../controller.ts";
 import type { ControllerApi } from "../controller-context.ts";
 

@@ -11,8 +11,8 @@ import {
 import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import { isOvertaken } from "../controller-context.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { readNow } from "../look.ts";

@@ -5,7 +5,7 @@ import { type Address, parseAddress } from "../../addresses/address.ts";
 import { parseIpamClaim } from "../../claims/ipam-claim.ts";
 import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import type { ClaimAllocation } from "../cluster-view.ts";
 import { PODS, readNow } from "../look.ts";
 import { LOOKS_MS, type Look, Sightings } from "../sightings.ts";

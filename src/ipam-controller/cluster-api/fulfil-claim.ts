@@ -6,8 +6,8 @@ import { formatAddress, isInPrefix } from "../../addresses/address.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
 import { present } from "../../names/present.ts";
-import { allocateShared } from "../../shared-addresses/allocate-shared.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import { readNow } from "../look.ts";
 import { planClaimStatus, type Readiness } from "./claim-status.ts";
 import {
@@ -87,7 +87,7 @@ export async function fulfilClaim(
   return say({ isReady: true, address: formatAddress(taken.address) });
 }
 
-/** An allocation, or why there is none. Others' failures are thrown. */
+/** An allocation, or the reason for not having one. Other failures are thrown. */
 async function allocate(
   context: ProviderContext,
   claim: ClaimEntry,

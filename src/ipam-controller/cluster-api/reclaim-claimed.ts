@@ -2,7 +2,7 @@
 import { parseAddressAllocation } from "../../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS } from "../../address-objects/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import { readNow } from "../look.ts";
 import { LOOKS_MS, type Look, Sightings } from "../sightings.ts";
 import { ipAddressOf } from "./objects.ts";

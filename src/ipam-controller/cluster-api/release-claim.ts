@@ -7,7 +7,7 @@ import {
 } from "../../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS, selectorOf } from "../../address-objects/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { releaseShared } from "../../shared-addresses/release-shared.ts";
+import { releaseShared } from "../../pool-addresses/release-shared.ts";
 import { readNow } from "../look.ts";
 import {
   type ClaimEntry,

@@ -2,7 +2,7 @@ import { claimName } from "../../../claims/claim-name.ts";
 import type { ClaimEntry } from "../claims-view.ts";
 import type { VmEntry, VmiEntry } from "./vms-view.ts";
 
-/** The VM and the VMI of a name: undefined where there is none. */
+/** The VM and the VMI of a name; undefined if it does not exist. */
 export interface VmOfName {
   readonly vm: VmEntry | undefined;
   readonly vmi: VmiEntry | undefined;

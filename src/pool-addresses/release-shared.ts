@@ -5,7 +5,7 @@ import type { KubeApi } from "../kube-api/client.ts";
 
 /**
  * Deletes exactly this allocation, as it was read: its address is free at once, without a cooldown.
- * @returns false where it has changed since, or another one has its name; true also where there is none any more
+ * @returns false where it has changed since, or another one has its name; true also if it is gone already
  * @throws ApiFailure
  */
 export async function releaseShared(
