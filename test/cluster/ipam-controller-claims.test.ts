@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Child, startChild } from "../machine/child.ts";
 import { freePort } from "../machine/free-port.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
-import { waitUntil } from "../machine/wait-until.ts";
+import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { ApiServer } from "./api-server.ts";
 import { IPAM_CLAIM_DEFINITION, NETWORK_DEFINITION } from "./ipam-claim-definitions.ts";
 import { kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
@@ -89,17 +89,8 @@ describe.skipIf(process.env["KUBECONFIG"])("the IPAM controller with claims", ()
     networks: [{ name: "red", multus: { networkName: "blue" } }],
     domain: { devices: { interfaces: [{ name: "red", binding: { name: "vhostuser" } }] } },
   };
-  const until = (what: string, poll: () => Promise<unknown>): Promise<unknown> => {
-    let last: unknown;
-    const isDone = () =>
-      poll().then(
-        () => true,
-        (error: unknown) => {
-          last = error;
-          return false;
-        },
-      );
-    const waiting = waitUntil(isDone, { what, limitMs: 300_000, everyMs: 200, detail: () => String(last) });
+  const until = (what: string, poll: () => Promise<unknown>): Promise<void> => {
+    const waiting = waitUntilSucceeds(poll, { what, limitMs: 300_000, everyMs: 200 });
     return controller === undefined ? waiting : Promise.race([waiting, controller.died]);
   };
   const listed = async (...args: readonly string[]) =>

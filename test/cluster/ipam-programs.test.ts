@@ -7,7 +7,7 @@ import { type Child, startChild } from "../machine/child.ts";
 import { freePort } from "../machine/free-port.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
-import { waitUntil } from "../machine/wait-until.ts";
+import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { DEPLOY, readManifests } from "../manifests/manifest.ts";
 import { startShim } from "../shim/run-shim.ts";
 import { ApiServer } from "./api-server.ts";
@@ -81,18 +81,8 @@ describe.skipIf(process.env["KUBECONFIG"])("the IPAM programs", () => {
     return { code, json: stdout === "" ? undefined : JSON.parse(stdout) };
   }
 
-  const until = (what: string, poll: () => Promise<void>): Promise<unknown> => {
-    let last: unknown;
-    const isDone = () =>
-      poll().then(
-        () => true,
-        (error: unknown) => {
-          last = error;
-          return false;
-        },
-      );
-    const detail = () => String(last);
-    const waiting = waitUntil(isDone, { what, limitMs: 300_000, everyMs: 200, detail });
+  const until = (what: string, poll: () => Promise<void>): Promise<void> => {
+    const waiting = waitUntilSucceeds(poll, { what, limitMs: 300_000, everyMs: 200 });
     return Promise.race([waiting, controller.died, agent.died]);
   };
   const listed = async (...args: readonly string[]) =>

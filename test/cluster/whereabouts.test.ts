@@ -6,7 +6,7 @@ import { type Child, startChild } from "../machine/child.ts";
 import { freePort } from "../machine/free-port.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
-import { waitUntil } from "../machine/wait-until.ts";
+import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { startShim } from "../shim/run-shim.ts";
 import { ApiServer } from "./api-server.ts";
 import { kubernetesParts, PROJECT, WHEREABOUTS_VARIABLE } from "./kubernetes-parts.ts";
@@ -136,17 +136,8 @@ describe.skipIf(process.env["KUBECONFIG"] || WHEREABOUTS === undefined)("beside 
     return answer;
   }
 
-  const until = (what: string, poll: () => Promise<void>): Promise<unknown> => {
-    let last: unknown;
-    const isDone = () =>
-      poll().then(
-        () => true,
-        (error: unknown) => {
-          last = error;
-          return false;
-        },
-      );
-    const waiting = waitUntil(isDone, { what, limitMs: 400_000, everyMs: 500, detail: () => String(last) });
+  const until = (what: string, poll: () => Promise<void>): Promise<void> => {
+    const waiting = waitUntilSucceeds(poll, { what, limitMs: 400_000, everyMs: 500 });
     return Promise.race([waiting, ...children.map(({ died }) => died)]);
   };
   const json = async (...args: readonly string[]) =>

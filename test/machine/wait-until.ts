@@ -40,3 +40,23 @@ export async function waitUntil<T>(
     await systemClock.sleep(options.everyMs ?? 20, options.signal);
   }
 }
+
+/**
+ * Repeats an action until it succeeds.
+ * @throws Failure internal when the time is over, with what the action threw last
+ */
+export async function waitUntilSucceeds(
+  action: () => Promise<unknown>,
+  options: Omit<WaitOptions, "detail">,
+): Promise<void> {
+  let last: unknown;
+  const hasSucceeded = () =>
+    action().then(
+      () => true,
+      (error: unknown) => {
+        last = error;
+        return false;
+      },
+    );
+  await waitUntil(hasSucceeded, { ...options, detail: () => String(last) });
+}
