@@ -34,12 +34,12 @@ const two = {
 };
 
 describe("the interface of a request", () => {
-  it("is planned with its host interface as master, in a network of the claim's namespace", () => {
+  it("is planned with its host interface as master, in a network of the name that it is given", () => {
     expect(plan([{ parameters: parameters(macvlan) }])).toEqual([
       expect.objectContaining({
         ...{ request: "net", pool: "n1", device: "eth1", ifName: "net1" },
         network: {
-          ...{ cniVersion: "1.0.0", name: "ns.storage" },
+          ...{ cniVersion: "1.0.0", name: "storage" },
           plugins: [{ type: "macvlan", mode: "bridge", master: "eth1" }],
         },
       }),

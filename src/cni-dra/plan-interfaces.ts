@@ -131,9 +131,7 @@ function planOf(
   // What only the driver may set in a claim is not the claim's to list.
   if (isOfClaim) requireAllowed(withoutMaster(written), allowed, refuse);
   const isFree = hostInterface === null && !isOfClaim;
-  const placed = isFree ? written : onHostInterface(written, hostInterface ?? undefined, refuse);
-  // host-local and others keep addresses by the network's name: no namespace gets those of another one.
-  const network = isOfClaim ? { ...placed, name: `${claim.namespace}.${placed.name}` } : placed;
+  const network = isFree ? written : onHostInterface(written, hostInterface ?? undefined, refuse);
   const { namespace, name, uid, pod } = claim;
   const { request, slicePool: pool, device, shareID } = result;
   return present({ claim: { namespace, name, uid }, pod, request, pool, device, shareID, ifName, network });

@@ -120,7 +120,7 @@ describe("the driver", () => {
     expect(await runtime.run(await sandbox("s1"))).toEqual({ started: true, byPlugin: true });
     expect(await plugins.takeCalls()).toEqual(["ADD macvlan net1 s1 /var/run/netns/s1"]);
     expect(await plugins.stdinOf("ADD", "macvlan")).toEqual({
-      ...{ cniVersion: "1.0.0", name: "tenant.storage", type: "macvlan", mode: "bridge", master: "eth1" },
+      ...{ cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge", master: "eth1" },
     });
     expect(existsSync(hostPath)).toBe(true);
     await settles("the claim has a status", () => status().length === 1);
