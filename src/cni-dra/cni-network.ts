@@ -113,8 +113,22 @@ function requireListed(plugin: PluginConfig, allowed: AllowedPlugins, refuse: Re
   );
 }
 
+/** The key of a plugin for its interface of the host. */
+function hostKeyOf({ type }: PluginConfig): "device" | "master" {
+  return type === "host-device" ? "device" : "master";
+}
+
+/** The network without what only the driver sets: it is not for the administrator to list. */
+export function withoutHostInterface(network: CniNetwork): CniNetwork {
+  const plugins = network.plugins.map((plugin) => {
+    const { [hostKeyOf(plugin)]: _, ...rest } = plugin;
+    return rest as PluginConfig;
+  });
+  return { ...network, plugins };
+}
+
 /**
- * The network on the host interface that was allocated: `master` of its first plugin.
+ * The network on the host interface that was allocated: `master` of its first plugin, or `device` of host-device.
  * @param hostInterface undefined for the device that has none
  * @throws what `refuse` makes where the configuration names another one
  */
@@ -124,16 +138,16 @@ export function onHostInterface(
   refuse: Refuse,
 ): CniNetwork {
   const [first, ...others] = network.plugins;
-  const named = network.plugins.flatMap(({ master }) => (master === undefined ? [] : [master]));
-  const other = named.find((master) => master !== hostInterface);
-  if (other !== undefined) {
+  for (const plugin of network.plugins) {
+    const key = hostKeyOf(plugin);
+    if (plugin[key] === undefined || plugin[key] === hostInterface) continue;
     throw refuse(
-      `config has the master ${JSON.stringify(other)}, and the allocated device is ${hostInterface ?? "one without"}`,
-      "remove master: the request's device decides",
+      `config has the ${key} ${JSON.stringify(plugin[key])}, and the allocated device is ${hostInterface ?? "one without"}`,
+      `remove ${key}: the request's device decides`,
     );
   }
   if (hostInterface === undefined || first === undefined) return network;
-  return { ...network, plugins: [{ ...first, master: hostInterface }, ...others] };
+  return { ...network, plugins: [{ ...first, [hostKeyOf(first)]: hostInterface }, ...others] };
 }
 
 function parseJson(text: string, refuse: Refuse): unknown {

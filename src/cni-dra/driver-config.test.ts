@@ -17,16 +17,22 @@ async function read(text: string) {
 
 it("lets claims use no plugin by default", async () => {
   expect(await read("")).toEqual({ allowedPlugins: {} });
-  expect(await read("allowedPlugins: { macvlan: [mode] }\ninterfaces: [eth1]")).toEqual({
+  expect(
+    await read("allowedPlugins: { macvlan: [mode] }\ninterfaces: [{ name: eth1, maxVirtualDevices: 8 }]"),
+  ).toEqual({
     allowedPlugins: { macvlan: ["mode"] },
-    interfaces: ["eth1"],
+    interfaces: [{ name: "eth1", maxVirtualDevices: 8 }],
   });
 });
 
 it.each([
   ["allowedPlugin: {}", "unknown key allowedPlugin, perhaps allowedPlugins is meant"],
   ["allowedPlugins: { ../sh: [] }", "Invalid key in record"],
-  ["interfaces: [a-name-with-16-bytes]", "Too big"],
+  ["interfaces: [{ name: a-name-with-16-bytes }]", "must be the name of a network interface"],
+  [
+    "interfaces: [{ name: eth1, maxVirtualDevice: 8 }]",
+    "unknown key interfaces.0.maxVirtualDevice, perhaps maxVirtualDevices is meant",
+  ],
   ["{", "the configuration cannot be read"],
 ])("refuses %j", async (text, message) => {
   await expect(read(text)).rejects.toThrow(message);

@@ -4,6 +4,7 @@ import * as z from "zod";
 import { unknownKeys } from "../config/unknown-keys.ts";
 import { describeThrown, Failure } from "../failure/failure.ts";
 import { isPluginName } from "../ipam/ipam.ts";
+import { isInterfaceName } from "../names/interface-name.ts";
 
 /** The driver's configuration file. */
 export const driverConfigSchema = z.strictObject({
@@ -12,7 +13,17 @@ export const driverConfigSchema = z.strictObject({
     .record(z.string().refine(isPluginName, "must be the file name of a plugin"), z.array(z.string()))
     .default({}),
   /** Host interfaces to offer; default those with hardware behind them. */
-  interfaces: z.array(z.string().min(1).max(15)).optional(),
+  interfaces: z
+    .array(
+      z.strictObject({
+        name: z.string().refine(isInterfaceName, "must be the name of a network interface"),
+        /** Of how many claims at a time the interface can be; default without limit. */
+        maxVirtualDevices: z.number().int().positive().optional(),
+        /** Bits a second that claims share, if the scheduler is to count them. */
+        bandwidth: z.number().int().positive().optional(),
+      }),
+    )
+    .optional(),
 });
 
 /** See {@link driverConfigSchema}. */

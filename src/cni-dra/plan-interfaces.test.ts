@@ -7,7 +7,9 @@ import { parseCniNetwork } from "./cni-network.ts";
 import { CNI_DRIVER, planInterfaces } from "./plan-interfaces.ts";
 
 const macvlan = { cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge" };
-const allowed = { macvlan: ["mode", "mtu"], "host-local": ["ranges"], tuning: ["mtu"] };
+const allowed = {
+  ...{ macvlan: ["mode", "mtu"], "host-local": ["ranges"], tuning: ["mtu"], "host-device": [] },
+};
 const options = {
   allowed,
   node: "n1",
@@ -54,6 +56,16 @@ describe("the interface of a request", () => {
       { type: "macvlan", mode: "bridge", master: "eth1" },
       { type: "tuning", mtu: 9000 },
     ]);
+  });
+
+  it("is the device of host-device", () => {
+    const config = { cniVersion: "1.0.0", name: "n", type: "host-device" };
+    const planned = (device: object, source: "FromClaim" | "FromClass" = "FromClaim") =>
+      plan([{ source, parameters: parameters({ ...config, ...device }) }])[0]?.network.plugins;
+    const told = [{ type: "host-device", device: "eth1" }];
+    expect([planned({}), planned({ device: "eth1" })]).toEqual([told, told]);
+    for (const source of ["FromClaim", "FromClass"] as const)
+      expect(() => planned({ device: "eth0" }, source)).toThrow('has the device "eth0"');
   });
 
   it("is the class's where that has the configuration, with any plugin and key", () => {
@@ -138,11 +150,7 @@ describe("a hostile configuration", () => {
     ["a path", { ...macvlan, type: "../../bin/sh" }, "must be the file name of an executable"],
     ["an absolute path", { ...macvlan, type: "/bin/sh" }, "must be the file name of an executable"],
     ["a path as IPAM plugin", { ...macvlan, ipam: { type: "../sh" } }, "must be the file name"],
-    [
-      "a plugin that is not listed",
-      { ...macvlan, type: "host-device" },
-      "may not use the plugin host-device",
-    ],
+    ["a plugin that is not listed", { ...macvlan, type: "ipvlan" }, "may not use the plugin ipvlan"],
     ["a name of every object", { ...macvlan, type: "constructor" }, "may not use the plugin constructor"],
     [
       "an IPAM plugin that is not listed",

@@ -10,6 +10,7 @@ import {
   parseCniNetwork,
   type Refuse,
   requireAllowed,
+  withoutHostInterface,
 } from "./cni-network.ts";
 import type { InterfacePlan } from "./interface-record.ts";
 
@@ -128,20 +129,12 @@ function planOf(
   }
   const isOfClaim = source === "FromClaim";
   const written = parseCniNetwork(config, refuse);
-  // What only the driver may set in a claim is not the claim's to list.
-  if (isOfClaim) requireAllowed(withoutMaster(written), allowed, refuse);
+  if (isOfClaim) requireAllowed(withoutHostInterface(written), allowed, refuse);
   const isFree = hostInterface === null && !isOfClaim;
   const network = isFree ? written : onHostInterface(written, hostInterface ?? undefined, refuse);
   const { namespace, name, uid, pod } = claim;
   const { request, slicePool: pool, device, shareID } = result;
   return present({ claim: { namespace, name, uid }, pod, request, pool, device, shareID, ifName, network });
-}
-
-function withoutMaster<Network extends { readonly plugins: readonly object[] }>(network: Network): Network {
-  return {
-    ...network,
-    plugins: network.plugins.map(({ master: _, ...rest }: { readonly master?: unknown }) => rest),
-  };
 }
 
 /** Entries for a request are also for its subrequests. */

@@ -29,7 +29,7 @@ const start = () => {
     nriSocket: join(top, "nri/nri.sock"),
     kubelet: { plugins: join(top, "p"), pluginsRegistry: join(top, "r") },
     ...{ cdiDirectory: join(top, "cdi"), readyDirectory: join(top, "ready") },
-    ...{ netnsDirectory: join(top, "netns"), hostInterfacesDirectory: join(top, "net") },
+    ...{ netnsDirectory: join(top, "netns"), sysfs: top },
     ...{ serviceAccountDirectory: rig.serviceAccountDirectory, apiServer: undefined },
     ...{ apiServerUrl: rig.server.url, podUid: "driver-uid", signal: stop.signal },
   });
@@ -41,9 +41,9 @@ const end = async () => {
 
 beforeEach(async () => {
   top = await mkdtemp(join(tmpdir(), "cd-"));
-  for (const name of ["r", "nri", "netns", "net/eth1/device", "net/dummy0", "state"])
+  for (const name of ["r", "nri", "netns", "class/net/eth1/device", "class/net/dummy0", "state"])
     await mkdir(join(top, name), { recursive: true });
-  await writeFile(join(top, "net/eth1/mtu"), "9000\n");
+  await writeFile(join(top, "class/net/eth1/mtu"), "9000\n");
   rig = await startApiRig();
   rig.server.store.create("nodes", { metadata: { name: "n1" } });
   plugins = new RecordingPlugins(join(top, "bin"));
@@ -99,7 +99,10 @@ describe("the driver", () => {
         { name: "cni", allowMultipleAllocations: true },
         {
           ...{ name: "eth1", allowMultipleAllocations: true },
-          attributes: { interfaceName: { string: "eth1" }, mtu: { int: 9000 } },
+          attributes: {
+            ...{ interfaceName: { string: "eth1" }, mtu: { int: 9000 } },
+            "plugins.cni.dra.networking.x-k8s.io/macvlan": { bool: true },
+          },
         },
       ],
     });

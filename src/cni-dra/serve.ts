@@ -13,7 +13,7 @@ import { NriPlugin } from "../protocols/nri/nri-plugin.ts";
 import { RecordStore } from "../records/record-store.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
 import type { DriverConfig } from "./driver-config.ts";
-import { readHostDevices, sliceDevices } from "./host-interfaces.ts";
+import { offeredInterfaces, readDevices } from "./host-interfaces.ts";
 import { writeCdiFile } from "./interface-files.ts";
 import { type InterfaceRecord, interfaceKey, interfaceRecordKind } from "./interface-record.ts";
 import { Interfaces } from "./interfaces.ts";
@@ -37,7 +37,7 @@ export interface ServeOptions {
   readonly readyDirectory: string;
   readonly netnsDirectory: string;
   /** Default: the kernel's. */
-  readonly hostInterfacesDirectory?: string;
+  readonly sysfs?: string;
   readonly serviceAccountDirectory: string;
   readonly apiServer: ApiServerPlace | undefined;
   readonly apiServerUrl?: string | undefined;
@@ -59,7 +59,7 @@ const SYNCHRONIZED_MS = 100;
 /** Serves until the signal fires. @throws what ended the start */
 export async function serveCniDra(options: ServeOptions): Promise<void> {
   const { node, config, stateDirectory, kubelet, netnsDirectory, logger, signal } = options;
-  const { clock = systemClock, hostInterfacesDirectory } = options;
+  const { clock = systemClock, sysfs = "/sys", pluginDirectory } = options;
   await using undo = new AsyncDisposableStack();
 
   // 1. The records, which one driver at a time owns.
@@ -95,7 +95,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   // 3. Interfaces, and the runtime that says when a sandbox starts and ends.
   const interfaces = new Interfaces({
     ...{ records, places, report, clock, logger },
-    delegate: executePluginsOf(options.pluginDirectory),
+    delegate: executePluginsOf(pluginDirectory),
     hasNetns: (path) => hasNetns(path, netnsDirectory),
   });
   const nri = new NriPlugin({
@@ -114,11 +114,12 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     await clock.sleep(SYNCHRONIZED_MS, signal).catch(() => undefined);
     if (signal.aborted) return;
   }
-  let devices = readHostDevices(config.interfaces, hostInterfacesDirectory);
+  const offer = { config, sysfs, pluginDirectory };
+  let devices = await readDevices(offer);
   const context = {
     ...{ node, api, interfaces, places, clock, logger },
     allowed: config.allowedPlugins,
-    interfaceOf: (device: string) => devices.get(device),
+    interfaceOf: (device: string) => offeredInterfaces(offer).get(device),
     isConnected: () => nri.state.synchronized,
     refused: (claim: InterfaceRecord["claim"], refusals: Parameters<typeof status.report>[0]["devices"]) =>
       status.report({ claim, devices: refusals }),
@@ -130,7 +131,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
       prepare: (claim, until) => prepareClaim(claim, context, until),
       unprepare: (claim) => unprepareClaim(claim, context),
     },
-    health: () => [...devices.keys()].map((device) => ({ pool: node, device, healthy: true })),
+    health: () => devices.map(({ name }) => ({ pool: node, device: name, healthy: true })),
     ...{ clock, logger },
   });
   undo.defer(() => plugin.close());
@@ -138,14 +139,14 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   // 5. What the scheduler may give out.
   const slices = new SlicePublisher({
     ...{ api, node, driver: CNI_DRIVER, clock, logger },
-    devices: (isShared) => (isShared ? sliceDevices(devices, hostInterfacesDirectory) : []),
+    devices: (isShared) => (isShared ? devices : []),
   });
   undo.defer(() => slices.close());
-  logger.info({ devices: [...devices.keys()] }, "serving ResourceClaims by CNI plugins");
+  logger.info({ devices: devices.map(({ name }) => name) }, "serving ResourceClaims by CNI plugins");
   while (!signal.aborted) {
     await clock.sleep(INTERFACES_MS, signal).catch(() => undefined);
     try {
-      const now = readHostDevices(config.interfaces, hostInterfacesDirectory);
+      const now = await readDevices(offer);
       if (isDeepStrictEqual(now, devices)) continue;
       devices = now;
       slices.changed();

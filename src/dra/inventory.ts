@@ -14,7 +14,7 @@ export interface OfferedPool {
 }
 
 /** An attribute's value (resource.k8s.io/v1, DeviceAttribute). */
-type Attribute = { readonly string: string } | { readonly int: number };
+export type Attribute = { readonly string: string } | { readonly int: number } | { readonly bool: boolean };
 
 /** A device of a slice (resource.k8s.io/v1, Device). */
 export interface SliceDevice {
@@ -45,7 +45,12 @@ export function planSliceDevices(pools: readonly OfferedPool[], isShared: boolea
       deviceNames(pool, isShared).map((name) => ({
         name,
         attributes: attributesOf(pool, name),
-        ...(isShared ? { allowMultipleAllocations: true as const, capacity: capacityOf(pool) } : {}),
+        ...(isShared
+          ? {
+              allowMultipleAllocations: true as const,
+              capacity: sharedCapacity({ ports: pool.ports }, pool.config.claims?.bandwidth),
+            }
+          : {}),
       })),
     );
 }
@@ -87,11 +92,21 @@ function attributesOf({ config, uplink }: OfferedPool, device: string): SliceDev
   return attributes;
 }
 
-/** A result of a claim is one port; one that does not ask for bandwidth takes none. */
-function capacityOf({ config: { claims }, ports }: OfferedPool): NonNullable<SliceDevice["capacity"]> {
-  const bandwidth = claims?.bandwidth;
+/**
+ * What claims of a shared device take.
+ * @param counts of each a result takes one
+ * @param bandwidth bits a second; a result that does not ask for any takes none
+ */
+export function sharedCapacity(
+  counts: Readonly<Record<string, number>>,
+  bandwidth: number | undefined,
+): NonNullable<SliceDevice["capacity"]> {
+  const one = (count: number) => ({
+    value: String(count),
+    requestPolicy: { default: "1", validValues: ["1"] },
+  });
   return {
-    ports: { value: String(ports), requestPolicy: { default: "1", validValues: ["1"] } },
+    ...Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, one(count)])),
     ...(bandwidth === undefined
       ? {}
       : {

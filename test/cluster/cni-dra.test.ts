@@ -29,7 +29,7 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
     runtime = new NriRuntime(run, kubernetesParts(process.env, ["containerd", "ctr", "runc", "cniPlugins"]));
     await runtime.start();
     top = join(runtime.machine.disk, "d");
-    for (const name of ["r", "bin", "state", "net"]) await mkdir(join(top, name), { recursive: true });
+    for (const name of ["r", "bin", "state", "class/net"]) await mkdir(join(top, name), { recursive: true });
     // The driver's plugins run in the machine's namespaces, as its pod's do in the node's.
     const bridge = join(top, "bin/bridge");
     const enter = `nsenter --target=${runtime.machine.pid} --mount --net --pid --`;
@@ -56,7 +56,7 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
       kubelet: { plugins: join(top, "p"), pluginsRegistry: join(top, "r") },
       ...{ cdiDirectory: runtime.cdiDirectory, readyDirectory: join(top, "ready") },
       netnsDirectory: `/proc/${runtime.machine.pid}/root/run/netns`,
-      hostInterfacesDirectory: join(top, "net"),
+      sysfs: top,
       ...{ serviceAccountDirectory: rig.serviceAccountDirectory, apiServer: undefined },
       ...{ apiServerUrl: rig.server.url, podUid: "driver-uid", signal: stop.signal },
     });

@@ -221,12 +221,13 @@ describe("the chart with claims", () => {
 describe("the chart with the driver of CNI plugins", () => {
   it("gives it an account of its own, what claims may use, and slices of its own node and name", async () => {
     const allowedPlugins = { macvlan: ["mode"] };
-    const manifests = await render({ cniDra: { enabled: true, allowedPlugins, interfaces: ["eth1"] } });
+    const interfaces = [{ name: "eth1", bandwidth: 25_000_000_000 }];
+    const manifests = await render({ cniDra: { enabled: true, allowedPlugins, interfaces } });
     const { spec } = named(manifests, "DaemonSet", "-cni-dra")["spec"].template;
     expect([tokensOf(spec), rolesOf(manifests, spec)]).toEqual([["cni-dra"], ["kube-vhostuser-cni-dra"]]);
     expect(tokensOf(podOf(manifests))).toEqual([]);
     const file = named(manifests, "ConfigMap", "-cni-dra")["data"]["config.yaml"];
-    expect(driverConfigSchema.parse(parse(file))).toEqual({ allowedPlugins, interfaces: ["eth1"] });
+    expect(driverConfigSchema.parse(parse(file))).toEqual({ allowedPlugins, interfaces });
     const policy = named(manifests, "ValidatingAdmissionPolicy", "-cni-dra")["spec"];
     expect(JSON.stringify(policy.validations)).toContain(CNI_DRIVER);
     expect(policy.matchConditions[0].expression).toBe(

@@ -41,11 +41,10 @@ export function wrongWithSlice(slice: Json, before: Json | undefined): readonly 
     expect(Object.keys({ ...attributes, ...capacity }).length <= 32, "at most 32 attributes and capacities");
     for (const [key, value] of Object.entries(attributes)) {
       expect(ATTRIBUTE.test(key), `attribute ${key}`);
-      const isText = typeof value["string"] === "string" && value["string"].length <= 64;
-      expect(
-        Object.keys(value).length === 1 && (isText || Number.isInteger(value["int"])),
-        `value of ${key}`,
-      );
+      const { string, int, bool } = value;
+      const isText = typeof string === "string" && string.length <= 64;
+      const isValue = isText || Number.isInteger(int) || typeof bool === "boolean";
+      expect(Object.keys(value).length === 1 && isValue, `value of ${key}`);
     }
     for (const { requestPolicy } of Object.values(capacity))
       expect(
