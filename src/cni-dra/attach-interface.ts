@@ -1,4 +1,5 @@
 // ADD and DEL of one interface in one sandbox, each on disk before.
+import { refuseIn } from "../dra/claim.ts";
 import type { Failure } from "../failure/failure.ts";
 import type { Delegate } from "../ipam/ipam.ts";
 import type { LogFields } from "../logging/fields.ts";
@@ -8,7 +9,7 @@ import type { RecordStore } from "../records/record-store.ts";
 import type { Clock } from "../sync/clock.ts";
 import { type FilePlaces, markReady } from "./interface-files.ts";
 import type { Attachment, InterfaceRecord } from "./interface-record.ts";
-import { refuseIn } from "./plan-interfaces.ts";
+
 import { addNetwork, delNetwork } from "./run-network.ts";
 
 /** What interfaces are made with. */

@@ -1,85 +1,8 @@
-// The CNI configuration of a claim or its DeviceClass (CNI spec 1.1.0, section 1): a list of plugins, or one plugin.
-import * as z from "zod";
-import type { Failure } from "../failure/failure.ts";
-import { isPluginName } from "../ipam/ipam.ts";
-import { SUPPORTED_CNI_VERSIONS } from "../names/cni-version.ts";
-
-/** One plugin's configuration, without what is added for each call. */
-export type PluginConfig = Record<string, unknown> & { type: string };
-
-/** A network, as its plugins are called. */
-export interface CniNetwork {
-  readonly cniVersion: string;
-  readonly name: string;
-  /** In the order of ADD; DEL has the reverse. */
-  readonly plugins: PluginConfig[];
-}
+// What of a CNI configuration the driver decides: who may use which plugins and keys, and the host interface.
+import type { CniNetwork, PluginConfig, Refuse } from "../dra/cni-config.ts";
 
 /** Plugin types that claims may use, IPAM plugins too, each with its keys. */
 export type AllowedPlugins = Readonly<Record<string, readonly string[]>>;
-
-/** Makes the failure of a configuration. */
-export type Refuse = (what: string, fix: string) => Failure;
-
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
-/** Keys that the caller of plugins adds, or that say how it is to call them. */
-const RESERVED = ["runtimeConfig", "prevResult"];
-/** Deeper than any configuration. */
-const NESTING_MAX = 16;
-
-const pluginSchema = z.looseObject({
-  type: z.string().refine(isPluginName, "must be the file name of an executable, not a path"),
-  ipam: z
-    .looseObject({
-      type: z.string().refine(isPluginName, "must be the file name of an executable").optional(),
-    })
-    .optional(),
-});
-const nameSchema = z
-  .string()
-  .regex(NAME, "must begin with a letter or digit, and have no others than those and _.-");
-const versionSchema = z.enum(SUPPORTED_CNI_VERSIONS);
-const listSchema = z.strictObject({
-  cniVersion: versionSchema,
-  name: nameSchema,
-  disableCheck: z.boolean().optional(),
-  plugins: z.array(pluginSchema).min(1).max(16),
-});
-const singleSchema = pluginSchema.extend({ cniVersion: versionSchema, name: nameSchema });
-
-/**
- * Reads a configuration, an object or JSON text as in a NetworkAttachmentDefinition, without running anything.
- * @throws what `refuse` makes
- */
-export function parseCniNetwork(config: unknown, refuse: Refuse): CniNetwork {
-  const object = typeof config === "string" ? parseJson(config, refuse) : config;
-  if (depthOf(object) > NESTING_MAX)
-    throw refuse(`config is nested more than ${NESTING_MAX} levels deep`, "correct it");
-  const isList = typeof object === "object" && object !== null && "plugins" in object;
-  const parsed = (isList ? listSchema : singleSchema).safeParse(object);
-  if (!parsed.success) {
-    throw refuse(
-      `config is not a CNI configuration: ${z.prettifyError(parsed.error).replaceAll("\n", " ")}`,
-      "correct it by the CNI specification 1.1.0, section 1",
-    );
-  }
-  const { data } = parsed;
-  const plugins = "plugins" in data && isList ? (data.plugins as PluginConfig[]) : [data as PluginConfig];
-  for (const plugin of plugins) {
-    const reserved = Object.keys(plugin).find((key) => RESERVED.includes(key) || key.startsWith("cni.dev/"));
-    if (reserved === undefined) continue;
-    throw refuse(
-      `plugin ${plugin.type} has the key ${reserved}, which only its caller sets`,
-      "remove the key",
-    );
-  }
-  const { cniVersion, name } = data as { readonly cniVersion: string; readonly name: string };
-  return {
-    cniVersion,
-    name,
-    plugins: plugins.map(({ cniVersion: _, name: __, ...rest }) => rest as PluginConfig),
-  };
-}
 
 /**
  * Refuses plugins and keys of a claim's configuration that the administrator has not listed. `ipam` is judged as a plugin of
@@ -148,24 +71,4 @@ export function onHostInterface(
   }
   if (hostInterface === undefined || first === undefined) return network;
   return { ...network, plugins: [{ ...first, [hostKeyOf(first)]: hostInterface }, ...others] };
-}
-
-function parseJson(text: string, refuse: Refuse): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw refuse(
-      `config is a text that is not JSON: ${(error as Error).message}`,
-      "correct it, or write an object",
-    );
-  }
-}
-
-function depthOf(value: unknown): number {
-  let depth = 0;
-  for (let level = [value]; level.length > 0; depth += 1) {
-    if (depth > NESTING_MAX) return depth;
-    level = level.flatMap((one) => (typeof one === "object" && one !== null ? Object.values(one) : []));
-  }
-  return depth;
 }

@@ -1,4 +1,5 @@
 // The life of the interfaces of all claims on this node: ADD when a sandbox starts, DEL when it ends, each on disk before.
+import { refuseIn } from "../dra/claim.ts";
 import { type Failure, toFailure } from "../failure/failure.ts";
 import type { PodSandbox } from "../protocols/nri/messages.ts";
 import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
@@ -12,7 +13,6 @@ import {
   type InterfaceRecord,
   interfaceKey,
 } from "./interface-record.ts";
-import { refuseIn } from "./plan-interfaces.ts";
 
 /** A sandbox that a runtime is still making may be missing from its list, for as long as CRI gives it. */
 const STARTING_MS = 5 * 60_000;

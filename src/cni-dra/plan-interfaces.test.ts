@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ConfigWish, claimObject } from "../../test/stand-in/dra/claim-object.ts";
 import { parseClaim } from "../dra/claim.ts";
+import { parseCniNetwork } from "../dra/cni-config.ts";
 import { Failure } from "../failure/failure.ts";
-import { parseCniNetwork } from "./cni-network.ts";
 import { CNI_DRIVER, planInterfaces } from "./plan-interfaces.ts";
 
 const macvlan = { cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge" };
@@ -125,6 +125,13 @@ describe("the interface of a request", () => {
         more,
       ),
     ).toThrow(message);
+  });
+
+  it("is refused with our plugin, which the daemon's driver serves", () => {
+    const config = [
+      { source: "FromClass" as const, parameters: parameters({ ...macvlan, type: "kube-vhostuser" }) },
+    ];
+    expect(() => plan(config)).toThrow("take a DeviceClass of the driver vhostuser.kube-vhostuser.io");
   });
 
   it("is refused where class and claim both configure it: they are not merged", () => {

@@ -1,32 +1,13 @@
 // What a claim asks for: one interface for each of its requests, each with one configuration.
-import * as z from "zod";
-import type { AllocatedClaim, ClaimResult, ConfigEntry } from "../dra/claim.ts";
-import { Failure } from "../failure/failure.ts";
-import { isInterfaceName } from "../names/interface-name.ts";
+import { type AllocatedClaim, type ClaimResult, type ConfigEntry, refuseIn } from "../dra/claim.ts";
+import { parseCniConfig, type Refuse } from "../dra/cni-config.ts";
+import { DRA_DRIVER, PLUGIN_TYPE } from "../dra/dra-context.ts";
 import { present } from "../names/present.ts";
-import {
-  type AllowedPlugins,
-  onHostInterface,
-  parseCniNetwork,
-  type Refuse,
-  requireAllowed,
-  withoutHostInterface,
-} from "./cni-network.ts";
+import { type AllowedPlugins, onHostInterface, requireAllowed, withoutHostInterface } from "./cni-network.ts";
 import type { InterfacePlan } from "./interface-record.ts";
 
 /** Name of the driver in ResourceSlices, claims, kubelet's registration and CDI kinds. */
 export const CNI_DRIVER = "cni.dra.networking.x-k8s.io";
-
-/** The parameters of a request (cni-dra-driver's API). */
-export const cniConfigSchema = z.strictObject({
-  apiVersion: z.literal("cni.networking.x-k8s.io/v1alpha1"),
-  kind: z.literal("CNIConfig"),
-  ifName: z.string(),
-  config: z.union([z.string(), z.looseObject({})]),
-});
-
-/** Interfaces that every pod has. */
-const TAKEN = ["lo", "eth0"];
 
 /** What plans are made with. */
 export interface PlanOptions {
@@ -84,20 +65,6 @@ export function planInterfaces(claim: AllocatedClaim, options: PlanOptions): rea
   });
 }
 
-/** Makes the failures of one request. */
-export function refuseIn(
-  claim: Pick<AllocatedClaim, "namespace" | "name">,
-  { request }: { readonly request: string },
-): Refuse {
-  return (what, fix) =>
-    new Failure({
-      code: "invalid-claim",
-      what,
-      where: `claim ${claim.namespace}/${claim.name}, request ${request}`,
-      fix,
-    });
-}
-
 function planOf(
   claim: AllocatedClaim,
   result: ClaimResult,
@@ -105,19 +72,11 @@ function planOf(
   { allowed, node, interfaceOf }: PlanOptions,
   refuse: Refuse,
 ): InterfacePlan {
-  const parsed = cniConfigSchema.safeParse(parameters);
-  if (!parsed.success) {
-    const why = z.prettifyError(parsed.error).replaceAll("\n", " ");
+  const { ifName, network: written } = parseCniConfig(parameters, refuse);
+  if (written.plugins.some(({ type }) => type === PLUGIN_TYPE)) {
     throw refuse(
-      `its parameters are not a CNIConfig: ${why}`,
-      "correct them in the claim or its DeviceClass",
-    );
-  }
-  const { ifName, config } = parsed.data;
-  if (!isInterfaceName(ifName) || TAKEN.includes(ifName)) {
-    throw refuse(
-      `ifName ${JSON.stringify(ifName)} cannot be used`,
-      "take 1 to 15 bytes without a slash, a colon or white space, and not lo or eth0",
+      `this driver does not run the plugin ${PLUGIN_TYPE}, whose ports need no network namespace`,
+      `take a DeviceClass of the driver ${DRA_DRIVER}, such as vhostuser, and write that driver in opaque.driver`,
     );
   }
   const hostInterface = result.slicePool === node ? interfaceOf(result.device) : undefined;
@@ -128,7 +87,6 @@ function planOf(
     );
   }
   const isOfClaim = source === "FromClaim";
-  const written = parseCniNetwork(config, refuse);
   if (isOfClaim) requireAllowed(withoutHostInterface(written), allowed, refuse);
   const isFree = hostInterface === null && !isOfClaim;
   const network = isFree ? written : onHostInterface(written, hostInterface ?? undefined, refuse);

@@ -153,11 +153,11 @@ function isRightMissing({ what }: ApiFailure): boolean {
 
 /** One device (resource.k8s.io/v1, AllocatedDeviceStatus). */
 function entryOf(
-  { pool, device, shareID, problem, port, socketPath, made }: DeviceReport,
+  { pool, device, shareID, problem, port, interfaceName, socketPath, made }: DeviceReport,
   reason: string,
   since: number,
 ): object {
-  const { portName, bridge, mtu, mac, interfaceName, lease } = port ?? {};
+  const { portName, bridge, mtu, mac, lease } = port ?? {};
   const ips = lease?.given?.ips.slice(0, MAX_IPS).map(({ address }) => address);
   return present({
     ...{ pool, device, shareID },
@@ -171,7 +171,9 @@ function entryOf(
       },
     ],
     data: port ? present({ port: portName, bridge, mtu, socketPath }) : made?.data,
-    networkData: port ? present({ interfaceName, hardwareAddress: mac, ips }) : made?.networkData,
+    networkData: port
+      ? present({ interfaceName: interfaceName ?? port.interfaceName, hardwareAddress: mac, ips })
+      : made?.networkData,
   });
 }
 

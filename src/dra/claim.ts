@@ -3,6 +3,7 @@ import { Failure } from "../failure/failure.ts";
 import type { ClaimReference } from "../kubelet/dra-service.ts";
 import { present } from "../names/present.ts";
 import type { ClaimHolder } from "../records/claim-holder.ts";
+import type { Refuse } from "./cni-config.ts";
 import { DRA_DRIVER } from "./dra-context.ts";
 import { BANDWIDTH } from "./inventory.ts";
 import { quantitySchema } from "./quantity.ts";
@@ -159,6 +160,19 @@ export function parseClaim(
     }),
     drivers: new Set(results?.map(({ driver }) => driver)),
   });
+}
+
+/** Where a result's port or interface is to be corrected. */
+export function whereOf(
+  { namespace, name }: Pick<AllocatedClaim, "namespace" | "name">,
+  { request }: Pick<ClaimResult, "request">,
+): string {
+  return `claim ${namespace}/${name}, request ${request}`;
+}
+
+/** Makes the failures `invalid-claim` of one request. */
+export function refuseIn(...at: Parameters<typeof whereOf>): Refuse {
+  return (what, fix) => new Failure({ code: "invalid-claim", what, where: whereOf(...at), fix });
 }
 
 function resultsOf(results: readonly z.infer<typeof resultSchema>[], wanted: string): readonly ClaimResult[] {

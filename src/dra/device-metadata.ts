@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { systemCode } from "../failure/failure.ts";
 import { replaceMemoryFile } from "../files/replace-file.ts";
 import { present } from "../names/present.ts";
-import { claimInterface } from "../records/claim-holder.ts";
+import { shownInterface } from "../records/claim-holder.ts";
 import type { MountedFile, PreparedResult } from "./cdi.ts";
 import { DRA_DRIVER } from "./dra-context.ts";
 
@@ -81,7 +81,7 @@ function deviceOf({ allocation: { holder }, port }: PreparedResult): object {
       "vhost-user-path": { string: port.podSocketPath },
       mtu: port.mtu === undefined ? undefined : { int: port.mtu },
     }),
-    networkData: present({ interfaceName: claimInterface(holder), ips, hardwareAddress: port.mac }),
+    networkData: present({ interfaceName: shownInterface(holder), ips, hardwareAddress: port.mac }),
   };
 }
 

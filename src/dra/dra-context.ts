@@ -13,6 +13,9 @@ import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 /** Name of the driver in ResourceSlices, claims, kubelet's registration and CDI kinds. */
 export const DRA_DRIVER = "vhostuser.kube-vhostuser.io";
 
+/** `type` of our networks in a CNI configuration. */
+export const PLUGIN_TYPE = "kube-vhostuser";
+
 /** What claims are prepared and unprepared with. */
 export interface DraContext {
   readonly node: NodeContext;
@@ -49,6 +52,8 @@ export interface DeviceReport {
   /** Why it is not ready; absent where it is. */
   readonly problem?: Failure | undefined;
   readonly port?: PortRecord | undefined;
+  /** The port's name in the status; default that of its record. */
+  readonly interfaceName?: string | undefined;
   /** The socket as containers of the claim see it. */
   readonly socketPath?: string | undefined;
   /** What another driver than that of ports has made, in the words of the API. */

@@ -117,5 +117,7 @@ describe("slices", () => {
 });
 
 it("a claim's keys are those of a network's ports", () => {
-  expect([...CLAIM_KEYS].sort()).toEqual([...Object.keys(portKeys), "mtu", "mac", "ipam"].sort());
+  expect([...CLAIM_KEYS].sort()).toEqual(
+    [...Object.keys(portKeys), "mtu", "mac", "name", "ipam", "dns"].sort(),
+  );
 });

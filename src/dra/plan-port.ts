@@ -17,9 +17,9 @@ import {
   claimNameInPod,
 } from "../records/claim-holder.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
-import type { AllocatedClaim, ClaimResult } from "./claim.ts";
-import type { DraContext } from "./dra-context.ts";
-import { type PortParameters, portParameters, whereOf, withinBandwidth } from "./port-config.ts";
+import { type AllocatedClaim, type ClaimResult, whereOf } from "./claim.ts";
+import { type DraContext, PLUGIN_TYPE } from "./dra-context.ts";
+import { type PortParameters, portParameters, withinBandwidth } from "./port-config.ts";
 
 /** What is to be made or adopted for a result. */
 export interface PortPlan {
@@ -61,7 +61,8 @@ export function planPort(
   const mac = macOf(parameters, seed, where);
   const { mtu, ipam } = parameters;
   if (ipam?.type !== undefined && context.ipam === undefined) throw noPlugins(where);
-  const port = present({ bridge, mac, mtu, settings, isAddressed: ipam?.type !== undefined });
+  const { ifName } = parameters;
+  const port = present({ bridge, mac, mtu, settings, ifName, isAddressed: ipam?.type !== undefined });
   const holder: ClaimHolder = { ...identity, port };
   const allocation: ClaimAllocation = earlier ?? {
     ...planAllocation(pool.config, holder, { createdAt, sequence }, settings.socketServer ?? "guest"),
@@ -166,10 +167,10 @@ export const IPAM_CNI_VERSION = "1.0.0";
 
 /**
  * What the IPAM plugin of a claim is asked with (CNI spec 1.1.0, section 4, "Delegated Plugins"), recorded before it is
- * asked. Plugins such as host-local keep addresses apart by the network's name, which is the pool's.
+ * asked. Plugins such as host-local keep addresses apart by the network's name, by default the pool's.
  */
 function leaseOf(
-  { ipam }: PortParameters,
+  { ipam, name: network }: PortParameters,
   identity: ClaimIdentity,
   { pool, portName }: Pick<PortRecord, "pool" | "portName">,
 ): AddressLease | undefined {
@@ -184,7 +185,7 @@ function leaseOf(
     CNI_NETNS: NO_NETNS,
     CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_UID=${uid}`,
   };
-  const config = { cniVersion: IPAM_CNI_VERSION, name: pool, type: "kube-vhostuser", ipam };
+  const config = { cniVersion: IPAM_CNI_VERSION, name: network ?? pool, type: PLUGIN_TYPE, ipam };
   return { containerId, type, request: { stdin: JSON.stringify(config), env } };
 }
 

@@ -100,6 +100,7 @@ describe("a port's parameters", () => {
       const values: Readonly<Record<string, unknown>> = {
         ...{ bridge: "b", vlan: 1, vlanMode: "access", trunk: [{ id: 1 }], customerVlans: [{ id: 1 }] },
         ...{ qinqEthertype: "802.1ad", mode: "l2", vrf: 1, bandwidth: {}, ifaceId: "i", ipam: { type: "x" } },
+        ...{ name: "blue", dns: { nameservers: ["10.0.0.53"] } },
         ...{ excessBandwidth: { rate: 1, burst: 1 }, txRetriesMax: 1, rxqAffinity: "0:1", externalIds: {} },
       };
       const config = ofClaim({ [key]: values[key] ?? true });
@@ -120,6 +121,8 @@ describe("a port's parameters", () => {
     refused({ portSecurity: true }, { portSecurity: false });
     refused({ bandwidth: { ingressRate: 1, ingressBurst: 1 } }, { excessBandwidth: { rate: 1, burst: 1 } });
     refused({ mode: "l3" }, { vrf: 3 });
+    refused({ ipam: { type: "host-local" } }, { name: "other" });
+    refused({ ipam: { type: "host-local" } }, { dns: { nameservers: ["10.0.0.53"] } });
     expect(parameters([ofClass({ vlan: 10 }), ofClaim({ vlan: 10 })])).toEqual({ vlan: 10 });
   });
 

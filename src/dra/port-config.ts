@@ -6,20 +6,25 @@ import type { CLAIM_KEYS } from "../config/claim-keys.ts";
 import { unknownKeys } from "../config/unknown-keys.ts";
 import { Failure } from "../failure/failure.ts";
 import { present } from "../names/present.ts";
-import type { AllocatedClaim, ClaimResult, ConfigEntry } from "./claim.ts";
-import { DRA_DRIVER } from "./dra-context.ts";
+import { type AllocatedClaim, type ClaimResult, type ConfigEntry, refuseIn, whereOf } from "./claim.ts";
+import { parseCniConfig, type Refuse } from "./cni-config.ts";
+import { DRA_DRIVER, PLUGIN_TYPE } from "./dra-context.ts";
 
-const { mtu, mac, ipam } = networkConfigSchema.shape;
+const { name, mtu, mac, ipam, dns } = networkConfigSchema.shape;
+const keysSchema = z.strictObject({ name: name.optional(), mtu, mac, ...portKeys, ipam, dns });
 
 /** Our kind of parameters: the keys of a network's configuration. */
 export const vhostUserPortSchema = z.strictObject({
   apiVersion: z.literal(`${DRA_DRIVER}/v1alpha1`),
   kind: z.literal("VhostUserPort"),
-  ...{ mtu, mac, ...portKeys, ipam },
+  ...keysSchema.shape,
 });
 
 /** What is asked of a port, by the keys of a network's configuration. */
-export type PortParameters = Omit<z.infer<typeof vhostUserPortSchema>, "apiVersion" | "kind">;
+export type PortParameters = z.infer<typeof keysSchema> & {
+  /** Name of the interface in the status, where a CNIConfig gives one. */
+  readonly ifName?: string;
+};
 
 type ParameterKey = (typeof CLAIM_KEYS)[number];
 
@@ -45,11 +50,13 @@ const GROUPS: readonly (readonly ParameterKey[])[] = [
   ["bridge", "createBridge"],
   ["vlan", "vlanMode", "trunk", "customerVlans", "qinqEthertype", "protected"],
   ["bandwidth", "excessBandwidth"],
-  ["mode", "vrf", "createVrf", "ipam", "dhcp"],
+  ["mode", "vrf", "createVrf", "name", "ipam", "dhcp", "dns"],
   ["externalIds", "ifaceId"],
   ["portSecurity"],
   ["txRetriesMax", "rxqAffinity"],
 ];
+/** What every CNIConfig has; the network's name matters with `ipam` only, which a claim may set or not. */
+const CNI_CONFIG_KEYS = ["ifName", "name"];
 
 /**
  * What a result's port is to be: the class's entries in their order, then the claim's, key by key. Entries for a request
@@ -68,6 +75,14 @@ export function portParameters(
       isOurs(entry, claim) &&
       (entry.requests.length === 0 || entry.requests.some((one) => names.includes(one))),
   );
+  const refuse = refuseIn(claim, result);
+  const isCni = entries.some(isCniConfig);
+  if (isCni && entries.length > 1) {
+    throw refuse(
+      `the request has ${entries.length} configurations, and one of them is a CNIConfig`,
+      "leave one: a CNIConfig is not merged with another",
+    );
+  }
   const [fromClass, fromClaim] = (["FromClass", "FromClaim"] as const).map((source) =>
     Object.assign(
       {},
@@ -75,9 +90,8 @@ export function portParameters(
     ),
   ) as [PortParameters, PortParameters];
   for (const key of Object.keys(fromClaim) as ParameterKey[]) {
-    if (isDeepStrictEqual(fromClaim[key], fromClass[key])) continue;
-    const refuse = (what: string, fix: string) =>
-      new Failure({ code: "invalid-claim", what, where: whereOf(claim, result), fix });
+    if (isDeepStrictEqual(fromClaim[key], fromClass[key]) || (isCni && CNI_CONFIG_KEYS.includes(key)))
+      continue;
     if (!mayConfigure.includes(key)) {
       throw refuse(
         `a claim may not set ${key} here`,
@@ -132,49 +146,60 @@ export function withinBandwidth(
   return { ...parameters, bandwidth };
 }
 
-/** Where a result's port is to be corrected. */
-export function whereOf(
-  { namespace, name }: Pick<AllocatedClaim, "namespace" | "name">,
-  { request }: Pick<ClaimResult, "request">,
-): string {
-  return `claim ${namespace}/${name}, request ${request}`;
-}
-
 /** The other driver's entries are for us where it has no device of the claim. */
 function isOurs({ driver }: ConfigEntry, { drivers }: AllocatedClaim): boolean {
   return driver === DRA_DRIVER || (driver === OTHER_DRIVER && !drivers.has(OTHER_DRIVER));
 }
 
-function parseEntry(
-  { source, parameters }: ConfigEntry,
-  claim: AllocatedClaim,
-  result: ClaimResult,
-): PortParameters {
-  const { kind } = (parameters ?? {}) as { readonly kind?: unknown };
+function isCniConfig({ parameters }: ConfigEntry): boolean {
+  return (parameters as { readonly kind?: unknown } | null)?.kind === "CNIConfig";
+}
+
+function parseEntry(entry: ConfigEntry, claim: AllocatedClaim, result: ClaimResult): PortParameters {
+  const { source, parameters } = entry;
   const where = `${whereOf(claim, result)}, configuration of its ${source === "FromClass" ? "DeviceClass" : "author"}`;
-  const parsed = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> => {
-    const { data, error } = schema.safeParse(parameters);
-    if (error === undefined) return data as z.output<Schema>;
-    const [unknown] = unknownKeys(schema, error.issues);
-    const key = unknown?.path.join(".");
-    throw new Failure({
-      code: "invalid-claim",
-      what:
-        key === undefined
-          ? error.issues
-              .map(({ path, message }) => `${path.join(".") || "parameters"}: ${message}`)
-              .join("; ")
-          : `${key}: there is no such key`,
-      where,
-      fix:
-        unknown?.meant === undefined
-          ? "docs/dra.md has every key"
-          : `write ${[...unknown.path.slice(0, -1), unknown.meant].join(".")}`,
-    });
-  };
-  if (kind === "OvsPortConfig") return fromOvsPortConfig(parsed(ovsPortConfigSchema));
-  const { apiVersion: _, kind: __, ...keys } = parsed(vhostUserPortSchema);
+  const refuse: Refuse = (what, fix) => new Failure({ code: "invalid-claim", what, where, fix });
+  if (isCniConfig(entry)) return fromCniConfig(parameters, refuse);
+  const { kind } = (parameters ?? {}) as { readonly kind?: unknown };
+  if (kind === "OvsPortConfig") return fromOvsPortConfig(parsed(ovsPortConfigSchema, parameters, refuse));
+  const { apiVersion: _, kind: __, ...keys } = parsed(vhostUserPortSchema, parameters, refuse);
   return present(keys);
+}
+
+/** @throws what `refuse` makes, which names the key */
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  parameters: unknown,
+  refuse: Refuse,
+): z.output<Schema> {
+  const { data, error } = schema.safeParse(parameters);
+  if (error === undefined) return data as z.output<Schema>;
+  const [unknown] = unknownKeys(schema, error.issues);
+  if (unknown === undefined) {
+    const problems = error.issues.map(({ path, message }) => `${path.join(".") || "parameters"}: ${message}`);
+    throw refuse(problems.join("; "), "docs/dra.md has every key");
+  }
+  throw refuse(
+    `${unknown.path.join(".")}: there is no such key`,
+    unknown.meant === undefined
+      ? "docs/dra.md has every key"
+      : `write ${[...unknown.path.slice(0, -1), unknown.meant].join(".")}`,
+  );
+}
+
+/** A network of ours, without the keys that only a runtime uses. */
+function fromCniConfig(parameters: unknown, refuse: Refuse): PortParameters {
+  const { ifName, network } = parseCniConfig(parameters, refuse);
+  const types = network.plugins.map(({ type }) => type);
+  const [plugin, ...others] = network.plugins;
+  if (plugin?.type !== PLUGIN_TYPE || others.length > 0) {
+    throw refuse(
+      `config has the plugins ${types.join(", ")}, and this driver makes ports by ${PLUGIN_TYPE} alone`,
+      "take a DeviceClass of the driver cni.dra.networking.x-k8s.io for other plugins",
+    );
+  }
+  const { type: _, capabilities: __, ...keys } = plugin;
+  return present({ ...parsed(keysSchema, { name: network.name, ...keys }, refuse), ifName });
 }
 
 function fromOvsPortConfig({ vlan, policing }: z.infer<typeof ovsPortConfigSchema>): PortParameters {

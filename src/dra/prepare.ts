@@ -13,15 +13,14 @@ import type { ClaimReference, PreparedDevice } from "../kubelet/dra-service.ts";
 import { attachmentFields } from "../logging/fields.ts";
 import { present } from "../names/present.ts";
 import type { ClaimAllocation } from "../records/allocation-record.ts";
-import { type ClaimIdentity, claimInterface } from "../records/claim-holder.ts";
+import { type ClaimIdentity, claimInterface, shownInterface } from "../records/claim-holder.ts";
 import { type AddressLease, type PortRecord, portKey } from "../records/port-record.ts";
 import { allocationsOfClaim, takeSequences } from "../records/records.ts";
 import { cdiDeviceId, environmentName, type PreparedResult } from "./cdi.ts";
-import { type AllocatedClaim, parseClaim } from "./claim.ts";
+import { type AllocatedClaim, parseClaim, refuseIn } from "./claim.ts";
 import { liveClaims, removeClaimFiles, writeClaimFiles } from "./claim-files.ts";
 import type { DraContext } from "./dra-context.ts";
 import { claimIdentity, IPAM_CNI_VERSION, type PortPlan, planPort } from "./plan-port.ts";
-import { whereOf } from "./port-config.ts";
 import { releaseAllocations } from "./unprepare.ts";
 
 /** The objects of the only API group that a driver has to read at Prepare. */
@@ -182,23 +181,28 @@ async function addressed(
 
 /**
  * @throws Failure `invalid-claim` where containers of the pod would get two sockets by one name: a claim of a template and
- *   one that the pod names may be called the same, and `net-1` be a request beside `net` with two devices
+ *   one that the pod names may be called the same, and `net-1` be a request beside `net` with two devices; and where two
+ *   configurations give one ifName
  */
 function refuseSameNames(prepared: readonly PreparedResult[], { node }: DraContext): void {
   const all = [...liveClaims(node.records).values()].flat();
   for (const { allocation } of prepared) {
     const { id, holder } = allocation;
+    const { ifName } = holder.port;
+    const others = all
+      .filter((one) => one.id !== id && one.holder.pod.uid === holder.pod.uid)
+      .map((one) => one.holder);
     const name = environmentName(holder);
-    const other = all.find(
-      (one) => one.id !== id && one.holder.pod.uid === holder.pod.uid && environmentName(one.holder) === name,
+    const other = others.find((one) => environmentName(one) === name);
+    const namesake = ifName === undefined ? undefined : others.find(({ port }) => port.ifName === ifName);
+    const found = other ?? namesake;
+    if (found === undefined) continue;
+    throw refuseIn(holder, holder)(
+      `request ${found.request} of claim ${found.name} has the same name in the pod, ${other ? name : ifName}`,
+      other
+        ? "give the claims other names in the pod (spec.resourceClaims[].name), or the requests"
+        : "give each request a configuration with its own ifName",
     );
-    if (other === undefined) continue;
-    throw new Failure({
-      code: "invalid-claim",
-      what: `request ${other.holder.request} of claim ${other.holder.name} has the same name in the pod, ${name}`,
-      where: whereOf(holder, holder),
-      fix: "give the claims other names in the pod (spec.resourceClaims[].name), or the requests",
-    });
   }
 }
 
@@ -210,8 +214,13 @@ function reportOf(
   const devices = results
     .filter(({ isAdminAccess }) => !isAdminAccess)
     .map(({ slicePool: pool, device, shareID }, index) => {
-      const port = problem === undefined ? prepared[index]?.port : undefined;
-      return present({ pool, device, shareID, problem, port, socketPath: port?.podSocketPath });
+      const own = problem === undefined ? prepared[index] : undefined;
+      const port = own?.port;
+      const interfaceName = own && shownInterface(own.allocation.holder);
+      return present({
+        ...{ pool, device, shareID, problem, port, interfaceName },
+        socketPath: port?.podSocketPath,
+      });
     });
   return { claim: { namespace, name, uid }, devices };
 }

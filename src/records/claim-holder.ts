@@ -27,6 +27,8 @@ export const claimHolderSchema = z.object({
     mac: z.string().min(1),
     mtu: z.number().int().optional(),
     settings: portSettingsSchema,
+    /** Name of the interface in the claim's status, where its configuration gives one. */
+    ifName: z.string().optional(),
     /** Whether the claim itself has addresses. */
     isAddressed: z.boolean(),
   }),
@@ -49,4 +51,9 @@ export function claimNameInPod({ podClaimName, name }: Pick<ClaimHolder, "podCla
 /** The interface of a result: a request's name has no dot (DNS label), so no two of a claim are the same. */
 export function claimInterface({ request, index }: Pick<ClaimHolder, "request" | "index">): string {
   return index === 0 ? request : `${request}.${index}`;
+}
+
+/** The name of a result's interface in the claim's status and metadata. */
+export function shownInterface(holder: ClaimHolder): string {
+  return holder.port.ifName ?? claimInterface(holder);
 }

@@ -69,3 +69,8 @@ export function claimObject(wish: ClaimWish): KubeObject & { readonly metadata: 
 export function portParameters(keys: object): object {
   return { apiVersion: `${DRIVER}/v1alpha1`, kind: "VhostUserPort", ...keys };
 }
+
+/** Parameters of kind CNIConfig. @param config a CNI configuration, as an object or as text */
+export function cniConfig(config: unknown, ifName = "net1"): object {
+  return { apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig", ifName, config };
+}
