@@ -5,6 +5,7 @@ import { type AddressSource, blocksOfSource, countsOfSource } from "./address-so
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockSupply } from "./block-supply.ts";
 import { claimedAddresses } from "./claims/claimed-addresses.ts";
+import { formerAddresses } from "./claims/former-addresses.ts";
 import { type Held, tryAgain } from "./held-address.ts";
 import { holdShared } from "./hold-shared.ts";
 import type { Allocation } from "./journal-entries.ts";
@@ -51,8 +52,11 @@ export async function add(
     const known = state.allocations.get(key);
     if (known !== undefined) return addResult(known, config.cniVersion);
 
-    // 2. An interface with a claim gets the claim's addresses, which are of no block of this node.
+    // 2. An interface with a claim gets the claim's addresses, which are of no block of this node. While the API server is
+    // away, it gets what it had in the pod's former sandbox.
     const claimed = await claimedAddresses(request, context, signal).catch((error: unknown) => {
+      const former = formerAddresses(request, error, context);
+      if (former !== undefined) return former;
       throw tryAgain("the interface's claim cannot be read or allocated for", error);
     });
     if (claimed !== undefined) return answerWith(claimed, request, context);

@@ -8,6 +8,7 @@ import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { AgentApi, AgentContext, ClaimsMode } from "./agent-context.ts";
 import { answer } from "./answer.ts";
 import { BlockSupply } from "./block-supply.ts";
+import { forgetFormer } from "./claims/former-addresses.ts";
 import { LeakCollector } from "./collect-leaks.ts";
 import { SharedCollector } from "./collect-shared.ts";
 import { followObjects } from "./follow-objects.ts";
@@ -110,6 +111,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       const isReport = passes.count % PASSES_PER_REPORT === PASSES_PER_REPORT - 1;
       for (const work of [
         () => leaks.look(signal),
+        () => forgetFormer(context),
         () => shared.look(signal),
         () => survivors.look(signal),
         () => returnBlocks(context, own, supply, signal),

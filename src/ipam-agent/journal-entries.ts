@@ -77,14 +77,18 @@ const unusedSchema = z.object({
   wereUsed: z.boolean(),
 });
 
+/** What an interface had by a claim until its DEL: for the pod's next sandbox, if the API server is away then. */
+const formerSchema = z.object({ kind: z.literal("former"), allocation: allocationSchema });
+
 const objectSchema = z.custom<KubeObject>((value) => typeof value === "object" && value !== null);
 
-export const entrySchema = z.discriminatedUnion("kind", [
+const entrySchema = z.discriminatedUnion("kind", [
   identitySchema,
   blockSchema,
   allocationSchema,
   releasedSchema,
   unusedSchema,
+  formerSchema,
   /** Pools and spaces as last seen, for a start while the API server is away. */
   z.object({ kind: z.literal("pool"), object: objectSchema }),
   z.object({ kind: z.literal("space"), object: objectSchema }),
@@ -111,7 +115,29 @@ export const entryKey = {
     `allocation/${network}/${containerId}/${interfaceName}`,
   /** @param allocation key of the allocation, which names the same interface */
   unused: (allocation: string) => allocation.replace("allocation/", "unused/"),
+  former: (pod: { readonly uid: string }, network: string, interfaceName: string) =>
+    `former/${pod.uid}/${network}/${interfaceName}`,
   released: (block: string, address: bigint) => `released/${block}/${address}`,
   pool: (name: string) => `pool/${name}`,
   space: (name: string) => `space/${name}`,
 } as const;
+
+/** The key of what the pod's next sandbox may get; undefined for addresses of no claim. */
+export function formerKeyOf({ claim, pod, network, interfaceName }: Allocation): string | undefined {
+  return claim === undefined || pod === undefined ? undefined : entryKey.former(pod, network, interfaceName);
+}
+
+/** @throws Error where it is no entry of this version */
+export function parseEntry(value: unknown): Entry {
+  const { success, data, error } = entrySchema.safeParse(value);
+  if (!success) throw new Error(z.prettifyError(error).replaceAll("\n", " "));
+  return data;
+}
+
+/** What is kept of a pool or space: of a pool's status only what says which addresses are ours. */
+export function withoutCounts({ status, ...object }: KubeObject): KubeObject {
+  const { name, uid, resourceVersion } = object.metadata;
+  const { imported } = (status as { whereabouts?: { imported?: unknown } } | undefined)?.whereabouts ?? {};
+  const kept = imported === undefined ? {} : { status: { whereabouts: { imported } } };
+  return { ...object, ...kept, metadata: { name, uid, resourceVersion } } as KubeObject;
+}

@@ -1,5 +1,4 @@
 import { createHash, randomUUID } from "node:crypto";
-import * as z from "zod";
 import { type AddressPool, parseAddressPool } from "../address-objects/address-pool.ts";
 import { type AddressSpace, parseAddressSpace } from "../address-objects/address-space.ts";
 import { parseAddress, parsePrefix } from "../addresses/address.ts";
@@ -16,8 +15,10 @@ import {
   ENTRY_VERSION,
   type Entry,
   entryKey,
-  entrySchema,
+  formerKeyOf,
   type Identity,
+  parseEntry,
+  withoutCounts,
 } from "./journal-entries.ts";
 
 /** A journal of the agent's entries: {@link Journal}, or what a test has in its place. */
@@ -46,6 +47,13 @@ export interface UnusedShared {
   readonly sinceMs: number;
 }
 
+/** What an interface of a pod had by a claim. */
+export interface FormerAllocation {
+  readonly allocation: Allocation;
+  /** When it was released, or when this agent was started, in milliseconds of the monotonic clock. */
+  readonly sinceMs: number;
+}
+
 /**
  * What this node's agent knows: its blocks, their allocations, and pools and spaces as last seen. A change is on disk
  * before it is visible here, but for one: an address that is about to be handed out is held in memory first.
@@ -56,6 +64,8 @@ export class NodeState {
   readonly allocations = new Map<string, Allocation>();
   /** By {@link entryKey.allocation}: interfaces that may have shared addresses and use none. */
   readonly unusedShared = new Map<string, UnusedShared>();
+  /** By {@link entryKey.former}: what interfaces without a sandbox had by a claim. */
+  readonly former = new Map<string, FormerAllocation>();
   readonly pools = new Map<string, AddressPool>();
   readonly spaces = new Map<string, AddressSpace>();
   readonly bootId: string;
@@ -133,6 +143,9 @@ export class NodeState {
   /** Records an allocation whose addresses are held already. @throws Failure `record-unwritable` */
   async putAllocation(allocation: Allocation): Promise<void> {
     const key = entryKey.allocation(allocation);
+    const former = formerKeyOf(allocation);
+    // First, so that there is never an older one beside it.
+    if (former !== undefined) await this.forgetFormer(former);
     await this.#journal.append(key, allocation);
     this.allocations.set(key, allocation);
     // What stays on disk is known to be out of date beside an allocation.
@@ -152,9 +165,21 @@ export class NodeState {
     this.unusedShared.delete(key);
   }
 
+  /** @throws Failure `record-unwritable` */
+  async forgetFormer(key: string): Promise<void> {
+    if (!this.former.has(key)) return;
+    await this.#journal.append(key, undefined);
+    this.former.delete(key);
+  }
+
   /** Removes an allocation, whose addresses rest from now on. @throws Failure `record-unwritable` */
   async release(key: string): Promise<void> {
     const allocation = this.allocations.get(key);
+    const former = allocation && formerKeyOf(allocation);
+    if (allocation !== undefined && former !== undefined) {
+      await this.#journal.append(former, { kind: "former", allocation });
+      this.former.set(former, { allocation, sinceMs: this.#clock.monotonic() });
+    }
     if (allocation?.addresses.some(({ shared }) => shared !== undefined)) await this.putUnused(key, true);
     const addresses = [...this.#addressesOf(allocation)];
     const marks = addresses.map(({ block, value }) =>
@@ -209,6 +234,8 @@ export class NodeState {
       this.allocations.set(key, allocation);
       for (const { block, value } of this.#addressesOf(allocation)) block.hold(value, key);
     }
+    for (const [key, entry] of entries)
+      if (entry.kind === "former") this.former.set(key, { allocation: entry.allocation, sinceMs: now });
     for (const [unused, entry] of entries) {
       const key = unused.replace("unused/", "allocation/");
       if (entry.kind === "unused" && !this.allocations.has(key))
@@ -253,20 +280,6 @@ export class NodeState {
   #dropObject(kind: "pool" | "space", name: string): boolean {
     return kind === "pool" ? this.pools.delete(name) : this.spaces.delete(name);
   }
-}
-
-function parseEntry(value: unknown): Entry {
-  const { success, data, error } = entrySchema.safeParse(value);
-  if (!success) throw new Error(z.prettifyError(error).replaceAll("\n", " "));
-  return data;
-}
-
-/** Of a pool's status only what says which addresses are ours. */
-function withoutCounts({ status, ...object }: KubeObject): KubeObject {
-  const { name, uid, resourceVersion } = object.metadata;
-  const { imported } = (status as { whereabouts?: { imported?: unknown } } | undefined)?.whereabouts ?? {};
-  const kept = imported === undefined ? {} : { status: { whereabouts: { imported } } };
-  return { ...object, ...kept, metadata: { name, uid, resourceVersion } } as KubeObject;
 }
 
 function textOf({ spec, status }: KubeObject): string {

@@ -68,6 +68,12 @@ async function call(call: Partial<IpamCall>, of = agent) {
   return answered;
 }
 
+/** A sandbox of the pod p1 ends. */
+async function end(container: string) {
+  await call({ verb: "DEL", container });
+  rig.netns.delete(`/run/netns/${container}`);
+}
+
 describe("an interface whose network element refers to a claim", () => {
   it("gets addresses of shared blocks, which are published after they are allocated", async () => {
     const { metadata } = claim();
@@ -124,6 +130,73 @@ describe("an interface whose network element refers to a claim", () => {
     expect((await call({ verb: "CHECK", config })).exitCode).toBe(0);
     await call({ verb: "DEL" });
     expect((await call({ verb: "CHECK", config })).json["code"]).toBe(106);
+  });
+
+  it("gets in the pod's next sandbox what it had while the API server is away, also after a restart of the agent", async () => {
+    claim();
+    pod("p1");
+    pod("p2");
+    const first = addressesOf(await call({}));
+    rig.apiAway();
+    // Of the same claim, and of which nothing is known without the API server.
+    expect((await call({ pod: "p2" })).json).toMatchObject({ code: 11 });
+    const next = { pod: "p1", container: "next" };
+    expect(addressesOf(await call(next))).toEqual(first);
+    await end("c-p1");
+    await end("next");
+    await rig.crash(agent);
+    agent = await rig.startAgent({ claims: "referenced" });
+    expect(addressesOf(await call({ ...next, container: "third" }))).toEqual(first);
+    const unknown = [{ ...next, ifname: "net9" }, { ...next, network: "other" }, { pod: "p2" }];
+    for (const other of unknown) expect((await call({ container: "c9", ...other })).json.code).toBe(11);
+  });
+
+  it.each([
+    ["the former sandbox goes on without the interface", async () => rig.minutes(1)],
+    [
+      "an hour has passed",
+      async () => {
+        rig.netns.clear();
+        await rig.minutes(61);
+      },
+    ],
+    [
+      "the node was rebooted",
+      async () => {
+        await rig.crash(agent);
+        agent = await rig.startAgent({ claims: "referenced", bootId: "boot-2" });
+      },
+    ],
+    [
+      "claims were switched off",
+      async () => {
+        await rig.crash(agent);
+        agent = await rig.startAgent({});
+      },
+    ],
+  ])("gets nothing without the API server when %s", async (_what, happens) => {
+    claim();
+    pod("p1");
+    await call({});
+    await call({ verb: "DEL" });
+    rig.apiAway();
+    await happens();
+    expect((await call({ container: "next" })).exitCode).toBe(1);
+  });
+
+  it("gets what the claim has now where the API server answers, whatever it had", async () => {
+    claim();
+    pod("p1");
+    const first = addressesOf(await call({}));
+    await end("c-p1");
+    store().remove(CLAIMS, "vm.blue", {});
+    expect((await call({ container: "next" })).json).toMatchObject({ code: 11 });
+    claim();
+    const second = addressesOf(await call({ container: "next" }));
+    expect(second).not.toEqual(first);
+    await end("next");
+    rig.apiAway();
+    expect(addressesOf(await call({ container: "third" }))).toEqual(second);
   });
 
   it("gets what the controller publishes meanwhile, without a write of its own but for the pod's name", async () => {
@@ -324,16 +397,18 @@ describe("no address is given", () => {
     let refusals = 0;
     for (let step = 0; ; step++) {
       rig.api.server.illnesses.push(...Array(step).fill(undefined), { kind: "half" });
-      const answer = await call({});
-      rig.api.server.illnesses.length = 0;
-      if (answer.exitCode === 0) break;
-      expect(answer.json.code).toBe(11);
-      refusals += 1;
+      const answer = await call({ container: `c${step}` });
+      // A request of the agent's watches may have had it.
+      const isOver = rig.api.server.illnesses.splice(0).length > 0;
+      if (answer.exitCode !== 0) {
+        expect(answer.json.code).toBe(11);
+        refusals += 1;
+      } else if (isOver) break;
     }
-    expect(refusals).toBeGreaterThan(3);
+    expect(refusals).toBeGreaterThan(0);
     // Every write was done, and none of the answers came.
     expect(owners()).toHaveLength(1);
-    expect(statusNow()["ips"]).toEqual(addressesOf(await call({ container: "c9" })));
+    expect(statusNow()["ips"]).toEqual(addressesOf(await call({ container: "last" })));
   });
 });
 

@@ -55,14 +55,16 @@ export class ClaimInvariants {
     }
   }
 
-  /** A pod gets what the claim of its VM has, and nothing that another VM runs with. */
+  /** A pod gets what the claim of its VM has, or what it had before, and nothing that another VM runs with. */
   onGiven(launcher: Launcher, ips: readonly string[], claim: Stored | undefined): void {
     const { name } = launcher.pod.metadata;
     if (launcher.network !== "blue-net") this.broken(`${name} got ${ips}, of the claim of another network`);
+    const had = launcher.had?.ips.join() === ips.join() ? launcher.had : undefined;
     // It may have been deleted while the answer was on its way.
-    if (claim !== undefined && ipsOf(claim).join() !== ips.join() && ipsOf(claim).length > 0)
-      this.broken(`${name} got ${ips}, and its claim has ${ipsOf(claim)}`);
-    launcher.given = { claim: claim?.metadata.uid ?? "gone", ips };
+    const isOther = claim !== undefined && ipsOf(claim).length > 0 && ipsOf(claim).join() !== ips.join();
+    if (isOther && had === undefined) this.broken(`${name} got ${ips}, and its claim has ${ipsOf(claim)}`);
+    const { claim: formerClaim = "gone" } = had ?? {};
+    launcher.given = { claim: isOther ? formerClaim : (claim?.metadata.uid ?? formerClaim), ips };
     for (const other of this.#cluster.launchers) {
       if (other.vm !== launcher.vm && other.given?.ips.some((ip) => ips.includes(ip)))
         this.broken(`${name} and ${other.pod.metadata.name} both run with one of ${ips}`);

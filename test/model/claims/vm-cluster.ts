@@ -29,6 +29,11 @@ interface Runner {
   agent?: Agent | undefined;
 }
 
+interface Given {
+  readonly claim: string;
+  readonly ips: readonly string[];
+}
+
 /** The sandbox of a launcher pod. */
 export interface Launcher {
   readonly vm: string;
@@ -37,7 +42,9 @@ export interface Launcher {
   readonly network: string;
   container: string;
   /** UID of the claim by which it runs, and the addresses that it was given. */
-  given: { readonly claim: string; readonly ips: readonly string[] } | undefined;
+  given: Given | undefined;
+  /** What its former sandbox ran with. */
+  had: Given | undefined;
   isOver: boolean;
 }
 
@@ -148,7 +155,8 @@ export class VmCluster {
       metadata: { namespace, name: `virt-launcher-${name}-${this.#count}`, annotations, labels },
       spec: { nodeName: node.machine.name },
     });
-    const launcher: Launcher = { vm, pod, node, network, container: "", given: undefined, isOver: false };
+    const given = { given: undefined, had: undefined };
+    const launcher: Launcher = { vm, pod, node, network, container: "", ...given, isOver: false };
     this.launchers.add(launcher);
     void this.#startSandbox(launcher);
     return launcher;
@@ -166,6 +174,7 @@ export class VmCluster {
 
   /** kubelet replaces the sandbox of a pod that goes on. */
   restartSandbox(launcher: Launcher): void {
+    launcher.had = launcher.given ?? launcher.had;
     launcher.given = undefined;
     void this.#call("DEL", launcher, launcher.container);
     void this.#startSandbox(launcher);
