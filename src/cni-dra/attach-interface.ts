@@ -7,7 +7,7 @@ import type { Logger } from "../logging/logger.ts";
 import type { PodSandbox } from "../protocols/nri/messages.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import type { Clock } from "../sync/clock.ts";
-import { type FilePlaces, markReady } from "./interface-files.ts";
+import { type FilePlaces, showReadiness } from "./interface-files.ts";
 import type { Attachment, InterfaceRecord } from "./interface-record.ts";
 
 import { addNetwork, delNetwork } from "./run-network.ts";
@@ -35,7 +35,7 @@ export async function attachInterface(
   pod: PodSandbox,
   options: InterfacesOptions,
 ): Promise<void> {
-  const { records, delegate, places, hasNetns, report, clock, logger } = options;
+  const { delegate, hasNetns, report, clock, logger } = options;
   const found = record.attachments.find(({ sandbox }) => sandbox === pod.id);
   if (found?.state === "added") return;
   if (pod.netns === undefined || !(await hasNetns(pod.netns))) {
@@ -47,14 +47,13 @@ export async function attachInterface(
   const others = record.attachments.filter(({ sandbox }) => sandbox !== pod.id);
   if (found !== undefined) await delNetwork(record, found, pod.netns, delegate);
   const adding: Attachment = { sandbox: pod.id, netns: pod.netns, state: "adding", since: clock.now() };
-  await records.put({ ...record, attachments: [...others, adding] });
+  await saveInterface({ ...record, attachments: [...others, adding] }, options);
   const result = await addNetwork(record, adding, delegate);
   const added: InterfaceRecord = {
     ...record,
     attachments: [...others, { ...adding, state: "added", result }],
   };
-  await records.put(added);
-  markReady(added, result, places);
+  await saveInterface(added, options);
   report(added);
   logger.info(fieldsOf(record, pod.id), "attached");
 }
@@ -64,15 +63,24 @@ export async function attachInterface(
  * @throws Failure of a DEL; what was removed before it stays so
  */
 export async function delEnding(record: InterfaceRecord, options: InterfacesOptions): Promise<void> {
-  const { records, delegate, hasNetns, logger } = options;
+  const { delegate, hasNetns, logger } = options;
   let left = record;
   for (const one of record.attachments.filter(({ state }) => state === "deleting")) {
     const netns = (await hasNetns(one.netns)) ? one.netns : "";
     await delNetwork(record, one, netns, delegate);
     left = { ...left, attachments: left.attachments.filter((other) => other !== one) };
-    await records.put(left);
+    await saveInterface(left, options);
     logger.info(fieldsOf(record, one.sandbox), "detached");
   }
+}
+
+/** Puts a record on disk, and then lets containers start that use the interface, or not. @throws Failure `record-unwritable` */
+export async function saveInterface(
+  record: InterfaceRecord,
+  { records, places }: Pick<InterfacesOptions, "records" | "places">,
+): Promise<void> {
+  await records.put(record);
+  showReadiness(record, places);
 }
 
 /** An attachment that is to be removed. */

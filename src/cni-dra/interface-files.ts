@@ -1,15 +1,16 @@
-// The files by which containers get a claim's interfaces: a CDI file for each claim, and for each interface one that says
-// that it is there. The CDI devices mount the latter, so a container cannot start in a sandbox whose ADD was left out.
-import { mkdirSync, rmSync } from "node:fs";
+// The files by which containers get a claim's interfaces: a CDI file for each claim, and for each interface two that are
+// there while it is. The CDI devices mount them, so a container cannot start in a sandbox whose ADD was left out: one has
+// the CNI result, and the other is a link to the network namespace, which leads nowhere once its sandbox has ended, also
+// while this driver is away.
+import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { replaceMemoryFile } from "../files/replace-file.ts";
 import { type InterfaceRecord, interfaceKey } from "./interface-record.ts";
 import { CNI_DRIVER } from "./plan-interfaces.ts";
-import type { CniResult } from "./run-network.ts";
 
 const CDI_KIND = `${CNI_DRIVER}/interface`;
 const CDI_VERSION = "0.5.0";
-/** Where containers find the CNI result of each interface. */
+/** Where containers find the files of each interface. */
 const IN_CONTAINER = "/var/run/cni-dra";
 
 /** Where files go; both directories are memory, which a reboot empties. */
@@ -33,13 +34,11 @@ export function writeCdiFile(
   const devices = records.map((record) => ({
     name: interfaceKey(record),
     containerEdits: {
-      mounts: [
-        {
-          hostPath: join(readyDirectory, interfaceKey(record)),
-          containerPath: join(IN_CONTAINER, `${record.ifName}.json`),
-          options: ["ro", "bind"],
-        },
-      ],
+      mounts: ["json", "netns"].map((suffix) => ({
+        hostPath: join(readyDirectory, `${interfaceKey(record)}.${suffix}`),
+        containerPath: join(IN_CONTAINER, `${record.ifName}.${suffix}`),
+        options: ["ro", "bind"],
+      })),
     },
   }));
   mkdirSync(cdiDirectory, { recursive: true, mode: 0o755 });
@@ -52,15 +51,19 @@ export function removeCdiFile(claimUid: string, { cdiDirectory }: FilePlaces): v
   rmSync(cdiPath(claimUid, cdiDirectory), { force: true });
 }
 
-/** Lets containers start that use the interface. */
-export function markReady(record: InterfaceRecord, result: CniResult, { readyDirectory }: FilePlaces): void {
+/** Lets containers start that use the interface, or keeps them from it where it is not there. May be repeated. */
+export function showReadiness(record: InterfaceRecord, { readyDirectory }: FilePlaces): void {
+  const path = join(readyDirectory, interfaceKey(record));
+  const added = record.attachments.find(({ state }) => state === "added");
+  if (added === undefined) {
+    for (const suffix of ["netns", "json"]) rmSync(`${path}.${suffix}`, { force: true });
+    return;
+  }
   mkdirSync(readyDirectory, { recursive: true, mode: 0o755 });
-  replaceMemoryFile(join(readyDirectory, interfaceKey(record)), `${JSON.stringify(result)}\n`, 0o644);
-}
-
-/** Already gone is fine. */
-export function markNotReady(record: InterfaceRecord, { readyDirectory }: FilePlaces): void {
-  rmSync(join(readyDirectory, interfaceKey(record)), { force: true });
+  replaceMemoryFile(`${path}.json`, `${JSON.stringify(added.result)}\n`, 0o644);
+  rmSync(`${path}.new`, { force: true });
+  symlinkSync(added.netns, `${path}.new`);
+  renameSync(`${path}.new`, `${path}.netns`);
 }
 
 function cdiPath(claimUid: string, cdiDirectory: string): string {

@@ -76,8 +76,11 @@ async function sandbox(id: string) {
 }
 /** The runtime's network namespace is gone. */
 const removeNetns = (id: string) => rm(netnsOf(id));
+/** Whether a container can start that mounts the interface's files; existsSync follows the link to the namespace. */
 const isReady = (request: string) =>
-  existsSync(join(directory, "ready", interfaceKey({ claim: CLAIM, request })));
+  ["json", "netns"].every((suffix) =>
+    existsSync(join(directory, "ready", `${interfaceKey({ claim: CLAIM, request })}.${suffix}`)),
+  );
 const short = (calls: readonly string[]) => calls.map((call) => call.replaceAll(`${directory}/netns-`, ""));
 const takeCalls = async () => short(await plugins.takeCalls());
 
@@ -102,24 +105,35 @@ describe("a sandbox that starts", () => {
       ["net2", "ready"],
       ["net1", "ready"],
     ]);
-    const text = await readFile(join(directory, "ready", "c-uid_a"), "utf8");
+    const text = await readFile(join(directory, "ready", "c-uid_a.json"), "utf8");
     expect(JSON.parse(text)).toMatchObject({ interfaces: [{}, { name: "net1" }] });
   });
 
-  it("gets each of them once, however often the runtime says so", async () => {
+  it("gets ADD once for its id and ifName; repeated Run gives the same result (NRI 11)", async () => {
     await interfaces.prepare([planOf("a", "net1")]);
     const pod = await sandbox("s1");
     await Promise.all([interfaces.runPodSandbox(pod), interfaces.runPodSandbox(pod)]);
     await kill();
     await start();
     await interfaces.runPodSandbox(pod);
+    await interfaces.createContainer(pod);
     expect(await takeCalls()).toEqual(["ADD one net1 s1 s1", "ADD two net1 s1 s1"]);
   });
 
-  it("without a claim is not touched, with the host's network neither", async () => {
-    await interfaces.runPodSandbox(await sandbox("s1"));
-    await interfaces.runPodSandbox({ ...POD, uid: "other", id: "s2" });
-    expect(await takeCalls()).toEqual([]);
+  it("of a host-network or claimless pod passes, whatever others wait for (NRI 10)", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await plugins.setHeld(true);
+    const waiting = interfaces.runPodSandbox(await sandbox("s1"));
+    for (const netns of [netnsOf("s2"), undefined]) {
+      const pod = { ...POD, uid: "other", id: "s2", ...(netns && { netns }) };
+      await interfaces.runPodSandbox(pod);
+      await interfaces.createContainer(pod);
+      await interfaces.stopPodSandbox(pod);
+      await interfaces.removePodSandbox(pod);
+    }
+    await plugins.setHeld(false);
+    await waiting;
+    expect(await takeCalls()).toEqual(["ADD one net1 s1 s1", "ADD two net1 s1 s1"]);
   });
 
   it("with the host's network and a claim is refused", async () => {
@@ -129,7 +143,7 @@ describe("a sandbox that starts", () => {
     );
   });
 
-  it("loses all interfaces where one fails, and the reason is the pod's", async () => {
+  it("whose second ADD fails gets DEL of both, and the pod's event shows why (NRI 12)", async () => {
     await interfaces.prepare([planOf("a", "net1"), planOf("b", "net2")]);
     await plugins.setFailing("ADD", "net2", true);
     const pod = await sandbox("s1");
@@ -174,17 +188,20 @@ describe("a sandbox that ends", () => {
     await takeCalls();
   });
 
-  it.each(["there", "gone"])("has its interfaces removed once, with its namespace %s", async (netns) => {
-    if (netns === "gone") await removeNetns("s1");
-    const pod = { ...POD, id: "s1" };
-    await interfaces.stopPodSandbox(pod);
-    await interfaces.stopPodSandbox(pod);
-    await interfaces.removePodSandbox(pod);
-    const path = netns === "gone" ? "none" : "s1";
-    expect(await takeCalls()).toEqual([`DEL two net1 s1 ${path}`, `DEL one net1 s1 ${path}`]);
-    expect(await plugins.stdinOf("DEL", "one")).toMatchObject({ prevResult: { ips: [{}, {}] } });
-    expect([isReady("a"), reported.get("net1")]).toEqual([false, "not ready"]);
-  });
+  it.each(["there", "not named", "gone"])(
+    "has DEL once, with its netns %s and where it ends twice (NRI 14)",
+    async (netns) => {
+      if (netns === "gone") await removeNetns("s1");
+      const pod = { ...POD, id: "s1", ...(netns !== "not named" && { netns: netnsOf("s1") }) };
+      await interfaces.stopPodSandbox(pod);
+      await interfaces.stopPodSandbox(pod);
+      await interfaces.removePodSandbox(pod);
+      const path = netns === "gone" ? "none" : "s1";
+      expect(await takeCalls()).toEqual([`DEL two net1 s1 ${path}`, `DEL one net1 s1 ${path}`]);
+      expect(await plugins.stdinOf("DEL", "one")).toMatchObject({ prevResult: { ips: [{}, {}] } });
+      expect([isReady("a"), reported.get("net1")]).toEqual([false, "not ready"]);
+    },
+  );
 
   it("is tried again from disk where a plugin fails, with growing pauses", async () => {
     await plugins.setFailing("DEL", "net1", true);
@@ -275,6 +292,39 @@ describe("the list of sandboxes", () => {
     expect((await takeCalls()).map((call) => call.split(" ").slice(0, 2).join(" "))).toEqual([
       ...["DEL two", "DEL one", "ADD one", "ADD two"],
     ]);
+  });
+});
+
+describe("a container", () => {
+  it("is not created before the interfaces are there that its sandbox was late to get", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await plugins.setFailing("ADD", "net1", true);
+    const pod = await sandbox("s1");
+    await expect(interfaces.runPodSandbox(pod)).rejects.toThrow("no carrier");
+    await expect(interfaces.createContainer(pod)).rejects.toThrow("no carrier");
+    await plugins.setFailing("ADD", "net1", false);
+    await interfaces.createContainer(pod);
+    expect(isReady("a")).toBe(true);
+  });
+
+  it("that mounts an interface cannot start in another sandbox than the one that has it", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await kill();
+    await removeNetns("s1");
+    await sandbox("s2");
+    expect(isReady("a")).toBe(false);
+    await start();
+    expect(isReady("a")).toBe(false);
+  });
+
+  it("can start although the driver was killed before it had said that the interface is there", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await kill();
+    await rm(join(directory, "ready"), { recursive: true });
+    await start();
+    expect([isReady("a"), reported.get("net1")]).toEqual([true, "ready"]);
   });
 });
 

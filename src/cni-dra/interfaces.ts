@@ -5,8 +5,15 @@ import type { PodSandbox } from "../protocols/nri/messages.ts";
 import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import { exponentialBackoff, WorkQueue } from "../sync/work-queue.ts";
-import { attachInterface, delEnding, ending, fieldsOf, type InterfacesOptions } from "./attach-interface.ts";
-import { markNotReady } from "./interface-files.ts";
+import {
+  attachInterface,
+  delEnding,
+  ending,
+  fieldsOf,
+  type InterfacesOptions,
+  saveInterface,
+} from "./attach-interface.ts";
+import { showReadiness } from "./interface-files.ts";
 import {
   type Attachment,
   type InterfacePlan,
@@ -45,11 +52,14 @@ export class Interfaces implements NriHandler {
     return this.#failures.size;
   }
 
-  /** Tries again what could not be removed, until the signal fires. */
+  /** Goes on with what the process before this one had not finished, and tries DELs again, until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
-    for (const record of this.#options.records.list())
-      if (record.released || record.attachments.some(({ state }) => state === "deleting"))
-        this.#dels.add(interfaceKey(record));
+    const { records, places, report } = this.#options;
+    for (const record of records.list()) {
+      showReadiness(record, places);
+      if (record.attachments.some(({ state }) => state === "added")) report(record);
+      if (record.released || record.attachments.some(isEnding)) this.#dels.add(interfaceKey(record));
+    }
     await this.#dels.run(signal);
   }
 
@@ -92,7 +102,10 @@ export class Interfaces implements NriHandler {
       await this.#locked(record.pod.uid, "Unprepare", async () => {
         const now = records.get(interfaceKey(record));
         if (now !== undefined)
-          await records.put({ ...now, released: true, attachments: now.attachments.map(ending) });
+          await saveInterface(
+            { ...now, released: true, attachments: now.attachments.map(ending) },
+            this.#options,
+          );
       });
       this.#dels.add(interfaceKey(record));
     }
@@ -103,7 +116,8 @@ export class Interfaces implements NriHandler {
   async runPodSandbox(pod: PodSandbox): Promise<void> {
     if (this.#ofPod(pod.uid).length === 0) return;
     await this.#locked(pod.uid, `RunPodSandbox of pod ${pod.namespace}/${pod.name}`, async () => {
-      for (const record of this.#ofPod(pod.uid)) await this.#end(record, ({ sandbox }) => sandbox !== pod.id);
+      for (const record of this.#ofPod(pod.uid))
+        await this.#end(record, (one) => one.sandbox !== pod.id && !isEnding(one));
       try {
         for (const record of this.#ofPod(pod.uid)) await attachInterface(record, pod, this.#options);
       } catch (error) {
@@ -112,6 +126,11 @@ export class Interfaces implements NriHandler {
         throw error;
       }
     });
+  }
+
+  /** NRI. The same: what takes longer than a runtime waits for a sandbox, or was left out, is there before its containers. */
+  async createContainer(pod: PodSandbox): Promise<void> {
+    await this.runPodSandbox(pod);
   }
 
   /** NRI. A DEL that fails is tried again. */
@@ -171,7 +190,7 @@ export class Interfaces implements NriHandler {
     isWanted: (one: Attachment) => boolean,
     problem?: Failure,
   ): Promise<void> {
-    const { records, places, report } = this.#options;
+    const { records, report } = this.#options;
     const record = records.get(interfaceKey(stale));
     if (record === undefined || !record.attachments.some(isWanted)) {
       if (record !== undefined && problem !== undefined) report(record, problem);
@@ -179,11 +198,8 @@ export class Interfaces implements NriHandler {
     }
     const attachments = record.attachments.map((one) => (isWanted(one) ? ending(one) : one));
     const now = { ...record, attachments };
-    if (!attachments.some(({ state }) => state === "added")) {
-      markNotReady(now, places);
-      report(now, problem);
-    }
-    await records.put(now);
+    await saveInterface(now, this.#options);
+    if (!attachments.some(({ state }) => state === "added")) report(now, problem);
     await delEnding(now, this.#options).catch((error: unknown) => {
       this.#log(record, error);
       this.#dels.addAfter(interfaceKey(record), DEL_BACKOFF(1));
@@ -192,13 +208,12 @@ export class Interfaces implements NriHandler {
 
   /** Work of the queue: what is left of ended sandboxes and of released claims. */
   async #removeEnded(key: string): Promise<void> {
-    const { records, places } = this.#options;
+    const { records } = this.#options;
     const { pod } = records.get(key) ?? {};
     if (pod === undefined) return;
     await this.#locked(pod.uid, "DEL", async () => {
       const record = records.get(key);
       if (record === undefined) return;
-      if (record.released) markNotReady(record, places);
       await delEnding(record, this.#options);
       if (record.released) await records.remove(key, ({ released }) => released);
       this.#failures.delete(key);
@@ -233,6 +248,10 @@ export class Interfaces implements NriHandler {
   #locked<Value>(podUid: string, what: string, work: () => Promise<Value>): Promise<Value> {
     return this.#locks.run({ key: podUid, what }, work);
   }
+}
+
+function isEnding({ state }: Attachment): boolean {
+  return state === "deleting";
 }
 
 function isAdded({ sandbox, state }: Attachment, { id }: PodSandbox): boolean {

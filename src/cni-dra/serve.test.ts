@@ -50,7 +50,6 @@ beforeEach(async () => {
   await plugins.install("macvlan");
   kubelet = new StandInDraManager(join(top, "r"));
   kubelet.start();
-  runtime = new Runtime(join(top, "nri/nri.sock"));
   start();
 });
 afterEach(async () => {
@@ -80,13 +79,35 @@ function createClaim(config: object = {}, shareID = "a671734a-e8e5-11e4-8fde-420
   const { uid } = rig.server.store.create("tenant/resourceclaims", { ...claim, metadata }).metadata;
   return { namespace: "tenant", name: "c", uid };
 }
-async function sandbox(id: string) {
-  await writeFile(join(top, "netns", id), "");
+function sandbox(id: string) {
   return { id, name: "pod", namespace: "tenant", uid: "pod-uid", netns: `/var/run/netns/${id}` };
 }
 
-describe("the driver", () => {
-  it("comes to kubelet once the runtime has sent its sandboxes, and offers the host's interfaces", async () => {
+const prepared = async () => {
+  await runtime.listen();
+  await kubelet.waitForDriver(CNI_DRIVER);
+  const [device] = await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+  return device?.cdi_device_ids ?? [];
+};
+const BY_PLUGIN = { started: true, byPlugin: true };
+/** kubelet tries a container until it starts. */
+const kubeletStarts = (id: string, devices: readonly string[]) =>
+  waitUntil(async () => (await runtime.runContainer(id, devices)).started, { what: `a container in ${id}` });
+
+// The lines of the list of cases for NRI, by number; those of its wire protocol are in src/protocols/nri.
+describe.each([
+  { kind: "containerd", nri: "0.8" },
+  { kind: "containerd", nri: "0.12" },
+  { kind: "cri-o", nri: "0.11" },
+] as const)("the driver with $kind, NRI $nri", ({ kind, nri }) => {
+  beforeEach(() => {
+    const netnsDirectory = join(top, "netns");
+    runtime = new Runtime(join(top, "nri/nri.sock"), {
+      ...{ kind, nri, netnsDirectory, cdiDirectory: join(top, "cdi") },
+    });
+  });
+
+  it("registers with kubelet only after NRI has synchronized (NRI 7), and offers the host's interfaces", async () => {
     await settles("it is connected to the API server", () => existsSync(join(top, "state/owner.lock")));
     expect(await readdir(join(top, "r"))).toEqual([]);
     await runtime.listen();
@@ -120,12 +141,13 @@ describe("the driver", () => {
     // What a container needs that uses the claim.
     expect(existsSync(hostPath)).toBe(false);
 
-    expect(await runtime.run(await sandbox("s1"))).toEqual({ started: true, byPlugin: true });
+    expect(await runtime.run(sandbox("s1"))).toEqual(BY_PLUGIN);
     expect(await plugins.takeCalls()).toEqual(["ADD macvlan net1 s1 /var/run/netns/s1"]);
     expect(await plugins.stdinOf("ADD", "macvlan")).toEqual({
       ...{ cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge", master: "eth1" },
     });
     expect(existsSync(hostPath)).toBe(true);
+    expect(await runtime.runContainer("s1", device?.cdi_device_ids)).toEqual(BY_PLUGIN);
     await settles("the claim has a status", () => status().length === 1);
     expect(status()).toMatchObject([
       {
@@ -139,8 +161,10 @@ describe("the driver", () => {
     await runtime.stop("s1");
     await kubelet.unprepare("pod-uid", CNI_DRIVER);
     await runtime.remove("s1");
-    expect(await plugins.takeCalls()).toEqual(["DEL macvlan net1 s1 /var/run/netns/s1"]);
+    const path = kind === "cri-o" ? "none" : "/var/run/netns/s1";
+    expect(await plugins.takeCalls()).toEqual([`DEL macvlan net1 s1 ${path}`]);
     expect(await readdir(join(top, "cdi"))).toEqual([]);
+    expect(await readdir(join(top, "ready"))).toEqual([]);
   });
 
   it("says in the claim's status and in the pod's event why a configuration is refused", async () => {
@@ -160,33 +184,77 @@ describe("the driver", () => {
   });
 
   it("keeps a pod from starting whose interface fails, with the reason", async () => {
-    await runtime.listen();
-    await kubelet.waitForDriver(CNI_DRIVER);
-    await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+    await prepared();
     await plugins.setFailing("ADD", "net1", true);
-    expect(await runtime.run(await sandbox("s1"))).toEqual({
+    expect(await runtime.run(sandbox("s1"))).toEqual({
       started: false,
       reason: expect.stringContaining('CNI plugin "macvlan": no carrier on net1'),
     });
     await settles("the claim has a status", () => status().length === 1);
     expect(status()[0]?.["conditions"]).toMatchObject([{ status: "False" }]);
     await plugins.setFailing("ADD", "net1", false);
-    expect(await runtime.run(await sandbox("s2"))).toEqual({ started: true, byPlugin: true });
+    expect(await runtime.run(sandbox("s2"))).toEqual(BY_PLUGIN);
     await settles("it is ready", () => status()[0]?.["data"] !== undefined);
   });
 
-  it("is killed between Prepare and the sandbox: its next process makes what the sandbox lacks", async () => {
-    await runtime.listen();
-    await kubelet.waitForDriver(CNI_DRIVER);
-    await kubelet.prepare("pod-uid", CNI_DRIVER, [createClaim()]);
+  it("killed between Prepare and Run: no running container without its interface (NRI 9)", async () => {
+    const devices = await prepared();
     await end();
     // The runtime does not wait for a plugin that is away.
-    expect(await runtime.run(await sandbox("s1"))).toEqual({ started: true, byPlugin: false });
-    expect(await readdir(join(top, "ready")).catch(() => [])).toEqual([]);
+    expect(await runtime.run(sandbox("s1"))).toEqual({ started: true, byPlugin: false });
+    const missing = { started: false, reason: expect.stringContaining("no such file or directory") };
+    expect(await runtime.runContainer("s1", devices)).toEqual(missing);
     start();
-    await waitUntil(async () => (await readdir(join(top, "ready")).catch(() => [])).length === 1, {
-      what: "the interface is there, and containers can start",
-    });
+    await kubeletStarts("s1", devices);
+
+    // Away while the pod gets another sandbox: what was ready for the one before is not ready for this one.
+    await end();
+    await runtime.stop("s1");
+    expect(await runtime.run(sandbox("s2"))).toEqual({ started: true, byPlugin: false });
+    expect(await runtime.runContainer("s2", devices)).toEqual(missing);
+    start();
+    await kubeletStarts("s2", devices);
+    expect(await plugins.takeCalls()).toEqual([
+      "ADD macvlan net1 s1 /var/run/netns/s1",
+      "DEL macvlan net1 s1 none",
+      "ADD macvlan net1 s2 /var/run/netns/s2",
+    ]);
+  });
+
+  it("makes what a sandbox lacks before the next container, also one that does not use the claim", async () => {
+    await prepared();
+    await end();
+    await runtime.run(sandbox("s1"));
+    start();
+    await settles("it is back", () => runtime.isReady);
+    expect(await runtime.runContainer("s1")).toEqual(BY_PLUGIN);
     expect(await plugins.takeCalls()).toEqual(["ADD macvlan net1 s1 /var/run/netns/s1"]);
+  });
+
+  it("meets a new sandbox of the same pod: new ADD, DEL of the old, no Prepare (NRI 13)", async () => {
+    const devices = await prepared();
+    await runtime.run(sandbox("s1"));
+    await runtime.stop("s1");
+    expect(await runtime.run(sandbox("s2"))).toEqual(BY_PLUGIN);
+    expect(await runtime.runContainer("s2", devices)).toEqual(BY_PLUGIN);
+    await runtime.remove("s1");
+    expect((await plugins.takeCalls()).map((call) => call.split(" ").slice(0, 4).join(" "))).toEqual([
+      ...["ADD macvlan net1 s1", "DEL macvlan net1 s1", "ADD macvlan net1 s2"],
+    ]);
+  });
+
+  it("cleans a pod that is stopped after a restart of the runtime, by Unprepare at the latest (NRI 15)", async () => {
+    await prepared();
+    await runtime.run(sandbox("s1"));
+    await runtime.restart();
+    await settles("it is connected again", () => runtime.isReady);
+    await runtime.stop("s1");
+    await kubelet.unprepare("pod-uid", CNI_DRIVER);
+    await runtime.remove("s1");
+    expect(await plugins.takeCalls()).toEqual([
+      "ADD macvlan net1 s1 /var/run/netns/s1",
+      "DEL macvlan net1 s1 none",
+    ]);
+    expect(await readdir(join(top, "cdi"))).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 // The driver cni-dra on a real containerd, with the CNI project's plugins; kubelet and the API server are stand-ins.
-import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CNI_DRIVER } from "../../src/cni-dra/plan-interfaces.ts";
@@ -94,7 +94,7 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
     return stdout.split("\n").filter((name) => name.startsWith("10."));
   };
 
-  it("are made with each sandbox, and no container starts without", async () => {
+  it("are made with each sandbox (NRI 13), no container starts without (NRI 9), and Unprepare cleans (NRI 15)", async () => {
     startDriver();
     await kubelet.waitForDriver(CNI_DRIVER);
     const [device] = await kubelet.prepare(POD.uid, CNI_DRIVER, [createClaim()]);
@@ -107,20 +107,22 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
     expect([await addresses(), await given()]).toEqual([[], []]);
     await runtime.removePod(first);
 
-    // The driver is away while the next sandbox starts.
+    const removed = await runtime.runPod({ ...POD, attempt: 1 });
+    expect(await addresses()).toHaveLength(1);
+    // The driver is away while that sandbox ends and the next one starts.
     await stopDriver();
-    const again = { ...POD, attempt: 1 };
+    await runtime.stopPod(removed);
+    await runtime.removePod(removed);
+    const again = { ...POD, attempt: 2 };
     const second = await runtime.runPod(again);
-    expect(await addresses()).toEqual([]);
+    expect([await addresses(), (await given()).length]).toEqual([[], 1]);
     await expect(runtime.runContainer(second, again, "two", cdi)).rejects.toThrow(
       /no such file or directory/,
     );
     startDriver();
-    await waitUntil(async () => (await readdir(join(top, "ready"))).length === 1, {
-      what: "the interface is made",
-    });
-    expect(await addresses()).toHaveLength(1);
+    await waitUntil(async () => (await addresses()).length === 1, { what: "the interface is made" });
     await runtime.runContainer(second, again, "three", cdi);
+    expect(await given()).toHaveLength(1);
 
     // containerd says nothing of the end of a sandbox that is older than itself.
     await runtime.restart();

@@ -114,13 +114,13 @@ state = "/run/containerd"
     return id;
   }
 
-  /** Creates and starts a container that has a CDI device. @throws what the runtime says */
-  async runContainer(sandbox: string, pod: CriPod, name: string, cdiDevice: string): Promise<void> {
+  /** Creates and starts a container, with a CDI device where one is given. @throws what the runtime says */
+  async runContainer(sandbox: string, pod: CriPod, name: string, cdiDevice?: string): Promise<void> {
     const { container_id } = await this.#call<{ readonly container_id: string }>("CreateContainer", {
       pod_sandbox_id: sandbox,
       config: {
         ...{ metadata: { name }, image: { image: PAUSE.name }, log_path: `${name}.log` },
-        CDI_devices: [{ name: cdiDevice }],
+        CDI_devices: cdiDevice === undefined ? [] : [{ name: cdiDevice }],
       },
       sandbox_config: this.#sandboxConfig(pod),
     });

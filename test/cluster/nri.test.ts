@@ -34,7 +34,8 @@ describe.skipIf(process.env["KUBECONFIG"])("a plugin of a real containerd", () =
       ...{ name, index: "50", socketPath: runtime.nriSocket, clock: systemClock, logger: silentLogger },
       handler: {
         synchronize: async (pods) => void lists.push(pods.map(({ uid }) => uid)),
-        ...{ runPodSandbox: hear("Run"), stopPodSandbox: hear("Stop"), removePodSandbox: hear("Remove") },
+        ...{ runPodSandbox: hear("Run"), createContainer: hear("Create") },
+        ...{ stopPodSandbox: hear("Stop"), removePodSandbox: hear("Remove") },
         ...handler,
       },
     });
@@ -53,7 +54,7 @@ describe.skipIf(process.env["KUBECONFIG"])("a plugin of a real containerd", () =
       what: `the plugin is synchronized for the ${times}. time`,
     });
 
-  it("hears of the life of each sandbox", async () => {
+  it("hears of the life of each sandbox (NRI 1), host-network ones too (NRI 10)", async () => {
     await withPlugin(async (plugin, heard, lists) => {
       expect(plugin.state.runtime).toMatch(/^containerd /);
       expect(lists).toEqual([[]]);
@@ -74,7 +75,7 @@ describe.skipIf(process.env["KUBECONFIG"])("a plugin of a real containerd", () =
   });
 
   it.each([4_000, 4_040, 4_087, 70_000, 4 * 1024 * 1024 - 200])(
-    "registers with a message that holds a name of %d bytes",
+    "registers with a message that holds a name of %d bytes (NRI 2)",
     async (size) => {
       await withPlugin(
         async (plugin) => {
@@ -98,25 +99,31 @@ describe.skipIf(process.env["KUBECONFIG"])("a plugin of a real containerd", () =
     );
   });
 
-  it("that is late is answered in time, and stays registered", async () => {
+  it("that is slow answers code 4 in time; the pod's containers are tried again, not started (NRI 8)", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     await withPlugin(
       async (plugin) => {
-        await expect(runtime.runPod({ name: "c", uid: "uid-c" })).rejects.toThrow(
-          "takes longer than the container runtime waits",
+        const pod = { name: "c", uid: "uid-c" };
+        const sandbox = await runtime.runPod(pod);
+        await expect(runtime.runContainer(sandbox, pod, "one")).rejects.toThrow(
+          "CreateContainer takes longer than the container runtime waits",
         );
-        expect(plugin.state.registrations).toBe(1);
         resolve();
+        await runtime.runContainer(sandbox, pod, "one");
+        expect(plugin.state.registrations).toBe(1);
+        await runtime.removePod(sandbox);
       },
-      { runPodSandbox: () => promise },
+      { runPodSandbox: () => promise, createContainer: () => promise },
     );
   });
 
-  it("is back after a restart of containerd, and does not hear of the end of older sandboxes", async () => {
+  it("is connected again whenever containerd restarts (NRI 6), and does not hear of the end of older sandboxes", async () => {
     await withPlugin(async (plugin, heard, lists) => {
       const pod = await runtime.runPod({ name: "d", uid: "uid-d" });
       await runtime.restart();
       await untilSynchronized(plugin, 2);
+      await runtime.restart();
+      await untilSynchronized(plugin, 3);
       expect(lists.at(-1)).toContain("uid-d");
       await runtime.stopPod(pod);
       await runtime.removePod(pod);

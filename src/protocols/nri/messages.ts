@@ -11,8 +11,8 @@ const plugin = loadService("nri/nri.proto", PLUGIN_SERVICE).definition;
 const runtime = loadService("nri/nri.proto", RUNTIME_SERVICE).definition;
 const ttrpc = loadService("nri/ttrpc.proto", "ttrpc.Messages").definition["Call"];
 
-/** Events that a plugin asks for: RunPodSandbox, StopPodSandbox and RemovePodSandbox. */
-export const POD_EVENTS = 0b111;
+/** Events that a plugin asks for: RunPodSandbox, StopPodSandbox, RemovePodSandbox and CreateContainer. */
+export const POD_EVENTS = 0b1111;
 
 /** A sandbox, as the runtime describes it. */
 export interface PodSandbox {
@@ -36,7 +36,7 @@ export type PluginCall =
     }
   | { readonly method: "Synchronize"; readonly pods: readonly PodSandbox[]; readonly more: boolean }
   | {
-      readonly method: "RunPodSandbox" | "StopPodSandbox" | "RemovePodSandbox";
+      readonly method: "RunPodSandbox" | "StopPodSandbox" | "RemovePodSandbox" | "CreateContainer";
       readonly pod: PodSandbox;
     }
   | { readonly method: "Ignored" };
@@ -48,6 +48,7 @@ const POD_FIELD: Readonly<Record<string, number>> = {
   RunPodSandbox: 1,
   StopPodSandbox: 1,
   RemovePodSandbox: 1,
+  CreateContainer: 1,
   StateChange: 2,
 };
 
@@ -79,6 +80,7 @@ export function decodeCall(method: string, payload: Buffer): PluginCall | undefi
     case "RunPodSandbox":
     case "StopPodSandbox":
     case "RemovePodSandbox":
+    case "CreateContainer":
       return { method, pod: podOf(request.pod) };
     case "StateChange": {
       const event = EVENTS[request.event] ?? "Ignored";

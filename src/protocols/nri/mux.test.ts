@@ -49,7 +49,7 @@ describe("NRI's multiplexer", () => {
     ]);
   });
 
-  it("gives the same messages wherever the stream is cut, in frames and between them", () => {
+  it("parses input that is split or coalesced at any byte, in frames and between them (NRI 3)", () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 20 });
     fc.assert(
       fc.property(fc.array(message, { maxLength: 8 }), sizes, sizes, (sent, inFrames, pieces) => {

@@ -4,7 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { waitUntil } from "../../../test/machine/wait-until.ts";
 import { ManualClock } from "../../../test/stand-in/manual-clock.ts";
-import { Runtime, type RuntimeHabits, type RuntimePod } from "../../../test/stand-in/nri/runtime.ts";
+import {
+  NRI_VERSIONS,
+  Runtime,
+  type RuntimeHabits,
+  type RuntimePod,
+  type Started,
+} from "../../../test/stand-in/nri/runtime.ts";
 import { loadService } from "../../grpc/load-service.ts";
 import { silentLogger } from "../../logging/logger.ts";
 import { type Clock, systemClock } from "../../sync/clock.ts";
@@ -48,7 +54,8 @@ function startPlugin(
     ...{ name, index: "50", socketPath: join(directory, "nri.sock"), clock, logger: silentLogger },
     handler: {
       synchronize: async (pods) => void heard.push(`Synchronize ${pods.map(({ id }) => id).join(" ")}`),
-      ...{ runPodSandbox: hear("Run"), stopPodSandbox: hear("Stop"), removePodSandbox: hear("Remove") },
+      ...{ runPodSandbox: hear("Run"), createContainer: hear("Create") },
+      ...{ stopPodSandbox: hear("Stop"), removePodSandbox: hear("Remove") },
       ...handler,
     },
   });
@@ -74,15 +81,27 @@ const passUntil = (clock: ManualClock, poll: () => boolean, what: string) =>
   );
 
 describe.each(["containerd", "cri-o"] as const)("with %s", (kind) => {
-  it.each(["state-change", "calls"] as const)("hears of pods in dialect %s", async (dialect) => {
-    const runtime = await startRuntime({ kind, dialect });
+  it.each(NRI_VERSIONS)("both dialects work: NRI %s (NRI 1)", async (nri) => {
+    const netnsDirectory = join(directory, "netns");
+    const runtime = await startRuntime({ kind, nri, netnsDirectory, configuresFirst: true });
     const { plugin, heard } = startPlugin();
     await ready(runtime);
     expect(await runtime.run(podOf("a"))).toEqual({ started: true, byPlugin: true });
     expect(await runtime.run(podOf("host", { netns: undefined }))).toEqual({ started: true, byPlugin: true });
-    await runtime.stop("a", "");
+    expect(await runtime.runContainer("a")).toEqual({ started: true, byPlugin: true });
+    await runtime.stop("a");
     await runtime.remove("a");
-    expect(heard).toEqual(["Synchronize ", "Run a /run/netns/a", "Run host -", "Stop a -", "Remove a -"]);
+    const atStop = kind === "cri-o" || nri === "0.11" || nri === "0.12" ? "/run/netns/a" : "-";
+    expect(heard).toEqual([
+      ...["Synchronize ", "Run a /run/netns/a", "Run host -", "Create a /run/netns/a"],
+      ...[`Stop a ${atStop}`, "Remove a -"],
+    ]);
+    const [stopped, removed] = ["StopPodSandbox a: ok", "CNI DEL a"];
+    expect(runtime.steps.filter((step) => step.includes(" a"))).toEqual([
+      ...["CNI ADD a", "RunPodSandbox a: ok", "CreateContainer a: ok"],
+      ...(kind === "cri-o" ? [removed, stopped] : [stopped, removed]),
+      "RemovePodSandbox a: ok",
+    ]);
     expect(runtime.registered).toEqual([{ name: "cni", index: "50" }]);
     expect(plugin.state).toEqual({
       ...{ registered: true, synchronized: true, registrations: 1 },
@@ -94,7 +113,7 @@ describe.each(["containerd", "cri-o"] as const)("with %s", (kind) => {
 
 describe("bytes", () => {
   it.each([4_000, 4_086, 4_087, 70_000, 4 * 1024 * 1024 - 200])(
-    "of messages with a text of %d pass both ways",
+    "of messages with a text of %d pass both ways, and no runtime dies (NRI 2)",
     async (size) => {
       const runtime = await startRuntime({ config: "c".repeat(size) });
       startPlugin({}, { name: "n".repeat(size) });
@@ -140,12 +159,12 @@ describe("calls that a plugin does not know", () => {
   };
   const service = "nri.pkg.api.v1alpha1.Plugin";
 
-  it("are answered with a code, and the connection lives", async () => {
+  it("get code 12, and the connection lives (NRI 4)", async () => {
     const runtime = await startRuntime();
     const { heard } = startPlugin();
     await ready(runtime);
     for (const request of [
-      { service, method: "CreateContainer" },
+      { service, method: "UpdateContainer" },
       { service, method: "toString" },
       { service: "other", method: "RunPodSandbox" },
     ])
@@ -176,27 +195,29 @@ describe("a hook", () => {
     expect(runtime.closed).toEqual([]);
   });
 
-  it("that is late is answered before the runtime drops the plugin, and goes on", async () => {
+  it("that is slow answers code 4 in time; its pod's containers are tried again, not started (NRI 8)", async () => {
     const clock = new ManualClock();
-    const runtime = await startRuntime({ clock, dialect: "state-change" });
+    const runtime = await startRuntime({ clock, nri: "0.8" });
     const { promise, resolve } = Promise.withResolvers<void>();
-    const done: string[] = [];
-    const { plugin } = startPlugin(
-      { runPodSandbox: () => promise.then(() => void done.push("ADD")) },
-      { clock },
-    );
+    const work = () => promise;
+    const { plugin } = startPlugin({ runPodSandbox: work, createContainer: work }, { clock });
     await ready(runtime);
-    let started: unknown;
-    void runtime.run(podOf("a")).then((outcome) => (started = outcome));
-    await passUntil(clock, () => started !== undefined, "the hook is answered");
-    expect(started).toEqual({
+    const outcomeOf = async (call: Promise<Started>) => {
+      let started: Started | undefined;
+      void call.then((outcome) => (started = outcome));
+      await passUntil(clock, () => started !== undefined, "the hook is answered");
+      return started;
+    };
+    // The sandbox starts, and waits for no container.
+    expect(await outcomeOf(runtime.run(podOf("a")))).toEqual({ started: true, byPlugin: true });
+    expect(await outcomeOf(runtime.runContainer("a"))).toEqual({
       started: false,
-      reason: expect.stringMatching(/^busy: RunPodSandbox takes longer .*default\/pod-a/),
+      reason: expect.stringMatching(/^busy: CreateContainer takes longer .*default\/pod-a/),
     });
-    expect(runtime.calls[0]).toBe("RunPodSandbox a: 4");
-    expect([done, runtime.closed, plugin.state.registrations]).toEqual([[], [], 1]);
+    expect(runtime.steps.at(-1)).toBe("CreateContainer a: 4");
     resolve();
-    await waitUntil(() => done.length === 1, { what: "the work goes on" });
+    expect(await outcomeOf(runtime.runContainer("a"))).toEqual({ started: true, byPlugin: true });
+    expect([runtime.closed, plugin.state.registrations]).toEqual([[], 1]);
   });
 
   it("of a plugin that has no time costs the pod nothing, and the plugin registers again", async () => {
@@ -215,7 +236,7 @@ describe("a hook", () => {
 });
 
 describe("the list of sandboxes", () => {
-  it("is one, in however many parts it comes", async () => {
+  it("that is paged gives one view (NRI 5)", async () => {
     const runtime = await startRuntime({ pageSize: 2 });
     for (const id of ["a", "b", "c", "d", "e"]) await runtime.run(podOf(id));
     const { heard } = startPlugin();
@@ -251,7 +272,7 @@ describe("the list of sandboxes", () => {
 });
 
 describe("a connection", () => {
-  it("is made again for ever, also where there is no socket", async () => {
+  it("is made again within 2 s after the runtime restarts, for ever, and where there is no socket (NRI 6)", async () => {
     const clock = new ManualClock();
     const { plugin, heard } = startPlugin({}, { clock });
     await clock.advance(60_000);
@@ -264,7 +285,10 @@ describe("a connection", () => {
       await passUntil(clock, () => runtime.isReady, `registration ${count}`);
       expect(plugin.state.registrations).toBe(count);
       await runtime.run(podOf(`pod${count}`));
+      const restartedAt = clock.now();
       await runtime.restart();
+      await passUntil(clock, () => runtime.isReady, "it is back");
+      expect(clock.now() - restartedAt).toBeLessThanOrEqual(2_000);
       // containerd tells no plugin of the end of a sandbox that it found when it started.
       await runtime.stop(`pod${count}`);
     }

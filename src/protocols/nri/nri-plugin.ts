@@ -8,9 +8,9 @@ import { type PluginCall, POD_EVENTS, type PodSandbox } from "./messages.ts";
 import { STATUS } from "./ttrpc.ts";
 
 /**
- * What a plugin does. The runtime holds one lock for the whole node while it waits, so what takes long is answered with
- * "deadline exceeded" in time, and goes on behind that: a pod that starts then fails, and is tried again by kubelet with a
- * new sandbox. What a function throws the runtime gets as an error.
+ * What a plugin does. The runtime holds one lock for the whole node while it waits, and drops a plugin that is late, so
+ * what takes long is answered in time and goes on behind that: with "deadline exceeded", or for a sandbox that starts with
+ * success, for its containers are asked about too. What a function throws the runtime gets as an error.
  */
 export interface NriHandler {
   /**
@@ -21,6 +21,8 @@ export interface NriHandler {
   synchronize(pods: readonly PodSandbox[]): Promise<void>;
   /** The sandbox has its network namespace and the runtime's own network; no container runs. An error ends the sandbox. */
   runPodSandbox(pod: PodSandbox): Promise<void>;
+  /** Before each container of a sandbox. An error fails the container, which kubelet tries again in the same sandbox. */
+  createContainer(pod: PodSandbox): Promise<void>;
   /** Its network namespace may be gone, or not be named. Never called for sandboxes older than the runtime's process. */
   stopPodSandbox(pod: PodSandbox): Promise<void>;
   removePodSandbox(pod: PodSandbox): Promise<void>;
@@ -162,6 +164,8 @@ class Serving {
         return this.#synchronize(call, byMs);
       case "RunPodSandbox":
         return this.#hook(call, byMs, (pod) => handler.runPodSandbox(pod));
+      case "CreateContainer":
+        return this.#hook(call, byMs, (pod) => handler.createContainer(pod));
       case "StopPodSandbox":
         return this.#hook(call, byMs, (pod) => handler.stopPodSandbox(pod));
       case "RemovePodSandbox":
@@ -195,7 +199,7 @@ class Serving {
   }
 
   async #hook(
-    { method, pod }: { readonly method: string; readonly pod: PodSandbox },
+    { method, pod }: Extract<PluginCall, { readonly pod: PodSandbox }>,
     byMs: number,
     work: (pod: PodSandbox) => Promise<void>,
   ): Promise<object> {
@@ -205,13 +209,15 @@ class Serving {
         { pod: `${pod.namespace}/${pod.name}`, container: pod.id, verb: method },
         "takes longer than the container runtime waits, and goes on",
       );
+      // The sandbox may start: none of its containers is created before the work is done.
+      if (method === "RunPodSandbox") return;
       throw new CallError(
         STATUS.deadlineExceeded,
         new Failure({
           code: "busy",
           what: `${method} takes longer than the container runtime waits`,
           where,
-          fix: "nothing to do: it goes on, and kubelet tries the pod again",
+          fix: "nothing to do: it goes on, and kubelet tries again",
         }).message,
       );
     });

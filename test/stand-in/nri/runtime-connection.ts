@@ -32,7 +32,8 @@ export type Cut = (bytes: Buffer) => readonly Buffer[];
 export interface RuntimeConnectionOptions {
   readonly socket: Socket;
   readonly cut: Cut;
-  register(request: { readonly plugin_name: string; readonly plugin_idx: string }): void;
+  /** @returns what the answer waits for */
+  register(request: { readonly plugin_name: string; readonly plugin_idx: string }): Promise<void> | undefined;
   closed(why: string): void;
 }
 
@@ -161,27 +162,28 @@ export class RuntimeConnection {
     if (type !== 1) throw new Error(`a request of type ${type}`);
     if (stream % 2 === 0 || stream <= this.#lastStream) throw new Error(`a reused or even stream ${stream}`);
     this.#lastStream = stream;
-    this.#send(2, 2, stream, ttrpc.responseSerialize(this.#answer(ttrpc.requestDeserialize(data))));
+    const { answer, after } = this.#answer(ttrpc.requestDeserialize(data));
+    const send = () => this.#send(2, 2, stream, ttrpc.responseSerialize(answer));
+    if (after === undefined) send();
+    else void after.then(send);
   }
 
-  #answer({
-    service,
-    method,
-    payload,
-  }: {
-    readonly service: string;
-    method: string;
-    payload: Buffer;
-  }): object {
+  #answer({ service, method, payload }: RawRequest): { answer: object; after?: Promise<void> | undefined } {
     if (service !== "nri.pkg.api.v1alpha1.Runtime" || method !== "RegisterPlugin")
-      return { status: { code: 12, message: "unimplemented" } };
+      return { answer: { status: { code: 12, message: "unimplemented" } } };
     try {
-      this.#options.register(methodOf(services.Runtime, method).requestDeserialize(payload));
-      return {};
+      const request = methodOf(services.Runtime, method).requestDeserialize(payload);
+      return { answer: {}, after: this.#options.register(request) };
     } catch (error) {
-      return { status: { code: 2, message: (error as Error).message } };
+      return { answer: { status: { code: 2, message: (error as Error).message } } };
     }
   }
+}
+
+interface RawRequest {
+  readonly service: string;
+  readonly method: string;
+  readonly payload: Buffer;
 }
 
 function partsOf(message: Buffer) {
