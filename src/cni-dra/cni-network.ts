@@ -41,6 +41,12 @@ function hostKeyOf({ type }: PluginConfig): "device" | "master" {
   return type === "host-device" ? "device" : "master";
 }
 
+/** The host interface that a configuration names; undefined where it names none. */
+export function hostInterfaceOf({ plugins }: CniNetwork): string | undefined {
+  const named = plugins.map((plugin) => plugin[hostKeyOf(plugin)]).find((one) => one !== undefined);
+  return typeof named === "string" ? named : undefined;
+}
+
 /** The network without what only the driver sets: it is not for the administrator to list. */
 export function withoutHostInterface(network: CniNetwork): CniNetwork {
   const plugins = network.plugins.map((plugin) => {

@@ -9,7 +9,7 @@ import { type HttpServer, serveHttp } from "../observe/http-server.ts";
 import type { NodeStatus, TracedInterface } from "../status/shape.ts";
 import { runCtl } from "./run-ctl.ts";
 
-const COMMANDS = ["status", "trace", "doctor", "ip"] as const;
+const COMMANDS = ["status", "trace", "doctor", "claim-template", "ip"] as const;
 
 let directory: string;
 let socketPath: string;
@@ -88,6 +88,7 @@ describe("the command line", () => {
     [["--jsn", "status"], "Did you mean --json?"],
     [["status", "-o", "xml"], "Allowed choices are json, yaml, wide"],
     [["status", "--socket", "/nowhere/status.sock"], "the daemon does not run on this node"],
+    [["claim-template", "/nowhere.yaml"], "no such file"],
     [["status", "--config", "/nowhere.yaml"], "the configuration file cannot be read"],
   ])("%j ends with 2 and says what is wrong in its first line", async (args, text) => {
     const { code, stdout, stderr } = await ctl(...args);

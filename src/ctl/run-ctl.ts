@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { describeThrown } from "../failure/failure.ts";
 import { printableText } from "../names/printable.ts";
+import { runClaimTemplate } from "./claim-template.ts";
 import {
   CONFIG_FILE,
   type CommandContext,
@@ -127,6 +128,15 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
     "doctor",
     "Check the node: configuration, root, kubelet, daemon, records, hugepages, switches, permissions, SELinux, leftovers. Needs no daemon, changes nothing.",
   ).action(async () => end(await runDoctor(context(), { ...host, places: places(), version })));
+  command(
+    "claim-template",
+    "Print a ResourceClaimTemplate for the network of a file: a NetworkAttachmentDefinition or a CNI configuration, in YAML or JSON; - for standard input. Needs no daemon.",
+  )
+    .argument("<file>")
+    .option("--if-name <name>", "the interface's name", "net1")
+    .action((file: string, { ifName }: { readonly ifName: string }) =>
+      end(runClaimTemplate(context(), file, { ifName, complain })),
+    );
   const ip = command("ip", "Show what the IPAM agent of this node knows of addresses.");
   command("who", "Show which pod has an address; for another node's, which node or allocation.", ip)
     .argument("<address>")

@@ -159,7 +159,7 @@ function parseEntry(entry: ConfigEntry, claim: AllocatedClaim, result: ClaimResu
   const { source, parameters } = entry;
   const where = `${whereOf(claim, result)}, configuration of its ${source === "FromClass" ? "DeviceClass" : "author"}`;
   const refuse: Refuse = (what, fix) => new Failure({ code: "invalid-claim", what, where, fix });
-  if (isCniConfig(entry)) return fromCniConfig(parameters, refuse);
+  if (isCniConfig(entry)) return portOfCniConfig(parameters, refuse);
   const { kind } = (parameters ?? {}) as { readonly kind?: unknown };
   if (kind === "OvsPortConfig") return fromOvsPortConfig(parsed(ovsPortConfigSchema, parameters, refuse));
   const { apiVersion: _, kind: __, ...keys } = parsed(vhostUserPortSchema, parameters, refuse);
@@ -187,8 +187,11 @@ function parsed<Schema extends z.ZodType>(
   );
 }
 
-/** A network of ours, without the keys that only a runtime uses. */
-function fromCniConfig(parameters: unknown, refuse: Refuse): PortParameters {
+/**
+ * What is asked of a port by parameters of kind CNIConfig: a network of ours, without the keys that only a runtime uses.
+ * @throws what `refuse` makes, which names the key
+ */
+export function portOfCniConfig(parameters: unknown, refuse: Refuse): PortParameters {
   const { ifName, network } = parseCniConfig(parameters, refuse);
   const types = network.plugins.map(({ type }) => type);
   const [plugin, ...others] = network.plugins;
