@@ -6,7 +6,10 @@ import type { KeyedMutex } from "../sync/keyed-mutex.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** What the agent uses of the API server. */
-export type AgentApi = Pick<KubeApi, "get" | "list" | "openWatch" | "create" | "update" | "delete">;
+export type AgentApi = Pick<
+  KubeApi,
+  "get" | "list" | "openWatch" | "create" | "update" | "delete" | "servedVersions"
+>;
 
 /** Of AgentContext. */
 export type ClaimsMode = "off" | "referenced" | "managed";

@@ -2,6 +2,7 @@ import { describeThrown, Failure } from "../failure/failure.ts";
 import { countsOfSource } from "./address-source.ts";
 import type { AgentContext } from "./agent-context.ts";
 import type { BlockSupply } from "./block-supply.ts";
+import { requireClaims } from "./claims/claim-of-interface.ts";
 import { type NetworkConfig, sourcesOf } from "./network-config.ts";
 import type { OwnBlocks } from "./own-blocks.ts";
 
@@ -24,6 +25,7 @@ export async function status(
   const { state, clock, node } = context;
   try {
     await own.confirm(signal);
+    if (config.allowPersistentIPs === true) await requireClaims(context, signal);
     for (const source of sourcesOf(config, state)) {
       if (source.shared === undefined) {
         if (countsOfSource(source, state, clock.monotonic()).free > 0) continue;

@@ -136,6 +136,7 @@ export class SimulatedCluster {
       get: (...call) => api.get(...call),
       list: (...call) => api.list(...call),
       openWatch: (...call) => api.openWatch(...call),
+      servedVersions: (...call) => api.servedVersions(...call),
       create: async (...call) => (await written("create")).create(...call),
       update: async (...call) => (await written("update")).update(...call),
       delete: async (...call) => (await written("delete")).delete(...call),

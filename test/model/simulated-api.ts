@@ -77,7 +77,11 @@ type Fate = "done" | "lost" | "answer lost" | "refused" | "failed afterwards";
 
 /** A program's connection to the simulated server: what the shipped code takes of {@link KubeApi}. */
 export class SimulatedApi
-  implements Pick<KubeApi, "get" | "list" | "create" | "update" | "patch" | "delete" | "openWatch" | "close">
+  implements
+    Pick<
+      KubeApi,
+      "get" | "list" | "create" | "update" | "patch" | "delete" | "openWatch" | "servedVersions" | "close"
+    >
 {
   readonly habits: Habits;
   readonly #server: SimulatedApiServer;
@@ -88,6 +92,10 @@ export class SimulatedApi
     this.#server = server;
     this.#program = program;
     this.habits = habits;
+  }
+
+  servedVersions(group: string, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#request(`GET ${group}`, signal, () => []);
   }
 
   get(resource: Resource, name: string, signal: AbortSignal): Promise<KubeObject> {

@@ -67,6 +67,25 @@ export async function claimOfInterface(
 }
 
 /**
+ * Makes sure that interfaces can get addresses of claims in this cluster.
+ * @throws Failure `unsupported-field`, `ipam-claim-missing`; ApiFailure
+ */
+export async function requireClaims(
+  { claims, api }: Pick<AgentContext, "claims" | "api">,
+  signal: AbortSignal,
+): Promise<void> {
+  if (claims === "off") throw switchedOff();
+  const { group, version, plural } = IPAM_CLAIMS;
+  if ((await api.servedVersions(group, signal)).includes(version)) return;
+  throw new Failure({
+    code: "ipam-claim-missing",
+    what: `${plural}.${group} ${version} is not served, so there are no claims`,
+    where: "API server",
+    fix: "install the CustomResourceDefinition of IPAMClaim",
+  });
+}
+
+/**
  * Reads a claim that an interface of this network may use.
  * @throws Failure `ipam-claim-missing`, `ipam-claim-refused`, `invalid-address-object`; ApiFailure
  */

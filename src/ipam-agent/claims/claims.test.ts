@@ -412,6 +412,33 @@ describe("no address is given", () => {
   });
 });
 
+describe("STATUS of a network with allowPersistentIPs", () => {
+  it("is fine where the cluster has IPAMClaims, and otherwise says what is missing", async () => {
+    const { groups } = rig.api.server;
+    groups.set("k8s.cni.cncf.io", ["v1"]);
+    expect((await call({ verb: "STATUS" })).json).toMatchObject({
+      code: 50,
+      msg: expect.stringMatching(/ipamclaims\.k8s\.cni\.cncf\.io v1alpha1 is not served.*install/),
+    });
+    expect(await call({ verb: "STATUS", config: { allowPersistentIPs: false } })).toMatchObject({
+      exitCode: 0,
+    });
+    groups.set("k8s.cni.cncf.io", ["v1", "v1alpha1"]);
+    expect(await call({ verb: "STATUS" })).toEqual({ exitCode: 0, json: {} });
+    const back = rig.apiAway();
+    expect((await call({ verb: "STATUS" })).json).toMatchObject({
+      code: 50,
+      msg: expect.stringContaining("401"),
+    });
+    back();
+    const off = await rig.agent({ node: "n2" });
+    expect((await call({ verb: "STATUS" }, off)).json).toMatchObject({
+      code: 50,
+      msg: expect.stringContaining("claims are switched off in this cluster"),
+    });
+  });
+});
+
 describe("an interface without a reference", () => {
   it("gets an address of the pod's own, of this node's blocks", async () => {
     pod("p1", "nad@net1");
