@@ -173,17 +173,17 @@ describe("a NetworkAttachmentDefinition", () => {
   it("of one plugin", () => {
     const config = { name: "blue-net", type: "kube-vhostuser", allowPersistentIPs: true, ipam };
     expect(parse(config)).toMatchObject({
-      ...{ network: "blue-net", allowPersistentIPs: true, pools: ["v4", "v6"], isAllowedInPlugin: true },
+      ...{ network: "blue-net", allowPersistentIPs: true, pools: ["v4", "v6"], isAllowedAtTop: true },
     });
   });
 
-  it("of a list of plugins has the key at the top, and in the part that our plugin sees", () => {
+  it("of a list of plugins has the key in the part that our plugin is given, and for kubevirt/ipam-extensions at the top", () => {
     const plugins = [{ type: "macvlan", ipam }, { type: "tuning" }];
     expect(parse({ name: "n", allowPersistentIPs: true, plugins })).toMatchObject({
-      ...{ allowPersistentIPs: true, pools: ["v4", "v6"], isAllowedInPlugin: false },
+      ...{ allowPersistentIPs: false, pools: ["v4", "v6"], isAllowedAtTop: true },
     });
     expect(parse({ name: "n", plugins: [{ ...plugins[0], allowPersistentIPs: true }] })).toMatchObject({
-      ...{ allowPersistentIPs: false, isAllowedInPlugin: true },
+      ...{ allowPersistentIPs: true, isAllowedAtTop: false },
     });
   });
 

@@ -7,12 +7,12 @@ export interface NetworkAttachment {
   readonly name: string;
   /** `name` of the CNI configuration; undefined where it has none, and Multus puts in that of the object. */
   readonly network: string | undefined;
-  /** At the top of the configuration, which is where kubevirt/ipam-extensions reads it. */
+  /** In the part of the plugin whose IPAM is ours: of a list of plugins, CNI gives it nothing else. */
   readonly allowPersistentIPs: boolean;
+  /** At the top of the configuration, where kubevirt/ipam-extensions reads the key. */
+  readonly isAllowedAtTop: boolean;
   /** Pools of the plugin whose IPAM is ours; undefined where there is no such plugin, or it names ranges. */
   readonly pools: readonly string[] | undefined;
-  /** Whether the plugin whose IPAM is ours has the key in its own part, which is all that it sees of a list of plugins. */
-  readonly isAllowedInPlugin: boolean;
 }
 
 const OUR_IPAM = "kube-vhostuser-ipam";
@@ -42,10 +42,21 @@ export function parseNetworkAttachment(object: unknown): NetworkAttachment {
   const pools = z.array(z.string()).safeParse(ours?.ipam?.pools);
   return {
     ...{ namespace, name, network: config.name || undefined },
-    allowPersistentIPs: config.allowPersistentIPs ?? false,
+    allowPersistentIPs: ours?.allowPersistentIPs ?? false,
+    isAllowedAtTop: config.allowPersistentIPs ?? false,
     pools: pools.data,
-    isAllowedInPlugin: ours?.allowPersistentIPs ?? false,
   };
+}
+
+/** Why interfaces of a network of ours get no addresses of claims; undefined where they do. */
+export function whyNotPersistent({
+  allowPersistentIPs,
+  isAllowedAtTop,
+}: NetworkAttachment): string | undefined {
+  if (allowPersistentIPs) return undefined;
+  return isAllowedAtTop
+    ? 'it has "allowPersistentIPs" beside "plugins" only: write it also into the plugin with the "ipam" section, because CNI gives a plugin its own part only'
+    : 'it does not have "allowPersistentIPs": true';
 }
 
 function parseConfig(text: string, where: string): z.infer<typeof configSchema> {

@@ -1,6 +1,10 @@
 import type { Address } from "../../addresses/address.ts";
 import { type ClaimAddress, parseIpamClaim } from "../../claims/ipam-claim.ts";
-import { type NetworkAttachment, parseNetworkAttachment } from "../../claims/network-attachment.ts";
+import {
+  type NetworkAttachment,
+  parseNetworkAttachment,
+  whyNotPersistent,
+} from "../../claims/network-attachment.ts";
 import { IPAM_CLAIMS, NADS, VM_LABEL, VMI_INTERFACE_LABEL } from "../../claims/resources.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
@@ -124,9 +128,9 @@ function networkOf(name: string, group: readonly NetworkAttachment[]): ClaimNetw
     const problem = `the NetworkAttachmentDefinitions ${keys} have the network name ${name}, and differ in ipam.pools or allowPersistentIPs`;
     return { reason: "NetworkConflict", problem };
   }
-  const [{ allowPersistentIPs, pools = [] } = {}] = group;
-  if (allowPersistentIPs === true) return { pools };
-  const problem = `the configuration of network ${name} (${keys}) does not have "allowPersistentIPs": true`;
+  const why = group.map(whyNotPersistent).find((one) => one !== undefined);
+  if (why === undefined) return { pools: group[0]?.pools ?? [] };
+  const problem = `the configuration of network ${name} (${keys}) allows no claims: ${why}`;
   return { reason: "PersistentIPsNotAllowed", problem };
 }
 

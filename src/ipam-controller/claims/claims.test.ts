@@ -35,6 +35,7 @@ const reason = async (name: string, wanted: string) => {
 };
 
 describe("a claim of a network of ours", () => {
+  const plugin = { type: "macvlan", ipam: { type: "kube-vhostuser-ipam", pools: ["blue"] } };
   beforeEach(async () => {
     claims.network("nad-blue", ["blue"]);
     controller = await start();
@@ -120,8 +121,21 @@ describe("a claim of a network of ours", () => {
   it("is refused where the network does not allow claims (4, 14)", async () => {
     claims.network("plain", ["blue"], { allowPersistentIPs: false });
     claims.claim("a", "plain-network");
-    await reason("a", "PersistentIPsNotAllowed");
+    claims.attachment("list", { name: "list", allowPersistentIPs: true, plugins: [plugin] });
+    claims.claim("b", "list");
+    for (const name of ["a", "b"]) await reason(name, "PersistentIPsNotAllowed");
+    await rig.until(() => all.posted.length === 2);
+    expect(all.posted.map(({ note }) => note).join()).toContain("also into the plugin");
     expect(claims.owners).toEqual({});
+  });
+
+  it("of a list of plugins gets its address where the plugin has the key", async () => {
+    claims.attachment("list", {
+      name: "list",
+      plugins: [{ ...plugin, allowPersistentIPs: true }, { type: "tuning" }],
+    });
+    claims.claim("a", "list");
+    expect(await published("a")).toEqual(["10.0.0.1/24"]);
   });
 
   it("never gets an address that the pool excludes (39)", async () => {

@@ -103,6 +103,17 @@ describe("claims of a VM", () => {
     ).toEqual(["vm1.d", "vm1.e", "vm2.d"]);
   });
 
+  it("are made where the plugin of a list has the key, and refused in words where only the list has it", async () => {
+    const ours = { type: "kube-vhostuser", ipam: { type: "kube-vhostuser-ipam", pools: ["blue"] } };
+    claims.attachment("in-list", { name: "in-list", allowPersistentIPs: true, plugins: [ours] });
+    claims.attachment("in-plugin", { name: "in-plugin", plugins: [{ ...ours, allowPersistentIPs: true }] });
+    const networks = { list: "in-list", plugin: "in-plugin" };
+    const vm = claims.vm("vm1", networks);
+    claims.vmi("vm1", networks);
+    await said('it has "allowPersistentIPs" beside "plugins" only');
+    await has(`vm1.plugin in-plugin VirtualMachine ${uidOf(vm)}`);
+  });
+
   it("stay while the VM is stopped, started and migrates, and go with it (2, 3, 5, 23)", async () => {
     const vm = claims.vm("vm1", { red: "nad-blue" });
     claims.vmi("vm1", { red: "nad-blue" });

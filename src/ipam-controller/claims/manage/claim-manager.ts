@@ -1,6 +1,7 @@
 // Claims of VMs, where kubevirt/ipam-extensions does not make them: the same names, labels, owners and finalizer.
 import { claimName } from "../../../claims/claim-name.ts";
 import { parseIpamClaim } from "../../../claims/ipam-claim.ts";
+import { whyNotPersistent } from "../../../claims/network-attachment.ts";
 import {
   CLAIM_API_VERSION,
   IPAM_CLAIMS,
@@ -180,7 +181,8 @@ export class ClaimManager {
   async #ensureClaim(key: string, vmi: VmiEntry, network: VmNetwork, signal: AbortSignal): Promise<void> {
     const { claims, api, logger } = this.#context;
     const attachment = claims.attachments.entries.get(network.attachment);
-    if (attachment?.pools === undefined || !attachment.allowPersistentIPs) return;
+    if (attachment?.pools === undefined) return;
+    if (!attachment.allowPersistentIPs && !attachment.isAllowedAtTop) return;
     const { namespace, name: vmName } = partsOf(key);
     const name = claimName(vmName, network.name);
     const claimKey = `${namespace}/${name}`;
@@ -190,6 +192,9 @@ export class ClaimManager {
     if (owner === undefined) return;
     const wanted = networkNameOf(attachment);
     const say = (note: string) => this.#say(key, vmi, network, note);
+    const why = whyNotPersistent(attachment);
+    if (why !== undefined)
+      return say(`NetworkAttachmentDefinition ${network.attachment} allows no claims: ${why}`);
     const entry = claims.claims.entries.get(claimKey);
     if (typeof entry === "string") return say(`IPAMClaim ${name} cannot be read: ${entry}`);
     if (entry !== undefined) {
