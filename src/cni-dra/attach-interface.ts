@@ -22,6 +22,8 @@ export interface InterfacesOptions {
   readonly hasNetns: (path: string) => Promise<boolean>;
   /** Called when an interface was made, failed or has ended. */
   readonly report: (record: InterfaceRecord, problem?: Failure) => void;
+  /** Called when a DEL is stuck, and when a DEL that has failed is done or given up. */
+  readonly reportDel: (record: InterfaceRecord) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -59,19 +61,26 @@ export async function attachInterface(
 }
 
 /**
- * DEL of what a record has that is to end.
- * @throws Failure of a DEL; what was removed before it stays so
+ * DEL of what a record has that is to end: of all, also where one fails.
+ * @throws Failure of the first DEL that failed; what was removed stays so
  */
 export async function delEnding(record: InterfaceRecord, options: InterfacesOptions): Promise<void> {
   const { delegate, hasNetns, logger } = options;
+  const failures: unknown[] = [];
   let left = record;
-  for (const one of record.attachments.filter(({ state }) => state === "deleting")) {
-    const netns = (await hasNetns(one.netns)) ? one.netns : "";
-    await delNetwork(record, one, netns, delegate);
+  for (const one of record.attachments.filter(isEnding)) {
+    try {
+      const netns = (await hasNetns(one.netns)) ? one.netns : "";
+      await delNetwork(record, one, netns, delegate);
+    } catch (error) {
+      failures.push(error);
+      continue;
+    }
     left = { ...left, attachments: left.attachments.filter((other) => other !== one) };
     await saveInterface(left, options);
     logger.info(fieldsOf(record, one.sandbox), "detached");
   }
+  if (failures.length > 0) throw failures[0];
 }
 
 /** Puts a record on disk, and then lets containers start that use the interface, or not. @throws Failure `record-unwritable` */
@@ -83,9 +92,14 @@ export async function saveInterface(
   showReadiness(record, places);
 }
 
-/** An attachment that is to be removed. */
-export function ending(one: Attachment): Attachment {
-  return { ...one, state: "deleting" };
+/** An attachment that is to be removed, from now on. */
+export function ending(one: Attachment, now: number): Attachment {
+  return { ...one, state: "deleting", endedAt: one.endedAt ?? now };
+}
+
+/** Whether an attachment is to be removed. */
+export function isEnding({ state }: Attachment): boolean {
+  return state === "deleting";
 }
 
 /** Fields of every line about one interface. */

@@ -29,6 +29,8 @@ const attachmentSchema = z.object({
   result: z.record(z.string(), z.unknown()).optional(),
   /** When ADD began, in milliseconds since the epoch. */
   since: z.number(),
+  /** When its DEL was tried first, in the same way. */
+  endedAt: z.number().optional(),
 });
 
 const recordSchema = planSchema.extend({

@@ -34,16 +34,20 @@ let records: RecordStore<InterfaceRecord>;
 let interfaces: Interfaces;
 /** Readiness of the interfaces, as last reported. */
 let reported: Map<string, string>;
+/** Interfaces of which a DEL was reported. */
+let dels: string[];
 
 /** The driver's process starts, on the disk of the one before. */
 async function start(): Promise<void> {
   records = await RecordStore.open(join(directory, "state"), interfaceRecordKind, silentLogger);
   stop = new AbortController();
   reported = new Map();
+  dels = [];
   interfaces = new Interfaces({
     ...{ records, delegate: plugins.delegate, clock, logger: silentLogger },
     places: { cdiDirectory: join(directory, "cdi"), readyDirectory: join(directory, "ready") },
     hasNetns: async (path) => existsSync(path),
+    reportDel: ({ ifName }) => dels.push(ifName),
     report: (record, problem) => {
       const isAdded = record.attachments.some(({ state }) => state === "added");
       reported.set(record.ifName, problem?.what ?? (isAdded ? "ready" : "not ready"));
@@ -83,6 +87,8 @@ const isReady = (request: string) =>
   );
 const short = (calls: readonly string[]) => calls.map((call) => call.replaceAll(`${directory}/netns-`, ""));
 const takeCalls = async () => short(await plugins.takeCalls());
+const untilCalled = (count: number) =>
+  waitUntil(async () => (await plugins.calls()).length === count, { what: `${count} calls of plugins` });
 
 describe("a sandbox that starts", () => {
   it("gets its interfaces in the order of the claims, each by all plugins of its network", async () => {
@@ -206,8 +212,9 @@ describe("a sandbox that ends", () => {
   it("is tried again from disk where a plugin fails, with growing pauses", async () => {
     await plugins.setFailing("DEL", "net1", true);
     await interfaces.stopPodSandbox({ ...POD, id: "s1" });
+    await takeCalls();
     await clock.advance(1_000);
-    await waitUntil(() => interfaces.pendingDels === 1, { what: "it fails again" });
+    await untilCalled(2);
     await kill();
     await plugins.setFailing("DEL", "net1", false);
     await takeCalls();
@@ -227,6 +234,17 @@ describe("a sandbox that ends", () => {
     expect(await takeCalls()).toEqual([]);
   });
 
+  it("has a DEL tried of every sandbox, also where that of another one fails", async () => {
+    await removeNetns("s1");
+    await plugins.setFailing("DEL", "net1", true);
+    await interfaces.runPodSandbox(await sandbox("s2"));
+    await interfaces.stopPodSandbox({ ...POD, id: "s2" });
+    await takeCalls();
+    await clock.advance(1_000);
+    await untilCalled(4);
+    expect(records.get("c-uid_a")?.attachments.map((one) => one.sandbox)).toEqual(["s1", "s2"]);
+  });
+
   it("of one claim leaves the pod's other claims", async () => {
     const other = { ...CLAIM, uid: "d-uid", name: "d" };
     await interfaces.prepare([planOf("a", "net2", { claim: other })]);
@@ -234,6 +252,71 @@ describe("a sandbox that ends", () => {
     await interfaces.unprepare("c-uid");
     expect(records.list().map(({ claim }) => claim.name)).toEqual(["d"]);
     expect(records.get("d-uid_a")?.attachments).toMatchObject([{ state: "added" }]);
+  });
+});
+
+describe("a DEL that keeps failing", () => {
+  const STUCK_MS = 10 * 60_000;
+  const state = () => interfaces.dels.failing().map(({ isStuck, since }) => ({ isStuck, since }));
+
+  beforeEach(async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await plugins.setFailing("DEL", "net1", true);
+    await interfaces.stopPodSandbox({ ...POD, id: "s1" });
+    await takeCalls();
+  });
+
+  it("is what Unprepare reports, at the queue's pace, until it succeeds", async () => {
+    const failure = 'cni-plugin-failed: CNI plugin "two": no carrier on net1';
+    for (let time = 0; time < 3; time++) await expect(interfaces.unprepare("c-uid")).rejects.toThrow(failure);
+    // The first Unprepare tries, for it may be long after the last one.
+    expect(await takeCalls()).toHaveLength(2);
+    await plugins.setFailing("DEL", "net1", false);
+    await expect(interfaces.unprepare("c-uid")).rejects.toThrow(failure);
+    await clock.advance(60_000);
+    await waitUntil(() => records.list().length === 0, { what: "it is tried again" });
+    await interfaces.unprepare("c-uid");
+  });
+
+  it("is stuck after ten minutes, also over a restart, and not any more once it succeeds", async () => {
+    const since = clock.now();
+    expect(state()).toEqual([{ isStuck: false, since }]);
+    await clock.advance(STUCK_MS / 2);
+    await kill();
+    await start();
+    await waitUntil(() => state().length === 1, { what: "it fails again" });
+    await clock.advance(STUCK_MS / 2 - 1);
+    expect([state(), dels]).toEqual([[{ isStuck: false, since }], []]);
+    await clock.advance(60_000);
+    await waitUntil(() => dels.length > 0, { what: "it is reported" });
+    expect(state()).toEqual([{ isStuck: true, since }]);
+    await plugins.setFailing("DEL", "net1", false);
+    dels = [];
+    await clock.advance(60_000);
+    await waitUntil(() => dels.length > 0, { what: "its end is reported" });
+    expect(state()).toEqual([]);
+  });
+
+  it.each(["before", "after"])("is given up %s Unprepare: nothing further runs", async (when) => {
+    if (when === "after") await expect(interfaces.unprepare("c-uid")).rejects.toThrow("no carrier");
+    await takeCalls();
+    expect(await interfaces.dels.giveUp(({ ifName }) => ifName === "net2")).toEqual([]);
+    const [givenUp] = await interfaces.dels.giveUp(({ ifName }) => ifName === "net1");
+    expect(givenUp).toMatchObject({
+      attachments: [{ sandbox: "s1" }],
+      failure: { code: "cni-plugin-failed" },
+    });
+    expect([state(), dels]).toEqual([[], ["net1"]]);
+    await clock.advance(STUCK_MS);
+    await interfaces.unprepare("c-uid");
+    expect([await takeCalls(), records.list()]).toEqual([[], []]);
+  });
+
+  it("is not given up where the pod has the interface by now", async () => {
+    await interfaces.runPodSandbox(await sandbox("s2"));
+    await interfaces.dels.giveUp(() => true);
+    expect(records.get("c-uid_a")?.attachments).toMatchObject([{ sandbox: "s2", state: "added" }]);
   });
 });
 

@@ -1,16 +1,16 @@
 // The life of the interfaces of all claims on this node: ADD when a sandbox starts, DEL when it ends, each on disk before.
 import { refuseIn } from "../dra/claim.ts";
-import { type Failure, toFailure } from "../failure/failure.ts";
+import { Failure, toFailure } from "../failure/failure.ts";
 import type { PodSandbox } from "../protocols/nri/messages.ts";
 import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
-import { exponentialBackoff, WorkQueue } from "../sync/work-queue.ts";
 import {
   attachInterface,
   delEnding,
   ending,
   fieldsOf,
   type InterfacesOptions,
+  isEnding,
   saveInterface,
 } from "./attach-interface.ts";
 import { showReadiness } from "./interface-files.ts";
@@ -20,36 +20,25 @@ import {
   type InterfaceRecord,
   interfaceKey,
 } from "./interface-record.ts";
+import { PendingDels } from "./pending-dels.ts";
 
 /** A sandbox that a runtime is still making may be missing from its list, for as long as CRI gives it. */
 const STARTING_MS = 5 * 60_000;
-/** Between tries of a DEL that fails: from a second to ten minutes. */
-const DEL_BACKOFF = exponentialBackoff(1_000, 600_000);
-/** So many failures of a DEL, some 17 minutes, are an error in the log. */
-const DEL_FAILURES = 10;
 
 /** Makes and ends interfaces. Calls for one pod come one after the other, in the order they were asked for. */
 export class Interfaces implements NriHandler {
   readonly #options: InterfacesOptions;
   readonly #locks = new KeyedMutex();
-  readonly #dels: WorkQueue;
-  readonly #failures = new Map<string, number>();
+  readonly #dels: PendingDels;
 
   constructor(options: InterfacesOptions) {
-    const { clock } = options;
     this.#options = options;
-    this.#dels = new WorkQueue({
-      work: (key) => this.#removeEnded(key),
-      backoffMs: DEL_BACKOFF,
-      onFailure: (key, error) => this.#delFailed(key, error),
-      workers: 4,
-      clock,
-    });
+    this.#dels = new PendingDels(options, this.#locks);
   }
 
-  /** DELs that failed and are tried again. */
-  get pendingDels(): number {
-    return this.#failures.size;
+  /** DELs that have failed. */
+  get dels(): Pick<PendingDels, "failing" | "giveUp"> {
+    return this.#dels;
   }
 
   /** Goes on with what the process before this one had not finished, and tries DELs again, until the signal fires. */
@@ -58,7 +47,6 @@ export class Interfaces implements NriHandler {
     for (const record of records.list()) {
       showReadiness(record, places);
       if (record.attachments.some(({ state }) => state === "added")) report(record);
-      if (record.released || record.attachments.some(isEnding)) this.#dels.add(interfaceKey(record));
     }
     await this.#dels.run(signal);
   }
@@ -94,22 +82,33 @@ export class Interfaces implements NriHandler {
     });
   }
 
-  /** Ends the interfaces of a claim. Resolves when they are gone or their DEL has failed, which is tried again. */
+  /**
+   * Ends the interfaces of a claim.
+   * @throws Failure of a DEL, which is tried again, until it has succeeded or was given up
+   */
   async unprepare(claimUid: string): Promise<void> {
-    const { records } = this.#options;
+    const { records, clock } = this.#options;
     const own = records.list().filter(({ claim }) => claim.uid === claimUid);
     for (const record of own) {
+      const key = interfaceKey(record);
       await this.#locked(record.pod.uid, "Unprepare", async () => {
-        const now = records.get(interfaceKey(record));
-        if (now !== undefined)
-          await saveInterface(
-            { ...now, released: true, attachments: now.attachments.map(ending) },
-            this.#options,
-          );
+        const now = records.get(key);
+        if (now === undefined || now.released) return;
+        const attachments = now.attachments.map((one) => ending(one, clock.now()));
+        await saveInterface({ ...now, released: true, attachments }, this.#options);
+        this.#dels.add(key);
       });
-      this.#dels.add(interfaceKey(record));
+      // kubelet calls often; the queue tries again at its own pace.
+      if (this.#dels.failureOf(key) === undefined) this.#dels.add(key);
     }
-    await Promise.all(own.map((record) => this.#dels.whenIdle(interfaceKey(record))));
+    for (const key of own.map(interfaceKey)) {
+      await this.#dels.whenTried(key);
+      if (records.get(key) === undefined) continue;
+      throw (
+        this.#dels.failureOf(key) ??
+        new Failure({ code: "busy", what: "the driver stops", fix: "kubelet calls again when it is back" })
+      );
+    }
   }
 
   /** NRI. @throws Failure of the first ADD that failed, after a DEL of all of the sandbox */
@@ -190,44 +189,20 @@ export class Interfaces implements NriHandler {
     isWanted: (one: Attachment) => boolean,
     problem?: Failure,
   ): Promise<void> {
-    const { records, report } = this.#options;
+    const { records, report, clock } = this.#options;
     const record = records.get(interfaceKey(stale));
     if (record === undefined || !record.attachments.some(isWanted)) {
       if (record !== undefined && problem !== undefined) report(record, problem);
       return;
     }
-    const attachments = record.attachments.map((one) => (isWanted(one) ? ending(one) : one));
+    const attachments = record.attachments.map((one) => (isWanted(one) ? ending(one, clock.now()) : one));
     const now = { ...record, attachments };
     await saveInterface(now, this.#options);
     if (!attachments.some(({ state }) => state === "added")) report(now, problem);
-    await delEnding(now, this.#options).catch((error: unknown) => {
-      this.#log(record, error);
-      this.#dels.addAfter(interfaceKey(record), DEL_BACKOFF(1));
-    });
-  }
-
-  /** Work of the queue: what is left of ended sandboxes and of released claims. */
-  async #removeEnded(key: string): Promise<void> {
-    const { records } = this.#options;
-    const { pod } = records.get(key) ?? {};
-    if (pod === undefined) return;
-    await this.#locked(pod.uid, "DEL", async () => {
-      const record = records.get(key);
-      if (record === undefined) return;
-      await delEnding(record, this.#options);
-      if (record.released) await records.remove(key, ({ released }) => released);
-      this.#failures.delete(key);
-    });
-  }
-
-  #delFailed(key: string, error: unknown): void {
-    const { records, logger } = this.#options;
-    const failures = (this.#failures.get(key) ?? 0) + 1;
-    this.#failures.set(key, failures);
-    const record = records.get(key);
-    const fields = { ...(record && fieldsOf(record)), err: error };
-    const level = failures < DEL_FAILURES ? "warn" : "error";
-    logger[level](fields, "an interface of a claim cannot be removed, it is tried again");
+    await delEnding(now, this.#options).then(
+      () => this.#dels.ended(now),
+      (error: unknown) => this.#dels.failed(now, error),
+    );
   }
 
   #log(record: InterfaceRecord | undefined, error: unknown): void {
@@ -248,10 +223,6 @@ export class Interfaces implements NriHandler {
   #locked<Value>(podUid: string, what: string, work: () => Promise<Value>): Promise<Value> {
     return this.#locks.run({ key: podUid, what }, work);
   }
-}
-
-function isEnding({ state }: Attachment): boolean {
-  return state === "deleting";
 }
 
 function isAdded({ sandbox, state }: Attachment, { id }: PodSandbox): boolean {

@@ -59,13 +59,13 @@ export async function prepareClaim(
   );
 }
 
-/** NodeUnprepareResources for one claim, from records alone. A DEL that fails is tried again later. */
+/** NodeUnprepareResources for one claim, from records alone. @throws Failure of a DEL, which is tried again */
 export async function unprepareClaim(
   { uid }: ClaimReference,
   { interfaces, places }: Pick<PrepareContext, "interfaces" | "places">,
 ): Promise<void> {
-  await interfaces.unprepare(uid);
   removeCdiFile(uid, places);
+  await interfaces.unprepare(uid);
 }
 
 function referenceOf({ namespace, name, uid }: AllocatedClaim): InterfaceRecord["claim"] {

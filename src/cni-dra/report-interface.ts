@@ -3,6 +3,7 @@ import type { DeviceReport } from "../dra/dra-context.ts";
 import type { Failure } from "../failure/failure.ts";
 import { present } from "../names/present.ts";
 import type { InterfaceRecord } from "./interface-record.ts";
+import type { FailingDel } from "./pending-dels.ts";
 import type { CniResult } from "./run-network.ts";
 
 /** What the API takes of `data` (resource.k8s.io/v1, AllocatedDeviceStatus), and of addresses. */
@@ -22,21 +23,26 @@ export function readyReason(problem: Failure | undefined): string {
   return problem === undefined ? "NetworkInterfaceReady" : "NetworkInterfaceNotReady";
 }
 
-/** What the status of a claim says of an interface. */
+/**
+ * What the status of a claim says of an interface.
+ * @param problem why its ADD failed
+ * @param stuck a DEL that fails for long
+ * @returns undefined for one that nothing is to be said of
+ */
 export function reportOf(
-  { pool, device, shareID, ifName, attachments }: InterfaceRecord,
+  { pool, device, shareID, ifName, attachments, released }: InterfaceRecord,
   problem: Failure | undefined,
-): DeviceReport {
-  const added = attachments.find(({ state }) => state === "added");
-  if (problem !== undefined || added?.result === undefined) return { pool, device, shareID, problem };
-  const { since, result } = added;
-  const data = Buffer.byteLength(JSON.stringify(result)) > DATA_MAX_BYTES ? undefined : result;
-  return {
-    pool,
-    device,
-    shareID,
-    made: present({ since, data, networkData: networkDataOf(ifName, result) }),
-  };
+  stuck: FailingDel | undefined,
+): DeviceReport | undefined {
+  const { since, result } = attachments.find(({ state }) => state === "added") ?? {};
+  const conditions = stuck && [{ type: "DelFailing", problem: stuck.failure, since: stuck.since }];
+  const of = present({ pool, device, shareID, conditions });
+  if (!released && problem === undefined && since !== undefined && result !== undefined) {
+    const data = Buffer.byteLength(JSON.stringify(result)) > DATA_MAX_BYTES ? undefined : result;
+    return { ...of, made: present({ since, data, networkData: networkDataOf(ifName, result) }) };
+  }
+  const reason = (released ? undefined : problem) ?? stuck?.failure;
+  return reason && { ...of, problem: reason };
 }
 
 /** MAC and addresses of the interface in the pod, not of those on the host. */

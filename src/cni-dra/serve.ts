@@ -81,20 +81,28 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   });
   undo.defer(() => status.close());
   const problems = new Map<string, Failure>();
+  records.subscribe((before, after) => {
+    if (before !== undefined && after === undefined) problems.delete(interfaceKey(before));
+  });
+  const reportClaim = ({ claim }: InterfaceRecord) => {
+    const stuck = interfaces.dels.failing().filter(({ isStuck }) => isStuck);
+    const devices = records.list().flatMap((one) => {
+      if (one.claim.uid !== claim.uid) return [];
+      const key = interfaceKey(one);
+      const del = stuck.find(({ record }) => interfaceKey(record) === key);
+      return reportOf(one, problems.get(key), del) ?? [];
+    });
+    status.report({ claim, devices });
+  };
   const report = (record: InterfaceRecord, problem?: Failure) => {
     if (problem === undefined) problems.delete(interfaceKey(record));
     else problems.set(interfaceKey(record), problem);
-    const own = records.list().filter(({ claim, released }) => claim.uid === record.claim.uid && !released);
-    const told = own.filter(
-      (one) => problems.has(interfaceKey(one)) || one.attachments.some(({ state }) => state === "added"),
-    );
-    const devices = told.map((one) => reportOf(one, problems.get(interfaceKey(one))));
-    status.report({ claim: record.claim, devices });
+    reportClaim(record);
   };
 
   // 3. Interfaces, and the runtime that says when a sandbox starts and ends.
   const interfaces = new Interfaces({
-    ...{ records, places, report, clock, logger },
+    ...{ records, places, report, reportDel: reportClaim, clock, logger },
     delegate: executePluginsOf(pluginDirectory),
     hasNetns: (path) => hasNetns(path, netnsDirectory),
   });

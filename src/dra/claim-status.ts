@@ -153,7 +153,7 @@ function isRightMissing({ what }: ApiFailure): boolean {
 
 /** One device (resource.k8s.io/v1, AllocatedDeviceStatus). */
 function entryOf(
-  { pool, device, shareID, problem, port, interfaceName, socketPath, made }: DeviceReport,
+  { pool, device, shareID, problem, conditions = [], port, interfaceName, socketPath, made }: DeviceReport,
   reason: string,
   since: number,
 ): object {
@@ -162,19 +162,31 @@ function entryOf(
   return present({
     ...{ pool, device, shareID },
     conditions: [
-      {
-        type: "Ready",
-        status: problem === undefined ? "True" : "False",
-        reason,
-        message: problem?.message.slice(0, MAX_MESSAGE).toWellFormed() ?? "",
-        lastTransitionTime: new Date(since).toISOString().replace(/\.\d+Z$/, "Z"),
-      },
+      conditionOf("Ready", problem === undefined, reason, problem, since),
+      ...conditions.map((one) =>
+        conditionOf(one.type, true, conditionReason(one.problem.code), one.problem, one.since),
+      ),
     ],
     data: port ? present({ port: portName, bridge, mtu, socketPath }) : made?.data,
     networkData: port
       ? present({ interfaceName: interfaceName ?? port.interfaceName, hardwareAddress: mac, ips })
       : made?.networkData,
   });
+}
+
+/** A condition (meta/v1). */
+function conditionOf(
+  type: string,
+  isTrue: boolean,
+  reason: string,
+  problem: Failure | undefined,
+  since: number,
+): object {
+  return {
+    ...{ type, status: isTrue ? "True" : "False", reason },
+    message: problem?.message.slice(0, MAX_MESSAGE).toWellFormed() ?? "",
+    lastTransitionTime: new Date(since).toISOString().replace(/\.\d+Z$/, "Z"),
+  };
 }
 
 function portReason(problem: Failure | undefined): string {

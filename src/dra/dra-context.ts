@@ -51,6 +51,13 @@ export interface DeviceReport {
   readonly shareID?: string | undefined;
   /** Why it is not ready; absent where it is. */
   readonly problem?: Failure | undefined;
+  /** Conditions that are true, beside `Ready`. */
+  readonly conditions?: readonly {
+    readonly type: string;
+    readonly problem: Failure;
+    /** Milliseconds since the epoch. */
+    readonly since: number;
+  }[];
   readonly port?: PortRecord | undefined;
   /** The port's name in the status; default that of its record. */
   readonly interfaceName?: string | undefined;

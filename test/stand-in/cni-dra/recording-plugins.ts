@@ -42,11 +42,17 @@ export class RecordingPlugins {
     for (const name of names) await writeFile(join(this.directory, name), PLUGIN, { mode: 0o755 });
   }
 
-  /** Calls since the last time. */
-  async takeCalls(): Promise<readonly string[]> {
+  /** Calls since {@link takeCalls}. */
+  async calls(): Promise<readonly string[]> {
     const text = await readFile(join(this.directory, "calls"), "utf8").catch(() => "");
-    await rm(join(this.directory, "calls"), { force: true });
     return text.split("\n").filter((line) => line !== "");
+  }
+
+  /** Calls since the last time; to be called while none runs. */
+  async takeCalls(): Promise<readonly string[]> {
+    const calls = await this.calls();
+    await rm(join(this.directory, "calls"), { force: true });
+    return calls;
   }
 
   async stdinOf(verb: "ADD" | "DEL", plugin: string): Promise<Record<string, unknown>> {
