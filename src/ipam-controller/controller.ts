@@ -41,8 +41,9 @@ export interface ControllerOptions {
 /** Between two looks at what may be gone, in milliseconds; sooner when a node is removed or replaced. */
 const PASS_MS = 30_000;
 const MIN_PASS_MS = 5_000;
-/** Between two counts of what has changed. */
+/** Between two counts of what has changed, and two looks at shared blocks; of the latter sooner when claims wait. */
 const COUNT_MS = 2_000;
+const MIN_SUPPLY_MS = 100;
 
 /**
  * Gives back blocks and addresses of nodes that are gone, makes shared blocks, and keeps the pools' status. It needs no
@@ -83,7 +84,7 @@ export class IpamController {
     this.#context = { api, view, clock, logger, counts, post, onFailure };
     this.#blocks = new BlockReclaimer(this.#context);
     this.#allocations = new AllocationReclaimer(this.#context);
-    this.#sharedBlocks = new SharedBlockReturner(this.#context, (pool) => this.#needsSharedBlocks(pool));
+    this.#sharedBlocks = new SharedBlockReturner(this.#context, (pool) => this.#waitingFor(pool));
     this.#guard = new DeletionGuard(this.#context);
     const {
       hasClaims = false,
@@ -115,7 +116,7 @@ export class IpamController {
       const work = async (): Promise<never> => {
         await orAborted(this.view.whenSynced(), ended);
         const claims = this.claims === undefined ? [] : [this.claims.run(ended)];
-        return Promise.race([this.#passes(ended), this.#counts(ended), ...claims]);
+        return Promise.race([this.#passes(ended), this.#supplies(ended), this.#counts(ended), ...claims]);
       };
       const clusterApi = this.clusterApi === undefined ? [] : [this.clusterApi.run(ended)];
       return Promise.race([this.follow(ended), work(), ...clusterApi]);
@@ -162,41 +163,77 @@ export class IpamController {
     this.#lastPassAt = clock.now();
   }
 
-  /** Counts pools, writes what has changed of their status, and makes the shared blocks that they need. */
+  /** Counts pools, and writes what has changed of their status. */
   async count(signal: AbortSignal): Promise<void> {
     // Pools would be without their space until the watch shows it.
-    if (!(await ensureDefaultSpace(this.#context, signal))) return;
+    if (await ensureDefaultSpace(this.#context, signal)) await this.#statuses.pass(signal);
+  }
+
+  /** Makes the shared blocks that pools need. */
+  async supply(signal: AbortSignal): Promise<void> {
     // All of them only grow.
     const revision =
       this.view.revision + (this.claims?.view.revision ?? 0) + (this.clusterApi?.revision ?? 0);
-    const isShared = (pool: AddressPool) => this.#needsSharedBlocks(pool);
-    if (this.#sharedRevision !== revision && (await ensureSharedBlocks(this.#context, isShared, signal)))
-      this.#sharedRevision = revision;
-    await this.#statuses.pass(signal);
+    if (this.#sharedRevision === revision) return;
+    const isComplete = await ensureSharedBlocks(this.#context, (pool) => this.#waitingFor(pool), signal);
+    if (isComplete) this.#sharedRevision = revision;
   }
 
-  #needsSharedBlocks(pool: AddressPool): boolean {
-    const isOfClaims = this.claims?.usesShared(pool) === true || this.clusterApi?.usesShared(pool) === true;
-    return !pool.isDeleting && (pool.mode === "PerAddress" || isOfClaims);
+  /** How many claims wait for an address of a pool; undefined where it needs no shared blocks. */
+  #waitingFor(pool: AddressPool): number | undefined {
+    const waiting = this.claims?.view.waitingFor(pool.name);
+    const isShared =
+      pool.mode === "PerAddress" || waiting !== undefined || this.clusterApi?.usesShared(pool) === true;
+    return isShared && !pool.isDeleting ? (waiting ?? 0) : undefined;
   }
 
   /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */
-  async #passes(signal: AbortSignal): Promise<never> {
-    const { clock } = this.#options;
-    for (;;) {
-      const { nodeGone } = this.view;
-      await this.pass(signal);
-      await clock.sleep(MIN_PASS_MS, signal);
-      await linked(signal, (ended) =>
-        Promise.race([clock.sleep(PASS_MS - MIN_PASS_MS, ended), orAborted(nodeGone, ended)]),
-      );
-    }
+  #passes(signal: AbortSignal): Promise<never> {
+    const times = { minMs: MIN_PASS_MS, everyMs: PASS_MS };
+    return this.#repeat(
+      () => this.pass(signal),
+      times,
+      () => this.view.nodeGone,
+      signal,
+    );
+  }
+
+  /** Blocks of a burst of claims are made while the first of them get addresses that were free before. */
+  #supplies(signal: AbortSignal): Promise<never> {
+    const times = { minMs: MIN_SUPPLY_MS, everyMs: COUNT_MS };
+    return this.#repeat(
+      () => this.supply(signal),
+      times,
+      () => this.claims?.view.claimWaits,
+      signal,
+    );
   }
 
   async #counts(signal: AbortSignal): Promise<never> {
     for (;;) {
       await this.count(signal);
       await this.#options.clock.sleep(COUNT_MS, signal);
+    }
+  }
+
+  /** Works at this interval, or as soon as `next` resolves, which is asked for before the work. */
+  async #repeat(
+    work: () => Promise<void>,
+    { minMs, everyMs }: { readonly minMs: number; readonly everyMs: number },
+    next: () => Promise<void> | undefined,
+    signal: AbortSignal,
+  ): Promise<never> {
+    const { clock } = this.#options;
+    for (;;) {
+      const sooner = next();
+      await work();
+      await clock.sleep(minMs, signal);
+      await linked(signal, (ended) =>
+        Promise.race([
+          clock.sleep(everyMs - minMs, ended),
+          ...(sooner === undefined ? [] : [orAborted(sooner, ended)]),
+        ]),
+      );
     }
   }
 }

@@ -189,7 +189,7 @@ describe("one block for several owners (Cilium #41986)", () => {
     const controllers = [await all.start(), await all.start()];
     // Agents of a pool that overlaps.
     const taken = ["10.0.0.32/28", "10.0.0.96/28"].map((cidr) => cluster.block(cidr, "n1"));
-    await Promise.all(controllers.map((one) => one.count(all.signal)));
+    await Promise.all(controllers.map((one) => one.supply(all.signal)));
     await Promise.all(controllers.map((one) => all.count(one)));
     expect(cluster.blocks).toHaveLength(16);
     for (const name of taken)

@@ -266,7 +266,7 @@ describe("shared blocks", () => {
     await start();
     // Taken before the controller sees it.
     cluster.block("10.0.0.32/28", "n1");
-    await controller.count(all.signal);
+    await controller.supply(all.signal);
     const owners = rig.server.store
       .all("addressblocks")
       .map(({ spec }) => `${(spec as Json)["cidr"]} ${((spec as Json)["owner"] as Json)["kind"]}`);

@@ -30,13 +30,13 @@ interface SpareBlock extends BlockEntry {
  */
 export class SharedBlockReturner {
   readonly #context: ControllerContext;
-  readonly #isShared: (pool: AddressPool) => boolean;
+  readonly #waitingFor: (pool: AddressPool) => number | undefined;
   readonly #sightings = new Sightings();
 
-  /** @param isShared whether a pool hands out single addresses */
-  constructor(context: ControllerContext, isShared: (pool: AddressPool) => boolean) {
+  /** @param waitingFor how many claims wait for an address of a pool; undefined for one that needs no shared blocks */
+  constructor(context: ControllerContext, waitingFor: (pool: AddressPool) => number | undefined) {
     this.#context = context;
-    this.#isShared = isShared;
+    this.#waitingFor = waitingFor;
   }
 
   async pass(signal: AbortSignal): Promise<void> {
@@ -55,13 +55,12 @@ export class SharedBlockReturner {
   /** Those of the highest addresses first, because the lowest ones are made first. */
   #spareBlocks(): readonly SpareBlock[] {
     const { view } = this.#context;
-    const pools = [...view.pools.entries.values()].flatMap(({ pool }) =>
-      typeof pool !== "string" && this.#isShared(pool) ? [pool] : [],
-    );
     const left = new Map(
-      pools.map((pool) => {
-        const { free, wanted } = aheadOf(pool, view);
-        return [pool, free - wanted] as const;
+      [...view.pools.entries.values()].flatMap(({ pool }) => {
+        const waiting = typeof pool === "string" ? undefined : this.#waitingFor(pool);
+        if (typeof pool === "string" || waiting === undefined) return [];
+        const { free, wanted } = aheadOf(pool, view, waiting);
+        return [[pool, free - wanted] as const];
       }),
     );
     const empty = [...view.blocks.entries]

@@ -16,22 +16,23 @@ const MAX_NEW = 64;
 /**
  * Makes shared blocks for pools whose addresses are allocated one by one, before they are needed. Creating a block is what takes it,
  * so that two controllers, or a controller and a node, never have the same one. return-shared-blocks.ts gives back those that are empty.
- * @param isShared whether a pool needs them
+ * @param waitingFor how many claims wait for an address of a pool; undefined for a pool that needs no shared blocks
  * @returns whether nothing failed
  */
 export async function ensureSharedBlocks(
   context: ControllerContext,
-  isShared: (pool: AddressPool) => boolean,
+  waitingFor: (pool: AddressPool) => number | undefined,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { view } = context;
   let isComplete = true;
   for (const { pool } of view.pools.entries.values()) {
-    if (typeof pool === "string" || !isShared(pool)) continue;
+    const waiting = typeof pool === "string" ? undefined : waitingFor(pool);
+    if (typeof pool === "string" || waiting === undefined) continue;
     const space = view.spaces.entries.get(pool.space);
     if (space === undefined) continue;
     try {
-      await ensureForPool(context, pool, space, signal);
+      await ensureForPool(context, pool, space, waiting, signal);
     } catch (error) {
       signal.throwIfAborted();
       isComplete = false;
@@ -41,10 +42,14 @@ export async function ensureSharedBlocks(
   return isComplete;
 }
 
-/** How many addresses are free in a pool's shared blocks, and how many are to be, as the watches show it. */
+/**
+ * How many addresses are free in a pool's shared blocks, and how many are to be, as the watches show it.
+ * @param waiting how many claims wait for one
+ */
 export function aheadOf(
   { space, family, usable }: AddressPool,
   view: ControllerContext["view"],
+  waiting: number,
 ): { readonly free: number; readonly wanted: number } {
   let [free, used] = [0, 0];
   for (const [name, block] of view.blocks.entries) {
@@ -55,17 +60,18 @@ export function aheadOf(
     free += size - inUse;
     used += inUse;
   }
-  return { free, wanted: Math.max(FREE_AHEAD, used * FREE_PART) };
+  return { free, wanted: waiting + Math.max(FREE_AHEAD, used * FREE_PART) };
 }
 
 async function ensureForPool(
   { api, view, counts, logger }: ControllerContext,
   pool: AddressPool,
   { blockPrefixes }: AddressSpace,
+  waiting: number,
   signal: AbortSignal,
 ): Promise<void> {
   const { name, space, family, usable } = pool;
-  const ahead = aheadOf(pool, view);
+  const ahead = aheadOf(pool, view, waiting);
   let { free } = ahead;
   const { wanted } = ahead;
   let made = 0;

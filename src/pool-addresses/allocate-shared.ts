@@ -39,7 +39,7 @@ export interface SharedRequest {
   readonly key?: string | undefined;
   readonly requested?: Address | undefined;
   /**
-   * Addresses that watches show as free, of shared blocks of the pool, for an owner that has none as they show it: tried before
+   * Addresses that watches show as free, of shared blocks of the pool, for a claim that has none as they show it: tried before
    * anything is listed. What watches show may be old: creating the allocation decides here, too.
    */
   readonly hints?: readonly Address[] | undefined;
@@ -58,15 +58,17 @@ const SINGLE_BLOCKS = 8;
 /**
  * Takes an address of the pool's shared blocks: `requested` exactly, else the one that is kept for `key`, else a free one. An
  * owner that has an address of the pool gets the same again, so that a caller that was interrupted only has to repeat; callers
- * at the same time for one owner get the same one, too, and none of them may release it because another one used it first.
+ * at the same time for one owner get the same one, too, and none of them may release it because another one used it first. An
+ * IPAMClaim may have several until it publishes one of them; the others are freed after that.
  * @throws Failure `pool-exhausted`: no shared block has a free address now, or the block is being given back; `address-refused`
  *   for a requested one; `pool-missing` for a pool that is being deleted; ApiFailure
  */
 export async function allocateShared(request: SharedRequest): Promise<AddressAllocation> {
+  const hinted = await takeHint(request);
+  if (hinted !== undefined) return hinted;
+  const { requested, pool } = request;
   for (let round = 0; round < ROUNDS; round++) {
-    const { requested, pool, hints = [] } = request;
-    // An older allocation than the hints know of is found after the create.
-    const settled = round === 0 && hints.length > 0 ? undefined : await settle(request);
+    const settled = await settle(request);
     if (settled === undefined) {
       await takeOne(request);
       continue;
@@ -78,10 +80,22 @@ export async function allocateShared(request: SharedRequest): Promise<AddressAll
   throw exhausted(request, "others took each address that was tried");
 }
 
+/** Without a list, for which the API server looks at all allocations, whatever label selects them. */
+async function takeHint(request: SharedRequest): Promise<AddressAllocation | undefined> {
+  const { pool, hints = [] } = request;
+  if (pool.isDeleting) return undefined;
+  for (const address of hints) {
+    const made = await create(request, address);
+    if (made !== undefined) return (await stateOfBlock(request, address)) === "Shared" ? made : undefined;
+  }
+  return undefined;
+}
+
 /**
- * The oldest allocation of the owner that is in a shared block; others are deleted. Every caller comes here after its create,
- * and so finds the same one. An allocation was never in use where its block is gone, because a block is deleted only after
- * a look that finds none in it, and the block is read here after the allocation.
+ * The oldest allocation of the owner that is in a shared block; others are deleted, except an IPAMClaim's, which another program
+ * may be publishing. Every caller comes here after its create, and so finds the same one. An allocation was never in use where
+ * its block is gone, because a block is deleted only after a look that finds none in it, and the block is read here after the
+ * allocation.
  */
 async function settle(request: SharedRequest): Promise<AddressAllocation | undefined> {
   const { api, pool, owner, signal } = request;
@@ -92,6 +106,7 @@ async function settle(request: SharedRequest): Promise<AddressAllocation | undef
     .sort((one, other) => orderOf(one) - orderOf(other));
   let kept: AddressAllocation | undefined;
   for (const allocation of own) {
+    if (kept !== undefined && owner.kind === "IPAMClaim") break;
     const state = kept === undefined ? await stateOfBlock(request, allocation.address) : "a younger one";
     if (state === "Shared") kept = allocation;
     else if (state === "Releasing")
@@ -162,9 +177,8 @@ async function takeOver(
 
 /** The blocks, and the addresses of a block, are tried from a random one on, so that two callers seldom meet. */
 async function takeFree(request: SharedRequest): Promise<void> {
-  const { api, pool, hints = [], isReserved = () => false, random, signal } = request;
+  const { api, pool, isReserved = () => false, random, signal } = request;
   const { space, family, usable } = pool;
-  for (const address of hints) if (!isReserved(address) && (await create(request, address))) return;
   const labelSelector = selectorOf({ space, owner: "Shared" });
   const { objects } = await api.list(ADDRESS_BLOCKS, { labelSelector }, signal);
   const blocks = objects
@@ -199,16 +213,15 @@ async function takenNames(
   return new Set(objects.map(({ metadata: { name } }) => name));
 }
 
-/** @returns false where the address is taken */
-async function create(request: SharedRequest, address: Address): Promise<boolean> {
+/** @returns undefined where the address is taken */
+async function create(request: SharedRequest, address: Address): Promise<AddressAllocation | undefined> {
   const { api, pool, space, owner, node, key, signal } = request;
   const block = blockName(space.name, blockOf(address, space.blockPrefixes));
   const wanted = newAllocation({ space: space.name, pool: pool.name, address, node, owner, key }, block);
   try {
-    await api.create(ADDRESS_ALLOCATIONS, wanted, signal);
-    return true;
+    return parseAddressAllocation(await api.create(ADDRESS_ALLOCATIONS, wanted, signal));
   } catch (error) {
-    if (isProblem(error, "exists")) return false;
+    if (isProblem(error, "exists")) return undefined;
     throw error;
   }
 }

@@ -160,8 +160,7 @@ function allocateFor(
   signal: AbortSignal,
 ) {
   const owner = { kind: "IPAMClaim", namespace, name, uid, network };
-  // An agent has no right to delete what claims have: of two that were made at the same time for one claim, the controller
-  // deletes the younger.
+  // An agent has no right to delete what claims have: the controller frees what was allocated for one and not published.
   const withoutDelete = {
     get: api.get.bind(api),
     list: api.list.bind(api),

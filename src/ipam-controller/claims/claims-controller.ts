@@ -1,4 +1,3 @@
-import type { AddressPool } from "../../address-objects/address-pool.ts";
 import { allocationName } from "../../address-objects/resources.ts";
 import { Failure } from "../../failure/failure.ts";
 import { linked, orAborted } from "../../sync/deadlines.ts";
@@ -64,11 +63,6 @@ export class ClaimsController {
       workers: WORKERS,
       clock: context.clock,
     });
-  }
-
-  /** Pools whose single addresses claims may get. */
-  usesShared({ name }: Pick<AddressPool, "name">): boolean {
-    return this.view.pools.has(name);
   }
 
   get states(): ClaimStates {

@@ -39,10 +39,13 @@ export class ClaimsView {
   /** By namespace and name; a text says why one cannot be read. */
   readonly claims: Mirror<ClaimEntry | string>;
   readonly attachments: Mirror<NetworkAttachment | undefined>;
-  /** Grows with every change of a NetworkAttachmentDefinition. */
+  /** Grows with every change of a NetworkAttachmentDefinition, and every claim that waits for addresses. */
   revision = 0;
   /** Keys of claims by namespace and name of the VM in their label. */
   readonly byVm = new Map<string, Set<string>>();
+  /** Claims without addresses that are not being deleted, by network. */
+  readonly #waiting = new Map<string, number>();
+  #claimWaits = Promise.withResolvers<void>();
   #networks: ReadonlyMap<string, ClaimNetwork> | undefined;
 
   /** @param changed called with a claim's key, and the keys of the VMs that its label named before and names now */
@@ -53,6 +56,7 @@ export class ClaimsView {
     this.claims = new Mirror({
       ...{ resource: IPAM_CLAIMS, keyOf, entryOf: claimEntryOf },
       onChange: (key, before, after) => {
+        this.#countWaiting(before, after);
         const [former, vm] = [vmKeyOf(key, before), vmKeyOf(key, after)];
         if (former !== undefined && former !== vm) {
           const left = this.byVm.get(former);
@@ -83,11 +87,32 @@ export class ClaimsView {
     return this.#networks;
   }
 
-  /** Pools whose single addresses claims may get. */
-  get pools(): ReadonlySet<string> {
-    return new Set(
-      [...this.networks.values()].flatMap((network) => ("pools" in network ? network.pools : [])),
+  /** Resolves when one more claim waits for addresses. */
+  get claimWaits(): Promise<void> {
+    return this.#claimWaits.promise;
+  }
+
+  /** How many claims wait for an address of a pool; undefined where none can get one of it. @param name of the pool */
+  waitingFor(name: string): number | undefined {
+    const networks = [...this.networks].filter(
+      ([, network]) => "pools" in network && network.pools.includes(name),
     );
+    if (networks.length === 0) return undefined;
+    return networks.reduce((sum, [network]) => sum + (this.#waiting.get(network) ?? 0), 0);
+  }
+
+  #countWaiting(before: ClaimEntry | string | undefined, after: ClaimEntry | string | undefined): void {
+    for (const [entry, change] of [
+      [before, -1],
+      [after, 1],
+    ] as const) {
+      if (typeof entry !== "object" || entry.ips.length > 0 || entry.isDeleting) continue;
+      this.#waiting.set(entry.network, (this.#waiting.get(entry.network) ?? 0) + change);
+      if (change < 0) continue;
+      this.revision += 1;
+      this.#claimWaits.resolve();
+      this.#claimWaits = Promise.withResolvers();
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import type { ApiRig } from "../../../test/stand-in/api-server/api-rig.ts";
 import { ClaimCluster } from "../../../test/stand-in/ipam/claim-cluster.ts";
 import type { IpamCluster } from "../../../test/stand-in/ipam/cluster.ts";
 import { ControllerRig } from "../../../test/stand-in/ipam/controller-rig.ts";
-import type { IpamController } from "../controller.ts";
+import { IpamController } from "../controller.ts";
 
 let all: ControllerRig;
 let rig: ApiRig;
@@ -97,6 +97,24 @@ describe("a claim of a network of ours", () => {
     expect(await published("late")).toEqual(["10.0.0.16/24"]);
     expect(claims.status("late").reason).toBe("SuccessfulAllocation");
     expect(all.posted).toHaveLength(1);
+  });
+
+  it("of a burst has its shared block made at once, before others have used up what is free", async () => {
+    all.end();
+    cluster.pool("burst", ["10.4.0.0/16"]);
+    claims.network("nad-burst", ["burst"]);
+    const { client: api, clock, logger } = rig;
+    const burst = new IpamController({ api, clock, logger, random, hasClaims: true });
+    burst.run(all.signal).catch(() => undefined);
+    const blocks = () => cluster.blocks.filter((name) => name.startsWith("default.10-4-")).length;
+    // 256 addresses are free ahead: the first block lacks the network's.
+    await rig.until(() => blocks() === 17, 10);
+    const nowMs = clock.now();
+    const names = Array.from({ length: 32 }, (_, index) => `burst-${index}`);
+    for (const name of names) claims.claim(name, "nad-burst-network");
+    await rig.until(() => blocks() === 19, 1);
+    expect(clock.now() - nowMs, "sooner than at the next regular look").toBeLessThan(2_000);
+    await rig.until(() => names.every((name) => claims.status(name).ips.length === 1), 10);
   });
 
   it("gets its address when the pool comes later (44)", async () => {

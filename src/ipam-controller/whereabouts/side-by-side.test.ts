@@ -137,6 +137,7 @@ class SideBySide {
       () => isSeen(view.pools.entries, "addresspools") && isSeen(view.blocks.entries, "addressblocks"),
     );
     await this.controller?.pass(this.#stop.signal);
+    await this.controller?.supply(this.#stop.signal);
     await this.controller?.count(this.#stop.signal);
   }
 

@@ -113,9 +113,10 @@ export class ControllerRig {
     }
   }
 
-  /** A count of a controller that has seen all. */
+  /** Shared blocks and a count, of a controller that has seen all. */
   async count(controller: IpamController): Promise<void> {
     await this.seen(controller);
+    await controller.supply(this.signal);
     await controller.count(this.signal);
   }
 
