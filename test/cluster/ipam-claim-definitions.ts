@@ -44,6 +44,24 @@ export const NETWORK_DEFINITION = definition(
   ...(["network-attachment-definitions", "NetworkAttachmentDefinition", "v1", network, false] as const),
 );
 
+/** KubeVirt's kinds as far as a client sees them: any fields. */
+export const KUBEVIRT_DEFINITIONS = [
+  ["virtualmachines", "VirtualMachine"],
+  ["virtualmachineinstances", "VirtualMachineInstance"],
+].map(([plural = "", kind = ""]) => ({
+  ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
+  metadata: { name: `${plural}.kubevirt.io` },
+  spec: {
+    ...{ group: "kubevirt.io", scope: "Namespaced", names: { plural, kind, singular: kind.toLowerCase() } },
+    versions: [
+      {
+        ...{ name: "v1", served: true, storage: true },
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+}));
+
 function definition(plural: string, kind: string, version: string, schema: object, hasStatus: boolean) {
   return {
     ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },

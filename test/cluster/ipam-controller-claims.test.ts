@@ -1,35 +1,14 @@
 // The IPAM controller and claims on a real API server, with the rights of the chart and no others.
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Child, startChild } from "../machine/child.ts";
-import { freePort } from "../machine/free-port.ts";
+import type { Child } from "../machine/child.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { ApiServer } from "./api-server.ts";
-import { IPAM_CLAIM_DEFINITION, NETWORK_DEFINITION } from "./ipam-claim-definitions.ts";
-import { kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
+import { IPAM_CLAIM_DEFINITION, KUBEVIRT_DEFINITIONS, NETWORK_DEFINITION } from "./ipam-claim-definitions.ts";
+import { NAMESPACE, startIpamProgram } from "./ipam-program.ts";
+import { kubernetesParts } from "./kubernetes-parts.ts";
 
-const NAMESPACE = "kube-vhostuser";
 const ACCOUNT = "kube-vhostuser-ipam-controller";
-const CONTROLLER = { namespace: NAMESPACE, name: "ipam-controller", account: ACCOUNT };
-
-/** KubeVirt's kinds as far as a client sees them: any fields. */
-const KUBEVIRT_DEFINITIONS = [
-  ["virtualmachines", "VirtualMachine"],
-  ["virtualmachineinstances", "VirtualMachineInstance"],
-].map(([plural = "", kind = ""]) => ({
-  ...{ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" },
-  metadata: { name: `${plural}.kubevirt.io` },
-  spec: {
-    ...{ group: "kubevirt.io", scope: "Namespaced", names: { plural, kind, singular: kind.toLowerCase() } },
-    versions: [
-      {
-        ...{ name: "v1", served: true, storage: true },
-        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-      },
-    ],
-  },
-}));
 
 describe.skipIf(process.env["KUBECONFIG"])("the IPAM controller with claims", () => {
   let run: LabRun;
@@ -48,21 +27,7 @@ describe.skipIf(process.env["KUBECONFIG"])("the IPAM controller with claims", ()
       .map((key) => `--set ipam.${key}=true`)
       .join(" ");
     await server.sh(`helm install kube-vhostuser deploy/chart/kube-vhostuser -n ${NAMESPACE} ${values}`);
-    await server.apply({
-      ...{ apiVersion: "v1", kind: "Pod", metadata: { name: CONTROLLER.name, namespace: NAMESPACE } },
-      spec: { nodeName: "n1", serviceAccountName: ACCOUNT, containers: [{ name: "main", image: "none" }] },
-    });
-    const directory = await server.serviceAccountOf(CONTROLLER);
-    const api = ["--service-account", directory, "--api-server", server.url];
-    controller = await startChild(run, {
-      ...{ name: "ipam-controller", command: process.execPath },
-      env: { POD_NAMESPACE: NAMESPACE, POD_NAME: CONTROLLER.name },
-      args: [
-        join(PROJECT, "src/ipam-controller/main.ts"),
-        ...api,
-        ...["--observe-port", String(await freePort()), "--claims", "--manage-claims"],
-      ],
-    });
+    controller = await startIpamProgram(run, server, "ipam-controller", ["--claims", "--manage-claims"]);
     await until("the pool's kind is served", () =>
       apply("AddressPool", "blue", { subnets: [{ cidr: "10.0.0.0/24" }] }),
     );

@@ -3,17 +3,16 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { compileShim } from "../../scripts/build/compile-shim.ts";
 import { parseAddress } from "../../src/addresses/address.ts";
-import { type Child, startChild } from "../machine/child.ts";
-import { freePort } from "../machine/free-port.ts";
+import type { Child } from "../machine/child.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { DEPLOY, readManifests } from "../manifests/manifest.ts";
 import { startShim } from "../shim/run-shim.ts";
 import { ApiServer } from "./api-server.ts";
+import { NAMESPACE, startIpamProgram } from "./ipam-program.ts";
 import { kubernetesParts, PROJECT } from "./kubernetes-parts.ts";
 
-const NAMESPACE = "kube-vhostuser";
 const EXAMPLE = join(DEPLOY, "examples/networks/pools.yaml");
 const userOf = (program: string) => `system:serviceaccount:${NAMESPACE}:kube-vhostuser-${program}`;
 
@@ -38,36 +37,13 @@ describe.skipIf(process.env["KUBECONFIG"])("the IPAM programs", () => {
     await server.sh(
       `helm install kube-vhostuser deploy/chart/kube-vhostuser -n ${NAMESPACE} --set ipam.enabled=true`,
     );
-    controller = await startProgram("ipam-controller", "n2", []);
-    agent = await startProgram("ipam-agent", "n1", [
+    controller = await startIpamProgram(run, server, "ipam-controller", [], "n2");
+    agent = await startIpamProgram(run, server, "ipam-agent", [
       ...["--state", join(run.directory, "state"), "--socket", join(run.directory, "ipam.sock")],
       ...["--netns", run.directory],
     ]);
   });
   afterAll(() => run?.close());
-
-  /** With what its pod has: a token that is bound to the pod, and the environment. */
-  async function startProgram(program: string, nodeName: string, args: readonly string[]): Promise<Child> {
-    const account = `kube-vhostuser-${program}`;
-    await server.apply({
-      ...{ apiVersion: "v1", kind: "Pod", metadata: { name: program, namespace: NAMESPACE } },
-      spec: { nodeName, serviceAccountName: account, containers: [{ name: "main", image: "none" }] },
-    });
-    const directory = await server.serviceAccountOf({ namespace: NAMESPACE, name: program, account });
-    const api = ["--service-account", directory, "--api-server", server.url];
-    const port = ["--observe-port", String(await freePort())];
-    const source = join(PROJECT, "src", program, "main.ts");
-    const env = {
-      NODE_NAME: nodeName,
-      POD_NAMESPACE: NAMESPACE,
-      POD_NAME: program,
-      POD_UID: `uid-of-${program}`,
-    };
-    return await startChild(run, {
-      ...{ name: program, command: process.execPath, env },
-      args: [source, ...api, ...port, ...args],
-    });
-  }
 
   /** What a CNI plugin does that delegates. */
   async function call(verb: string, container: string) {

@@ -28,6 +28,13 @@ export const MULTUS_CLAIMS_VARIABLE = "MULTUS_CLAIMS_BIN";
 /** Optional: the executable of whereabouts. */
 export const WHEREABOUTS_VARIABLE = "WHEREABOUTS_BIN";
 
+/** Optional: the executable of kubevirt/ipam-extensions. */
+export const IPAM_EXTENSIONS_VARIABLE = "IPAM_EXTENSIONS_BIN";
+
+/** Optional: clusterctl, and a directory with core-components.yaml and metadata.yaml of its Cluster API. */
+export const CLUSTERCTL_VARIABLE = "CLUSTERCTL_BIN";
+export const CORE_PROVIDER_VARIABLE = "CLUSTER_API_DIR";
+
 /** Environment variables, each with the path of a part. */
 export const PART_VARIABLES: Readonly<Record<keyof KubernetesParts, string>> = {
   kubelet: "KUBELET_BIN",

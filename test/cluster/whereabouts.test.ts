@@ -2,18 +2,17 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { compileShim } from "../../scripts/build/compile-shim.ts";
-import { type Child, startChild } from "../machine/child.ts";
-import { freePort } from "../machine/free-port.ts";
+import type { Child } from "../machine/child.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { runProgram } from "../machine/run-program.ts";
 import { waitUntilSucceeds } from "../machine/wait-until.ts";
 import { startShim } from "../shim/run-shim.ts";
 import { ApiServer } from "./api-server.ts";
+import { NAMESPACE, startIpamProgram } from "./ipam-program.ts";
 import { kubernetesParts, PROJECT, WHEREABOUTS_VARIABLE } from "./kubernetes-parts.ts";
 import { whereaboutsDefinitions, whereaboutsIpam } from "./whereabouts.ts";
 
 const WHEREABOUTS = process.env[WHEREABOUTS_VARIABLE];
-const NAMESPACE = "kube-vhostuser";
 const RANGE = "10.29.0.0/27";
 const CONTROLLER = "ipam-controller";
 
@@ -50,34 +49,14 @@ describe.skipIf(process.env["KUBECONFIG"] || WHEREABOUTS === undefined)("beside 
       `helm install kube-vhostuser deploy/chart/kube-vhostuser -n ${NAMESPACE} --set ipam.enabled=true,ipam.whereabouts.enabled=true`,
     );
     await setNetwork("whereabouts");
-    children.push(await startOurs(CONTROLLER, ["--whereabouts", "kube-system"]));
+    children.push(await startIpamProgram(run, server, CONTROLLER, ["--whereabouts", "kube-system"]));
     const state = ["--state", join(run.directory, "state"), "--socket", join(run.directory, "ipam.sock")];
-    children.push(await startOurs("ipam-agent", [...state, "--netns", run.directory]));
+    children.push(await startIpamProgram(run, server, "ipam-agent", [...state, "--netns", run.directory]));
     await until("the space is there", async () => {
       await server.kubectl("get", "addressspace", "default");
     });
   });
   afterAll(() => run?.close());
-
-  async function startOurs(program: string, args: readonly string[]): Promise<Child> {
-    const account = `kube-vhostuser-${program}`;
-    await server.apply({
-      ...{ apiVersion: "v1", kind: "Pod", metadata: { name: program, namespace: NAMESPACE } },
-      spec: { nodeName: "n1", serviceAccountName: account, containers: [{ name: "main", image: "none" }] },
-    });
-    const directory = await server.serviceAccountOf({ namespace: NAMESPACE, name: program, account });
-    const api = ["--service-account", directory, "--api-server", server.url];
-    const port = ["--observe-port", String(await freePort())];
-    const source = join(PROJECT, "src", program, "main.ts");
-    const env = {
-      NODE_NAME: "n1",
-      POD_NAMESPACE: NAMESPACE,
-      POD_NAME: program,
-      POD_UID: `uid-of-${program}`,
-    };
-    const command = { command: process.execPath, args: [source, ...api, ...port, ...args] };
-    return await startChild(run, { name: program, env, ...command });
-  }
 
   async function setNetwork(type: "whereabouts" | "ours"): Promise<void> {
     const ours = { type: "kube-vhostuser-ipam", pools: ["blue"] };
