@@ -136,6 +136,7 @@ export const chartValuesSchema = z.strictObject({
       sharedLinks: z.boolean().optional(),
       sidecarClaims: z.boolean().optional(),
       plugin: z.boolean().optional(),
+      hotplugWarning: z.boolean().optional(),
       policyVersion: z.enum(["v1", "v1beta1"]).optional(),
     })
     .optional(),

@@ -149,11 +149,11 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
     kinds: ["ConfigMap", "DaemonSet", "PodMonitor", "Service", "ServiceAccount", "ServiceMonitor"],
   },
   "policies of KubeVirt's pods": {
-    values: { kubevirt: { sharedLinks: true, sidecarClaims: true, plugin: true } },
+    values: { kubevirt: { sharedLinks: true, sidecarClaims: true, plugin: true, hotplugWarning: true } },
     kinds: [
       ...BY_DEFAULT,
       ...["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"].flatMap((kind) => [kind, kind, kind]),
-      "Plugin",
+      ...["Plugin", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
     ],
   },
   "a network of each pool": {

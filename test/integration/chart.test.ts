@@ -451,6 +451,9 @@ it("policies of KubeVirt's pods have the image and the version of the API that v
   const apis = (text: string) => text.match(/^apiVersion: admissionregistration.*$/gm);
   expect(new Set(apis(plain))).toEqual(new Set(["apiVersion: admissionregistration.k8s.io/v1"]));
   expect(apis(other)).toEqual(apis(plain)?.map((line) => `${line}beta1`));
+  // That of the warning is not a mutating one.
+  const warning = await renderChart({ kubevirt: { hotplugWarning: true, policyVersion: "v1beta1" } });
+  expect(new Set(apis(warning))).toEqual(new Set(apis(plain)));
 });
 
 it("Helm lint accepts the chart", async () => {

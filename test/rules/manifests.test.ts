@@ -133,7 +133,7 @@ describe("the chart", () => {
     expect(read("deploy/chart/kube-vhostuser/README.md")).toBe(chartReadme());
   });
 
-  it.each(["plugin", "shared-links", "sidecar-claims"])(
+  it.each(["hotplug-warning", "plugin", "shared-links", "sidecar-claims"])(
     "has deploy/kubevirt's %s.yaml (else: npm run manifests)",
     (name) => {
       expect(read(`deploy/chart/kube-vhostuser/files/kubevirt/${name}.yaml`)).toBe(
