@@ -1,9 +1,11 @@
 // npm run test:cluster: our image and chart on a real cluster, KUBECONFIG's or a node of real parts on this machine.
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import { programOf, runProgram } from "../src/command-line/program.ts";
 import { IMAGE_DIRECTORY, IMAGES } from "../test/cluster/cluster.ts";
 import { kubernetesParts } from "../test/cluster/kubernetes-parts.ts";
+import { GUEST_IMAGE_VARIABLE, writeGuestImage } from "../test/cluster/kubevirt-guest.ts";
 import { kubeVirtParts } from "../test/cluster/kubevirt-parts.ts";
 import { inLabRun, installPackages } from "./in-lab-run.ts";
 import { Narrator } from "./narrator.mjs";
@@ -17,8 +19,11 @@ interface Options {
 }
 
 async function main(files: readonly string[], { build, kubevirt }: Options): Promise<void> {
-  if (kubevirt === true) kubeVirtParts(process.env);
   const narrator = new Narrator(process.stdout);
+  if (kubevirt === true) {
+    if (process.env["KUBECONFIG"] && !process.env[GUEST_IMAGE_VARIABLE]) await buildGuest(narrator);
+    kubeVirtParts(process.env);
+  }
   const image = async (...args: readonly string[]) => {
     const script = resolve(import.meta.dirname, "image.ts");
     const step = { name: "image", doing: `image ${args.join(" ")}`, tool: process.execPath };
@@ -38,12 +43,20 @@ async function main(files: readonly string[], { build, kubevirt }: Options): Pro
   process.exitCode = code;
 }
 
+/** For the cluster of KUBECONFIG, whose nodes cannot be given an image. */
+async function buildGuest(narrator: Narrator): Promise<void> {
+  await inLabRun(narrator, (run) => installPackages(run, narrator));
+  const directory = resolve(IMAGE_DIRECTORY, "guest");
+  await rm(directory, { recursive: true, force: true });
+  console.log(await writeGuestImage(directory));
+}
+
 const program = programOf(
   "npm run test:cluster --",
   "Installs our image and chart in a real cluster and disturbs it: the one of KUBECONFIG, to which you have loaded the images, or a node on this machine, of the parts that variables name. test/cluster/README.md lists them.",
 )
   .argument("[files...]", "test files, and after a further -- options of vitest")
   .option("--no-build", "test the image that is in dist/image, instead of building it")
-  .option("--kubevirt", "instead the tests with a KubeVirt that you provide, on two nodes on this machine")
+  .option("--kubevirt", "instead the tests with KubeVirt, on a cluster of two nodes")
   .action(main);
 await runProgram(program);

@@ -19,6 +19,8 @@ export const IMAGES = [
 export interface Cluster {
   /** Runs a shell script in the project's directory, with kubectl and helm that know the cluster; gives what it prints. */
   sh(script: string): Promise<string>;
+  /** Program and arguments that run a script like {@link sh}, for one that is talked to while it runs. */
+  shell(script: string): readonly [program: string, ...args: readonly string[]];
   /** The node on this machine; undefined for the cluster that KUBECONFIG names, whose processes a test does not kill. */
   readonly node: KubernetesNode | undefined;
 }
@@ -35,20 +37,25 @@ export async function openCluster(
 ): Promise<Cluster> {
   const { kubectl, helm } = await kubernetesTools();
   const path = [dirname(kubectl), dirname(helm), process.env["PATH"]].join(delimiter);
-  const limitMs = 600_000;
-  if (process.env["KUBECONFIG"]) {
-    const as = { cwd: PROJECT, limitMs, env: { PATH: path } };
-    return {
-      sh: async (script) => (await runProgram("sh", ["-ec", script], as)).stdout,
-      node: undefined,
+  const clusterOf = (
+    enter: readonly string[],
+    kubeconfig: string,
+    node: KubernetesNode | undefined,
+  ): Cluster => {
+    const environment = [`PATH=${path}`, `KUBECONFIG=${kubeconfig}`];
+    const shell: Cluster["shell"] = (script) => {
+      const [program = "env", ...args] = [...enter, "env", ...environment, "sh", "-ec"];
+      return [program, ...args, `cd ${PROJECT}\n${script}`];
     };
-  }
+    const sh = async (script: string) => {
+      const [program, ...args] = shell(script);
+      return (await runProgram(program, args, { limitMs: 600_000 })).stdout;
+    };
+    return { sh, shell, node };
+  };
+  const kubeconfig = process.env["KUBECONFIG"];
+  if (kubeconfig) return clusterOf([], kubeconfig, undefined);
   const node = await KubernetesNode.start(run, { ...kubernetesParts(process.env), ...parts }, options);
   for (const image of IMAGES) await node.importImage(join(IMAGE_DIRECTORY, image));
-  const env = { PATH: path, KUBECONFIG: node.kubeconfig };
-  return {
-    sh: async (script) =>
-      (await node.machine.exec("sh", ["-ec", `cd ${PROJECT}\n${script}`], { limitMs, env })).stdout,
-    node,
-  };
+  return clusterOf(node.machine.entry, node.kubeconfig, node);
 }

@@ -15,10 +15,16 @@ const vmSchema = z.object({
   }),
 });
 
+/** The objects of a file in deploy/examples that have a kind. */
+export async function exampleObjects(file: string, kind: string): Promise<readonly object[]> {
+  const objects = parseAllDocuments(await readFile(join(EXAMPLES, file), "utf8")).map((one) => one.toJS());
+  return objects.filter((each) => each.kind === kind);
+}
+
 /** The VirtualMachineInstance that KubeVirt makes of a VM in deploy/examples, unmodified. */
 export async function exampleVmi(file = "vm.yaml"): Promise<VirtualMachineInstance> {
-  const objects = parseAllDocuments(await readFile(join(EXAMPLES, file), "utf8")).map((one) => one.toJS());
-  const vm = vmSchema.parse(objects.find(({ kind }) => kind === "VirtualMachine"));
+  const [first] = await exampleObjects(file, "VirtualMachine");
+  const vm = vmSchema.parse(first);
   const annotations = vm.spec.template.metadata?.annotations;
   return {
     metadata: { ...vm.metadata, ...(annotations === undefined ? {} : { annotations }) },

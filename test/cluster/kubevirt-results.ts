@@ -10,22 +10,25 @@ const FILE = join(PROJECT, "dist/kubevirt.json");
 
 /** The versions of everything that takes part; the VM runs. */
 export async function versionsOf(rig: KubeVirtRig, vm: KubeVirtVm): Promise<Record<string, string>> {
-  const { kubectl, machines } = rig;
-  const first = (text: string) => text.trim().split("\n")[0] ?? "";
+  const { kubectl } = rig;
   const node = (field: string) =>
     kubectl(`get nodes --output jsonpath='{.items[0].status.nodeInfo.${field}}'`);
-  const multus = await machines[0]?.sh("/opt/cni/bin/multus --version 2>&1");
+  const hypervisor = await vm.virsh("version");
+  const versionOf = (what: string) => new RegExp(`^${what}: (.*)$`, "m").exec(hypervisor)?.[1] ?? "";
+  const [multus = ""] = await rig.onNodes(
+    "/opt/cni/bin/multus --version 2>&1 || /opt/cni/bin/multus-shim --version 2>&1",
+  );
   const [ovs = ""] = await rig.onSwitches("ovs-vswitchd --version");
   return {
     "kube-vhostuser": manifest.version,
     kubernetes: await node("kubeletVersion"),
     containerd: await node("containerRuntimeVersion"),
-    multus: first(multus?.stdout ?? ""),
+    multus: multus.trim().split("\n")[0] ?? "",
     kubevirt: await kubectl(
       "-n kubevirt get kubevirt kubevirt --output jsonpath='{.status.observedKubeVirtVersion}'",
     ),
-    libvirt: first(await vm.runOfImage("virtqemud", "--version")),
-    qemu: first(await vm.runOfImage("qemu", "--version")),
+    libvirt: versionOf("Using library"),
+    qemu: versionOf("Running hypervisor"),
     openvswitch: ovs.trim().split("\n").join(", "),
     linux: await node("kernelVersion"),
   };

@@ -1,14 +1,19 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import type { Server } from "node:net";
+import { join } from "node:path";
 import { Guest } from "../guest/guest.ts";
-import { identifyProcess } from "../machine/process-table.ts";
-import { runProgram } from "../machine/run-program.ts";
+import { GUEST_CMDLINE } from "../guest/image.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { apply } from "./claims-cluster.ts";
-import { GUEST_IMAGE, type KubeVirtRig } from "./kubevirt-rig.ts";
+import { exampleVmi } from "./example-vm.ts";
+import { serveConsole } from "./kubevirt-console.ts";
+import { GUEST_IMAGE, KERNEL_BOOT } from "./kubevirt-guest.ts";
+import type { KubeVirtRig } from "./kubevirt-rig.ts";
 
 const NAMESPACE = "tests";
 /** Of a start or a migration under emulation on a busy machine. */
 const LIMIT_MS = 600_000;
+/** libvirt's of virt-launcher, whose user is not root. */
+const LIBVIRT = "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock";
 
 /** What the tests read of a VirtualMachineInstance. */
 export interface Vmi {
@@ -34,24 +39,58 @@ export interface MigrationState {
   readonly endTimestamp?: string;
 }
 
+/** What a VM's specification says of its networks; its interface `net1` is the vhost-user one. */
+export interface VmNetworks {
+  readonly interfaces: readonly object[];
+  readonly networks: readonly object[];
+  readonly resourceClaims?: readonly object[];
+}
+
+/** The pod's network, and `net1` on a network of Multus. @param macAddress left out, KubeVirt and the sidecar choose */
+export function onNetwork(networkName: string, macAddress?: string): VmNetworks {
+  const net1 = { name: "net1", binding: { name: "vhostuser" } };
+  return {
+    interfaces: [
+      { name: "default", masquerade: {} },
+      macAddress === undefined ? net1 : { ...net1, macAddress },
+    ],
+    networks: [
+      { name: "default", pod: {} },
+      { name: "net1", multus: { networkName } },
+    ],
+  };
+}
+
+/** Those of a VM in deploy/examples. */
+export async function networksOfExample(file: string): Promise<VmNetworks> {
+  const { domain, networks = [], resourceClaims = [] } = (await exampleVmi(file)).spec;
+  return { interfaces: domain.devices?.interfaces ?? [], networks, resourceClaims };
+}
+
 /** A VirtualMachine of KubeVirt with a vhost-user interface `net1`, and the guest in it. */
 export class KubeVirtVm {
   readonly name: string;
-  /** Of the guest's interface `net1`, with prefix. */
-  readonly address: string;
   readonly #rig: KubeVirtRig;
-  readonly #mac: string | undefined;
+  readonly #networks: VmNetworks;
+  readonly #fixed: string | undefined;
+  #address = "";
   #guest: Guest | undefined;
+  #console: Server | undefined;
 
-  /** @param mac left out, KubeVirt and the sidecar choose */
-  constructor(rig: KubeVirtRig, name: string, address: string, mac?: string) {
+  /** @param address that the guest sets on `net1`, with prefix; left out, it asks by DHCP */
+  constructor(rig: KubeVirtRig, name: string, networks: VmNetworks, address?: string) {
     this.#rig = rig;
     this.name = name;
-    this.address = address;
-    this.#mac = mac;
+    this.#networks = networks;
+    this.#fixed = address;
   }
 
-  /** Creates it, waits until it runs, and gives the guest its address. */
+  /** Of the guest's interface `net1`, without prefix. */
+  get address(): string {
+    return this.#address.split("/")[0] ?? "";
+  }
+
+  /** Creates it, and waits until the guest has its address. */
   async start(): Promise<void> {
     await apply(this.#rig.cluster, this.#manifest());
     await this.untilGuestIsUp();
@@ -66,6 +105,14 @@ export class KubeVirtVm {
     await this.untilGuestIsUp();
   }
 
+  /** By `virtctl stop` and `virtctl start`; no pod of it is left between them. */
+  async stopAndStart(): Promise<void> {
+    await this.#rig.virtctl(`stop ${this.name}`);
+    await this.#eventually("has stopped", async () => (await this.#pods()).length === 0);
+    await this.#rig.virtctl(`start ${this.name}`);
+    await this.untilGuestIsUp();
+  }
+
   /** By `virtctl migrate`. @throws Failure with KubeVirt's reason where the migration fails */
   async migrate(): Promise<MigrationState> {
     const last = (await this.vmi()).status?.migrationState?.migrationUid;
@@ -77,17 +124,36 @@ export class KubeVirtVm {
     });
     if (state?.failed === true) throw new Error(`the migration failed: ${state.failureReason}`);
     await this.#eventually("runs on the target", async () => (await this.node()) === state?.targetNode);
-    this.#guest?.console.moveTo(await this.#console());
+    // Its console is that of the source's QEMU.
+    this.guest.console.close();
     return state ?? {};
+  }
+
+  /** How long the guest was paused in its last migration, as libvirt on the target says. */
+  async downtimeMs(): Promise<number> {
+    const report = await this.virsh(`domjobinfo ${NAMESPACE}_${this.name} --completed --keep-completed`);
+    const found = /^Total downtime:\s+(\d+)\s+ms$/m.exec(report);
+    if (found === null) throw new Error(`libvirt does not say the downtime: ${report}`);
+    return Number(found[1]);
   }
 
   /** Waits until it runs and the guest has its address. */
   async untilGuestIsUp(): Promise<void> {
     await this.#eventually("runs", async () => (await this.vmi()).status?.phase === "Running");
+    const socket = join(this.#rig.run.directory, `${this.name}.sock`);
+    const command = `exec ${this.#rig.virtctlPath} --namespace ${NAMESPACE} console ${this.name}`;
+    this.#console ??= await serveConsole(socket, this.#rig.cluster.shell(command));
     this.#guest?.console.close();
-    this.#guest = new Guest(this.name, await this.#console());
+    this.#guest = new Guest(this.name, socket);
     await this.#guest.waitForBoot({ limitMs: LIMIT_MS });
-    await this.#guest.setAddress(await this.mac(), this.address);
+    this.#address = this.#fixed ?? (await this.askByDhcp());
+    if (this.#fixed !== undefined) await this.#guest.setAddress(await this.mac(), this.#fixed);
+  }
+
+  /** Has the guest ask on `net1`, and gives the address with its prefix. */
+  async askByDhcp(): Promise<string> {
+    const [address = ""] = (await this.guest.askByDhcp(await this.mac())).split(" ");
+    return address;
   }
 
   async vmi(): Promise<Vmi> {
@@ -96,6 +162,33 @@ export class KubeVirtVm {
 
   async node(): Promise<string> {
     return (await this.vmi()).status?.nodeName ?? "";
+  }
+
+  /** Names of the interfaces that KubeVirt reports. */
+  async interfaces(): Promise<readonly (string | undefined)[]> {
+    return (await this.vmi()).status?.interfaces?.map(({ name }) => name) ?? [];
+  }
+
+  /** Adds an interface to it as it runs, waits until KubeVirt has read that, and gives what kubectl said. */
+  async addInterface(name: string, networkName: string): Promise<string> {
+    const operation = (list: string, value: object) => ({
+      ...{ op: "add", path: `/spec/template/spec/${list}/-`, value },
+    });
+    const patch = JSON.stringify([
+      operation("domain/devices/interfaces", { name, binding: { name: "vhostuser" } }),
+      operation("networks", { name, multus: { networkName } }),
+    ]);
+    const vm = `-n ${NAMESPACE} patch vm ${this.name} --type=json`;
+    const said = await this.#rig.kubectl(`${vm} --patch '${patch}' 2>&1`);
+    await this.#eventually("is read", async () => {
+      const path = "{.metadata.generation} {.status.desiredGeneration}";
+      const generations = await this.#rig.kubectl(
+        `-n ${NAMESPACE} get vm ${this.name} --output jsonpath='${path}'`,
+      );
+      const [wanted, read] = generations.split(" ");
+      return wanted === read;
+    });
+    return said;
   }
 
   /** Of `net1`, as KubeVirt reports it. */
@@ -111,38 +204,31 @@ export class KubeVirtVm {
     return this.#guest;
   }
 
-  /** Name of its newest pod. */
-  async pod(): Promise<string> {
-    const pods = `-n ${NAMESPACE} get pods --selector vm.kubevirt.io/name=${this.name}`;
-    const names = await this.#rig.kubectl(`${pods} --sort-by=.metadata.creationTimestamp --output name`);
-    return names.trim().split("\n").at(-1) ?? "";
+  /** Runs virsh beside its QEMU, and gives what it prints. */
+  async virsh(command: string): Promise<string> {
+    const pod = (await this.#pods()).at(-1) ?? "";
+    const exec = `-n ${NAMESPACE} exec ${pod} --container compute`;
+    return await this.#rig.kubectl(`${exec} -- virsh --connect '${LIBVIRT}' ${command}`);
   }
 
-  /** Runs a program of its pod's image, and gives what it prints: `qemu` is the one that runs. */
-  async runOfImage(program: string, ...args: readonly string[]): Promise<string> {
-    const pid = this.#qemu();
-    const path = program === "qemu" ? readlinkSync(`/proc/${pid}/exe`) : program;
-    return (await runProgram("chroot", [`/proc/${pid}/root`, path, ...args])).stdout;
+  /** Deletes it, and waits until no pod of it is left. */
+  async delete(): Promise<void> {
+    this.close();
+    await this.#rig.kubectl(`-n ${NAMESPACE} delete vm ${this.name} --timeout=5m`);
+    await this.#eventually("is gone", async () => (await this.#pods()).length === 0);
   }
 
   close(): void {
     this.#guest?.console.close();
+    this.#console?.close();
+    this.#console = undefined;
   }
 
-  /** The serial console's socket of the newest QEMU. */
-  async #console(): Promise<string> {
-    const { uid } = (await this.vmi()).metadata;
-    return `/proc/${this.#qemu()}/root/run/kubevirt-private/${uid}/virt-serial0`;
-  }
-
-  /** Its newest QEMU, by its number on this machine. */
-  #qemu(): number {
-    const machines = this.#rig.machines.map(({ cgroup }) => `${cgroup}/`);
-    const [newest] = processesWith(`guest=${NAMESPACE}_${this.name},`, machines).toSorted(
-      (one, other) => startOf(other) - startOf(one),
-    );
-    if (newest === undefined) throw new Error(`no QEMU of ${this.name} runs`);
-    return newest;
+  /** Its pods, the newest last. */
+  async #pods(): Promise<readonly string[]> {
+    const pods = `-n ${NAMESPACE} get pods --selector vm.kubevirt.io/name=${this.name}`;
+    const names = await this.#rig.kubectl(`${pods} --sort-by=.metadata.creationTimestamp --output name`);
+    return names.split("\n").filter((name) => name !== "");
   }
 
   #eventually(what: string, poll: () => Promise<boolean>): Promise<unknown> {
@@ -153,11 +239,7 @@ export class KubeVirtVm {
   #manifest(): object {
     const labels = { lab: "vm" };
     const term = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: labels } };
-    const boot = { kernelPath: "/boot/kernel", initrdPath: "/boot/initrd" };
-    const net1 = {
-      ...{ name: "net1", binding: { name: "vhostuser" } },
-      ...(this.#mac === undefined ? {} : { macAddress: this.#mac }),
-    };
+    const { interfaces, ...networks } = this.#networks;
     return {
       ...{ apiVersion: "kubevirt.io/v1", kind: "VirtualMachine" },
       metadata: { name: this.name, namespace: NAMESPACE },
@@ -166,53 +248,25 @@ export class KubeVirtVm {
         template: {
           metadata: { labels },
           spec: {
-            ...{
-              terminationGracePeriodSeconds: 0,
-              architecture: process.arch === "arm64" ? "arm64" : "amd64",
-            },
+            ...{ terminationGracePeriodSeconds: 0, ...networks },
+            architecture: process.arch === "arm64" ? "arm64" : "amd64",
             affinity: {
               podAntiAffinity: {
                 preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
               },
             },
             domain: {
-              ...{ cpu: { cores: 1 }, memory: { guest: "256Mi" } },
+              ...{ cpu: { cores: 1 }, memory: { guest: "256Mi" }, devices: { interfaces } },
               firmware: {
                 kernelBoot: {
-                  kernelArgs: this.#rig.guest.cmdline,
-                  container: { image: GUEST_IMAGE, imagePullPolicy: "IfNotPresent", ...boot },
+                  kernelArgs: GUEST_CMDLINE,
+                  container: { image: GUEST_IMAGE, imagePullPolicy: "IfNotPresent", ...KERNEL_BOOT },
                 },
               },
-              devices: { interfaces: [{ name: "default", masquerade: {} }, net1] },
             },
-            networks: [
-              { name: "default", pod: {} },
-              { name: "net1", multus: { networkName: "vhostuser-network" } },
-            ],
           },
         },
       },
     };
   }
 }
-
-/** Processes of control groups below one of `cgroups` whose command line contains a text, by their numbers here. */
-export function processesWith(text: string, cgroups: readonly string[]): readonly number[] {
-  const read = (path: string) => {
-    try {
-      return readFileSync(path, "utf8");
-    } catch {
-      return ""; // it has ended
-    }
-  };
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      if (!read(`/proc/${pid}/cmdline`).includes(text)) return false;
-      const groups = read(`/proc/${pid}/cgroup`);
-      return cgroups.some((cgroup) => groups.includes(cgroup));
-    })
-    .map(Number);
-}
-
-const startOf = (pid: number) => Number(identifyProcess(pid)?.startTime ?? 0);

@@ -118,11 +118,6 @@ export class NodeMachine {
     await this.sh(`ip route add ${SERVICE_ADDRESS}/32 via ${other.address}`);
   }
 
-  /** Its first process, whose namespaces are the machine's. */
-  get initPid(): number {
-    return this.#init;
-  }
-
   /** All its processes end at once, and all its mounts are gone. */
   async powerOff(): Promise<void> {
     await this.#machine?.stop();
@@ -149,6 +144,11 @@ export class NodeMachine {
   /** Runs a program in it to its end. */
   exec(command: string, args: readonly string[], options?: Parameters<typeof runProgram>[2]) {
     return runProgram("nsenter", [...this.#enter(), command, ...args], options);
+  }
+
+  /** What a program and its arguments follow to run in it: `nsenter` with its options. */
+  get entry(): readonly string[] {
+    return ["nsenter", ...this.#enter()];
   }
 
   /** Runs a shell script in it. */

@@ -26,7 +26,8 @@ const MODULES = [
   "drivers/net/virtio_net",
 ];
 const SOURCES = ["init.sh", "answer.sh", "udhcpc.sh", "probe.c"];
-const CMDLINE = "console=ttyS0 quiet loglevel=1 panic=-1";
+/** Kernel command line: the serial console, quiet. */
+export const GUEST_CMDLINE = "console=ttyS0 quiet loglevel=1 panic=-1";
 
 /**
  * Builds the initramfs of busybox, the virtio modules and the probe, or finds the one of the same sources. It is
@@ -38,7 +39,7 @@ export async function buildGuestImage(kernel: GuestKernel): Promise<GuestImage> 
   for (const part of [kernel.version, MODULES.join(), ...sources]) hash.update(part);
   const initrd = join(kernel.directory, `initrd-${hash.digest("hex").slice(0, 12)}.cpio`);
   if (!existsSync(initrd)) await build(kernel, initrd);
-  return { kernel: kernel.image, initrd, cmdline: CMDLINE };
+  return { kernel: kernel.image, initrd, cmdline: GUEST_CMDLINE };
 }
 
 async function build(kernel: GuestKernel, initrd: string): Promise<void> {
