@@ -1,6 +1,6 @@
 // ADD and DEL of one interface in one sandbox, each on disk before.
 import { refuseIn } from "../dra/claim.ts";
-import type { Failure } from "../failure/failure.ts";
+import { type Failure, toFailure } from "../failure/failure.ts";
 import type { Delegate } from "../ipam/ipam.ts";
 import type { LogFields } from "../logging/fields.ts";
 import type { Logger } from "../logging/logger.ts";
@@ -10,7 +10,7 @@ import type { Clock } from "../sync/clock.ts";
 import { type FilePlaces, showReadiness } from "./interface-files.ts";
 import type { Attachment, InterfaceRecord } from "./interface-record.ts";
 
-import { addNetwork, delNetwork } from "./run-network.ts";
+import { addNetwork, checkNetwork, delNetwork } from "./run-network.ts";
 
 /** What interfaces are made with. */
 export interface InterfacesOptions {
@@ -90,6 +90,30 @@ export async function saveInterface(
 ): Promise<void> {
   await records.put(record);
   showReadiness(record, places);
+}
+
+/** What CHECK found of an interface. */
+export interface CheckedInterface {
+  readonly record: InterfaceRecord;
+  readonly outcome: "ok" | "failed" | "unchecked";
+  readonly reason?: string;
+}
+
+/** CHECK of an interface, unless it is not there, or its network has no CHECK. */
+export async function checkInterface(record: InterfaceRecord, delegate: Delegate): Promise<CheckedInterface> {
+  const unchecked = (reason: string) => ({ record, outcome: "unchecked" as const, reason });
+  const added = record.attachments.find(({ state }) => state === "added");
+  const { cniVersion, disableCheck } = record.network;
+  if (added === undefined) return unchecked("the pod does not have it now");
+  if (disableCheck) return unchecked("its network has disableCheck");
+  // Since 0.4.0 (CNI spec, section 4).
+  if (/^0\.3\./.test(cniVersion)) return unchecked(`CNI ${cniVersion} has no CHECK`);
+  try {
+    await checkNetwork(record, added, delegate);
+    return { record, outcome: "ok" };
+  } catch (error) {
+    return { record, outcome: "failed", reason: toFailure(error).message };
+  }
 }
 
 /** An attachment that is to be removed, from now on. */

@@ -15,6 +15,7 @@ const planSchema = z.object({
   network: z.object({
     cniVersion: z.string(),
     name: z.string(),
+    disableCheck: z.boolean().optional(),
     plugins: z.array(z.looseObject({ type: z.string() })),
   }),
 });

@@ -6,6 +6,8 @@ import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
 import {
   attachInterface,
+  type CheckedInterface,
+  checkInterface,
   delEnding,
   ending,
   fieldsOf,
@@ -175,6 +177,18 @@ export class Interfaces implements NriHandler {
       if (own.some(({ attachments }) => !attachments.some((one) => isAdded(one, pod))))
         this.runPodSandbox(pod).catch((error: unknown) => this.#log(own[0], error));
     }
+  }
+
+  /** CHECK of interfaces that are there, those of a pod one after the other. */
+  async check(isWanted: (record: InterfaceRecord) => boolean): Promise<readonly CheckedInterface[]> {
+    const { records, delegate } = this.#options;
+    return Promise.all(
+      records.list().flatMap((asked) => {
+        if (asked.released || !isWanted(asked)) return [];
+        const work = () => checkInterface(records.get(interfaceKey(asked)) ?? asked, delegate);
+        return [this.#locked(asked.pod.uid, "CHECK", work)];
+      }),
+    );
   }
 
   #later(podUid: string, work: () => Promise<void>): Promise<void> {

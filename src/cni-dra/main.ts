@@ -15,6 +15,7 @@ interface Options {
   readonly cdi: string;
   readonly ready: string;
   readonly netns: string;
+  readonly socket: string;
   readonly serviceAccount: string;
   readonly apiServer?: string;
   readonly logLevel: string;
@@ -38,6 +39,7 @@ const program = programOf(
   .option("--cdi <directory>", "where CDI files go", "/run/cdi")
   .option("--ready <directory>", "files of interfaces that are there; memory", "/run/kube-vhostuser/cni-dra")
   .option("--netns <directory>", "the node's network namespaces", "/run/netns")
+  .option("--socket <path>", "socket for vhostuserctl", "/run/kube-vhostuser/cni-dra-status.sock")
   .option(
     "--service-account <directory>",
     "token and ca.crt of its ServiceAccount",
@@ -71,6 +73,7 @@ const program = programOf(
         pluginsRegistry: `${options.kubeletDir}/plugins_registry`,
       },
       ...{ cdiDirectory: options.cdi, readyDirectory: options.ready, netnsDirectory: options.netns },
+      statusSocket: options.socket,
       serviceAccountDirectory: options.serviceAccount,
       apiServer: host === undefined ? undefined : { host, port },
       apiServerUrl: options.apiServer,

@@ -45,6 +45,18 @@ export function reportOf(
   return reason && { ...of, problem: reason };
 }
 
+/** Addresses of a result of ADD, and what plugins have made on the host. */
+export function partsOf(result: CniResult): {
+  readonly addresses: string[];
+  readonly hostInterfaces: string[];
+} {
+  const { interfaces, ips } = resultSchema.parse(result);
+  return {
+    addresses: ips.map(({ address }) => address),
+    hostInterfaces: interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name])),
+  };
+}
+
 /** MAC and addresses of the interface in the pod, not of those on the host. */
 function networkDataOf(ifName: string, result: CniResult): object {
   const { interfaces, ips } = resultSchema.parse(result);

@@ -62,8 +62,17 @@ export async function delNetwork(
   if (failures.length > 0) throw failures[0];
 }
 
+/**
+ * CHECK of every plugin, in order (CNI spec, section 3).
+ * @throws Failure of the first that failed
+ */
+export async function checkNetwork(plan: InterfacePlan, at: Attachment, delegate: Delegate): Promise<void> {
+  for (const plugin of plan.network.plugins)
+    await runPlugin(CNI_PLUGIN, request("CHECK", plan, at, at.netns, plugin, at.result), delegate);
+}
+
 function request(
-  verb: "ADD" | "DEL",
+  verb: "ADD" | "CHECK" | "DEL",
   { network, ifName, pod }: InterfacePlan,
   { sandbox }: Attachment,
   netns: string,

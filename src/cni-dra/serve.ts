@@ -20,6 +20,7 @@ import { Interfaces } from "./interfaces.ts";
 import { CNI_DRIVER } from "./plan-interfaces.ts";
 import { prepareClaim, unprepareClaim } from "./prepare.ts";
 import { readyReason, reportOf } from "./report-interface.ts";
+import { serveDriverStatus } from "./serve-status.ts";
 
 /** From the command line, the environment and the configuration file. */
 export interface ServeOptions {
@@ -38,6 +39,8 @@ export interface ServeOptions {
   readonly netnsDirectory: string;
   /** Default: the kernel's. */
   readonly sysfs?: string;
+  /** Where vhostuserctl asks; absent to serve it nothing. */
+  readonly statusSocket?: string;
   readonly serviceAccountDirectory: string;
   readonly apiServer: ApiServerPlace | undefined;
   readonly apiServerUrl?: string | undefined;
@@ -117,18 +120,28 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     await running;
   });
 
-  // 4. kubelet gives it claims only once the runtime has sent all sandboxes, and sends every new one.
-  while (!nri.state.synchronized) {
+  // 4. What vhostuserctl asks, also while the runtime is away; claims are served without it too.
+  const { statusSocket: socketPath } = options;
+  const isConnected = () => nri.state.synchronized;
+  if (socketPath !== undefined) {
+    const source = { node, records, interfaces, isConnected, clock, logger, socketPath };
+    const server = await serveDriverStatus(source).catch(
+      (err: unknown) => void logger.error({ err }, "the driver's status cannot be served"),
+    );
+    undo.defer(() => server?.close());
+  }
+
+  // 5. kubelet gives it claims only once the runtime has sent all sandboxes, and sends every new one.
+  while (!isConnected()) {
     await clock.sleep(SYNCHRONIZED_MS, signal).catch(() => undefined);
     if (signal.aborted) return;
   }
   const offer = { config, sysfs, pluginDirectory };
   let devices = await readDevices(offer);
   const context = {
-    ...{ node, api, interfaces, places, clock, logger },
+    ...{ node, api, interfaces, places, isConnected, clock, logger },
     allowed: config.allowedPlugins,
     interfaceOf: (device: string) => offeredInterfaces(offer).get(device),
-    isConnected: () => nri.state.synchronized,
     refused: (claim: InterfaceRecord["claim"], refusals: Parameters<typeof status.report>[0]["devices"]) =>
       status.report({ claim, devices: refusals }),
   };
@@ -144,7 +157,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   });
   undo.defer(() => plugin.close());
 
-  // 5. What the scheduler may give out.
+  // 6. What the scheduler may give out.
   const slices = new SlicePublisher({
     ...{ api, node, driver: CNI_DRIVER, clock, logger },
     devices: (isShared) => (isShared ? devices : []),

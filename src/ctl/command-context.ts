@@ -5,7 +5,7 @@ import { stringify } from "yaml";
 import { loadConfig, usableConfig } from "../config/load.ts";
 import type { DaemonConfig } from "../config/schema.ts";
 import { describeThrown, Failure } from "../failure/failure.ts";
-import { type AgentPlace, agentPlace } from "../status/status-client.ts";
+import { agentPlace, cniDraPlace, type ProgramPlace } from "../status/status-client.ts";
 import { statusSocket } from "../status/status-source.ts";
 import type { Screen } from "./terminal.ts";
 
@@ -32,7 +32,9 @@ export interface CommandContext {
   /** Path of the daemon's status socket. @throws Failure `invalid-config` */
   readonly socket: () => Promise<string>;
   /** Where the IPAM agent is. */
-  readonly agent: () => Promise<AgentPlace>;
+  readonly agent: () => Promise<ProgramPlace>;
+  /** Where the driver cni-dra is. */
+  readonly cniDra: () => Promise<ProgramPlace>;
 }
 
 /** A pod by name. */
@@ -77,6 +79,7 @@ export interface PlaceOptions {
   readonly socket?: string | undefined;
   readonly config?: string | undefined;
   readonly agentSocket?: string | undefined;
+  readonly cniDraSocket?: string | undefined;
   /** Name of this node, for a configuration that names none. */
   readonly node: string;
 }
@@ -110,8 +113,21 @@ export async function findSocket(options: PlaceOptions): Promise<string> {
 }
 
 /** Where the IPAM agent is: beside the daemon's files, also on a node without a configuration that can be read. */
-export async function findAgent(options: PlaceOptions): Promise<AgentPlace> {
+export function findAgent(options: PlaceOptions): Promise<ProgramPlace> {
+  return besideDaemon(options, agentPlace, options.agentSocket);
+}
+
+/** The same for the driver cni-dra. */
+export function findCniDra(options: PlaceOptions): Promise<ProgramPlace> {
+  return besideDaemon(options, cniDraPlace, options.cniDraSocket);
+}
+
+async function besideDaemon(
+  options: PlaceOptions,
+  placeOf: (config: DaemonConfig) => ProgramPlace,
+  socket: string | undefined,
+): Promise<ProgramPlace> {
   const { config = usableConfig("", options.node) } = await findConfig(options);
-  const place = agentPlace(config);
-  return { ...place, statusSocket: options.agentSocket ?? place.statusSocket };
+  const place = placeOf(config);
+  return { ...place, statusSocket: socket ?? place.statusSocket };
 }

@@ -9,7 +9,7 @@ import { type HttpServer, serveHttp } from "../observe/http-server.ts";
 import type { NodeStatus, TracedInterface } from "../status/shape.ts";
 import { runCtl } from "./run-ctl.ts";
 
-const COMMANDS = ["status", "trace", "doctor", "claim-template", "ip"] as const;
+const COMMANDS = ["status", "trace", "doctor", "claim-template", "ip", "cni-dra"] as const;
 
 let directory: string;
 let socketPath: string;

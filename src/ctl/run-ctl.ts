@@ -2,12 +2,14 @@ import { Command, CommanderError, Option } from "commander";
 import { describeThrown } from "../failure/failure.ts";
 import { printableText } from "../names/printable.ts";
 import { runClaimTemplate } from "./claim-template.ts";
+import { runCniDraCheck, runCniDraGiveUp, runCniDraList } from "./cni-dra.ts";
 import {
   CONFIG_FILE,
   type CommandContext,
   EXIT,
   type ExitCode,
   findAgent,
+  findCniDra,
   findSocket,
   OUTPUT_FORMATS,
   type OutputFormat,
@@ -46,6 +48,7 @@ interface CommonValues {
   readonly socket?: string;
   readonly config?: string;
   readonly agentSocket?: string;
+  readonly cniDraSocket?: string;
 }
 
 /** Runs one command; an error is printed in one line. @returns the program's exit code */
@@ -79,10 +82,11 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
       ).choices(OUTPUT_FORMATS),
     )
     .option("--json", "the same as -o json")
-    .option("-n, --namespace <name>", "only pods of this namespace (status, trace, ip of)")
+    .option("-n, --namespace <name>", "only pods of this namespace (status, trace, ip of, cni-dra)")
     .option("--socket <path>", "the daemon's status socket, instead of what --config says")
     .option("--config <file>", `the daemon's configuration (default ${CONFIG_FILE})`)
     .option("--agent-socket <path>", "the IPAM agent's status socket, instead of that beside the CNI socket")
+    .option("--cni-dra-socket <path>", "the same of the driver cni-dra")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: screen.write,
@@ -94,7 +98,7 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
     })
     .addHelpText(
       "after",
-      "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage, or the daemon or agent cannot be reached.",
+      "\nExit codes: 0 healthy, 1 a problem was found and named, 2 wrong usage, or the program asked cannot be reached.",
     )
     .showHelpAfterError()
     .exitOverride();
@@ -107,6 +111,7 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
       namespace,
       socket: () => findSocket(places()),
       agent: () => findAgent(places()),
+      cniDra: () => findCniDra(places()),
     };
   };
   const command = (name: string, description: string, parent = program) =>
@@ -162,5 +167,20 @@ function commands(options: CtlOptions, end: (code: ExitCode) => void): Command {
     .option("--service-account <directory>", "token and ca.crt", SERVICE_ACCOUNT)
     .option("--api-server <url>", "in place of the cluster's own address of the API server")
     .action(async (own: WhereaboutsOptions) => end(await runIpWhereabouts(context(), own, host.apiServer)));
+  const cniDra = command("cni-dra", "Show and check the interfaces of claims that CNI plugins make.");
+  command("list", "Show the interfaces of this node, and DELs that fail.", cniDra).action(async () =>
+    end(await runCniDraList(context())),
+  );
+  command("check", "Run CHECK of the plugins of a pod's interfaces.", cniDra)
+    .argument("<[namespace/]pod>")
+    .action(async (pod: string) => end(await runCniDraCheck(context(), pod)));
+  command(
+    "give-up",
+    "Give up the DEL of a pod's interface that keeps failing: it is not tried again, and what plugins keep of the interface may be left behind.",
+    cniDra,
+  )
+    .argument("<namespace/pod>")
+    .argument("<interface>")
+    .action(async (pod: string, ifName: string) => end(await runCniDraGiveUp(context(), pod, ifName)));
   return program;
 }

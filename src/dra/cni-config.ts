@@ -13,6 +13,7 @@ export type PluginConfig = Record<string, unknown> & { type: string };
 export interface CniNetwork {
   readonly cniVersion: string;
   readonly name: string;
+  readonly disableCheck?: boolean;
   /** In the order of ADD; DEL has the reverse. */
   readonly plugins: PluginConfig[];
 }
@@ -111,6 +112,7 @@ export function parseCniNetwork(config: unknown, refuse: Refuse): CniNetwork {
   return {
     cniVersion,
     name,
+    ...(isList && data["disableCheck"] === true ? { disableCheck: true } : {}),
     plugins: plugins.map(({ cniVersion: _, name: __, ...rest }) => rest as PluginConfig),
   };
 }

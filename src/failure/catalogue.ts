@@ -17,6 +17,7 @@ export const FAILURE_CODES = {
   "unsupported-field": "The network configuration has a field that this plugin cannot honour.",
   "daemon-unavailable": "The daemon does not run on this node, or did not answer.",
   "ipam-agent-unavailable": "The IPAM agent does not run on this node, or did not answer.",
+  "cni-dra-unavailable": "The driver cni-dra does not run on this node, or did not answer.",
   "not-ready": "The node cannot attach anything now (CNI STATUS).",
   "unsupported-cni-version":
     "The network configuration asks for a CNI version that this plugin does not speak.",

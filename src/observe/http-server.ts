@@ -34,6 +34,8 @@ export type HttpPlace =
 export type HttpServerOptions = HttpPlace & {
   /** By exact path: nothing of a request is ever part of a file's name. */
   readonly pages: ReadonlyMap<string, (query: URLSearchParams) => Promise<Page>>;
+  /** The same for requests that have something done, by POST. */
+  readonly actions?: ReadonlyMap<string, (query: URLSearchParams) => Promise<Page>>;
   /** @returns what a request is refused with; undefined to answer it */
   readonly refuse?: (request: IncomingMessage) => Page | undefined;
   /** Headers of every answer, unless its page has others. */
@@ -60,7 +62,7 @@ const MAX_CONNECTIONS = 32;
 const CLOSE_MS = 1_000;
 
 /**
- * Serves read-only pages over HTTP, GET and HEAD, with bounds on time, headers and connections.
+ * Serves pages over HTTP, with bounds on time, headers and connections.
  * @throws Failure `invalid-config` when the address cannot be listened on
  */
 export async function serveHttp(options: HttpServerOptions): Promise<HttpServer> {
@@ -173,14 +175,18 @@ async function respond(
   response.end(request.method === "HEAD" ? undefined : answer.body);
 }
 
-async function pageFor(request: IncomingMessage, { pages, refuse }: HttpServerOptions): Promise<Page> {
+async function pageFor(
+  request: IncomingMessage,
+  { pages, actions = new Map(), refuse }: HttpServerOptions,
+): Promise<Page> {
   const refused = refuse?.(request);
   if (refused !== undefined) return refused;
   const [path = "", query] = request.url?.split("?", 2) ?? [];
-  const page = pages.get(path);
-  if (page === undefined) return text(404, `there is: ${[...pages.keys()].join(", ")}\n`);
-  if (request.method !== "GET" && request.method !== "HEAD")
-    return { ...text(405, "only GET and HEAD\n"), headers: { allow: "GET, HEAD" } };
+  const page = pages.get(path) ?? actions.get(path);
+  if (page === undefined) return text(404, `there is: ${[...pages.keys(), ...actions.keys()].join(", ")}\n`);
+  const methods = pages.has(path) ? ["GET", "HEAD"] : ["POST"];
+  if (!methods.includes(request.method ?? ""))
+    return { ...text(405, `only ${methods.join(" and ")}\n`), headers: { allow: methods.join(", ") } };
   return page(new URLSearchParams(query));
 }
 

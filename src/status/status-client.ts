@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { get } from "node:http";
+import { request as send } from "node:http";
 import { dirname, join } from "node:path";
 import type * as z from "zod";
 import type { DaemonConfig } from "../config/schema.ts";
@@ -7,13 +7,17 @@ import { describeThrown, Failure, systemCode } from "../failure/failure.ts";
 
 /** The programs' own deadlines are 3 s; kubelet's list may take 5 s. */
 const ANSWER_MS = 10_000;
+/** Each plugin that CHECK runs may take 15 s. */
+const ACTION_MS = 120_000;
 /** 10,000 interfaces take some 20 MB. */
 const MAX_BYTES = 64 * 1024 * 1024;
+
+type Method = "GET" | "POST";
 
 /** A program of the node that serves its status on a unix socket. */
 interface Program {
   readonly name: string;
-  readonly code: "daemon-unavailable" | "ipam-agent-unavailable";
+  readonly code: "daemon-unavailable" | "ipam-agent-unavailable" | "cni-dra-unavailable";
   /** Why nothing listens, and what to do. */
   readonly absent: (cause: unknown) => { readonly what: string; readonly fix: string };
   /** What to do where it does not answer as it should. */
@@ -35,10 +39,10 @@ export function agentStatusSocket(socket: string): string {
   return join(dirname(socket), "ipam-status.sock");
 }
 
-/** Where a node's IPAM agent is. */
-export interface AgentPlace {
+/** Where a node's IPAM agent is, or its driver cni-dra. */
+export interface ProgramPlace {
   readonly statusSocket: string;
-  /** Directory of its journal, which exists where an agent has run; the daemon's container has it too. */
+  /** Directory of its journal, which exists where it has run; the daemon's container has it too. */
   readonly stateDirectory: string;
 }
 
@@ -46,30 +50,57 @@ export interface AgentPlace {
 export function agentPlace({
   cniSocket,
   recordsDirectory,
-}: Pick<DaemonConfig, "cniSocket" | "recordsDirectory">): AgentPlace {
+}: Pick<DaemonConfig, "cniSocket" | "recordsDirectory">): ProgramPlace {
   return {
     statusSocket: agentStatusSocket(cniSocket),
     stateDirectory: join(recordsDirectory, "ipam"),
   };
 }
 
-const AGENT_POD = "kubectl -n kube-vhostuser get pods -o wide shows its pod on this node, whose log says why";
-
-function agentProgram({ stateDirectory }: AgentPlace): Program {
+/** The places of the driver cni-dra, unless it is started with others. */
+export function cniDraPlace({
+  cniSocket,
+  recordsDirectory,
+}: Pick<DaemonConfig, "cniSocket" | "recordsDirectory">): ProgramPlace {
   return {
-    name: "IPAM agent",
-    code: "ipam-agent-unavailable",
+    statusSocket: join(dirname(cniSocket), "cni-dra-status.sock"),
+    stateDirectory: join(recordsDirectory, "cni-dra"),
+  };
+}
+
+/** A program that not every node has. */
+interface OptionalProgram extends Pick<Program, "name" | "code"> {
+  readonly page: string;
+  readonly option: string;
+  /** Of its absence. */
+  readonly consequence: string;
+}
+
+const AGENT: OptionalProgram = {
+  ...{ name: "IPAM agent", code: "ipam-agent-unavailable", page: "docs/ipam.md", option: "--agent-socket" },
+  consequence: "no pod gets or returns an address",
+};
+const CNI_DRA: OptionalProgram = {
+  ...{ name: "driver cni-dra", code: "cni-dra-unavailable", page: "docs/cni-dra.md" },
+  ...{ option: "--cni-dra-socket", consequence: "no pod gets an interface that CNI plugins make" },
+};
+
+function optional(
+  { name, code, page, option, consequence }: OptionalProgram,
+  { stateDirectory }: ProgramPlace,
+): Program {
+  return {
+    ...{ name, code, fix: "read its log" },
     absent: (cause) =>
       isMissing(cause, stateDirectory)
         ? {
-            what: "the IPAM agent is not enabled on this node",
-            fix: "docs/ipam.md says how to enable it; --agent-socket names another place",
+            what: `the ${name} is not enabled on this node`,
+            fix: `${page} says how to enable it; ${option} names another place`,
           }
         : {
-            what: "the IPAM agent does not run on this node, so no pod gets or returns an address",
-            fix: AGENT_POD,
+            what: `the ${name} does not run on this node, so ${consequence}`,
+            fix: "kubectl -n kube-vhostuser get pods -o wide shows its pod on this node, whose log says why",
           },
-    fix: "read its log",
   };
 }
 
@@ -92,15 +123,29 @@ export function askDaemon<Shape extends z.ZodType>(
  * @throws Failure `ipam-agent-unavailable` when the agent does not answer, `undecodable` for another answer
  */
 export function askAgent<Shape extends z.ZodType>(
-  place: AgentPlace,
+  place: ProgramPlace,
   path: string,
   shape: Shape,
 ): Promise<z.output<Shape>> {
-  return ask(agentProgram(place), place.statusSocket, path, shape);
+  return ask(optional(AGENT, place), place.statusSocket, path, shape);
+}
+
+/**
+ * Asks the driver cni-dra on this node, or has it do something.
+ * @param path with its query
+ * @throws Failure `cni-dra-unavailable` when the driver does not answer, `undecodable` for another answer
+ */
+export function askCniDra<Shape extends z.ZodType>(
+  place: ProgramPlace,
+  path: string,
+  shape: Shape,
+  method: Method = "GET",
+): Promise<z.output<Shape>> {
+  return ask(optional(CNI_DRA, place), place.statusSocket, path, shape, method);
 }
 
 /** Whether a failure of {@link askAgent} says that the node has no agent, and never had one. */
-export function isNotEnabled(error: unknown, { stateDirectory }: AgentPlace): boolean {
+export function isNotEnabled(error: unknown, { stateDirectory }: ProgramPlace): boolean {
   if (!(error instanceof Failure) || error.code !== "ipam-agent-unavailable") return false;
   return isMissing(error.cause, stateDirectory);
 }
@@ -114,8 +159,9 @@ async function ask<Shape extends z.ZodType>(
   socketPath: string,
   path: string,
   shape: Shape,
+  method: Method = "GET",
 ): Promise<z.output<Shape>> {
-  const body = await read(socketPath, path).catch((cause: unknown) => {
+  const body = await read(socketPath, path, method).catch((cause: unknown) => {
     throw cause instanceof Failure ? cause : unreachable(program, socketPath, cause);
   });
   const parsed = shape.safeParse(parseJson(body, socketPath));
@@ -138,10 +184,10 @@ function parseJson(body: string, socketPath: string): unknown {
   }
 }
 
-function read(socketPath: string, path: string): Promise<string> {
+function read(socketPath: string, path: string, method: Method): Promise<string> {
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(ANSWER_MS);
-    const request = get({ socketPath, path, agent: false, signal }, (response) => {
+    const signal = AbortSignal.timeout(method === "GET" ? ANSWER_MS : ACTION_MS);
+    const request = send({ socketPath, path, method, agent: false, signal }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on("data", (chunk: Buffer) => {
@@ -157,6 +203,7 @@ function read(socketPath: string, path: string): Promise<string> {
       });
     });
     request.on("error", reject);
+    request.end();
   });
 }
 

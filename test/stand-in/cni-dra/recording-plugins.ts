@@ -55,7 +55,7 @@ export class RecordingPlugins {
     return calls;
   }
 
-  async stdinOf(verb: "ADD" | "DEL", plugin: string): Promise<Record<string, unknown>> {
+  async stdinOf(verb: "ADD" | "CHECK" | "DEL", plugin: string): Promise<Record<string, unknown>> {
     return JSON.parse(await readFile(join(this.directory, `stdin-${verb}-${plugin}`), "utf8"));
   }
 
@@ -64,7 +64,7 @@ export class RecordingPlugins {
   }
 
   /** Has a verb of an interface fail, or work again. */
-  async setFailing(verb: "ADD" | "DEL", ifName: string, isFailing: boolean): Promise<void> {
+  async setFailing(verb: "ADD" | "CHECK" | "DEL", ifName: string, isFailing: boolean): Promise<void> {
     await this.#toggle(`fail-${verb}-${ifName}`, isFailing);
   }
 
