@@ -84,6 +84,13 @@ function collect(
     labels,
     isTrue ? 1 : 0,
   ]);
+  const imports = pools.flatMap(({ name: pool, conditions: all }) =>
+    all.flatMap(({ type, reason }) => (type === "Imported" ? [{ pool, reason }] : [])),
+  );
+  metrics.replace("vhostuser_ipam_pool_handed_out_twice", imports, ({ pool, reason }) => [
+    { pool },
+    reason === "HandedOutTwice" ? 1 : 0,
+  ]);
   const views = leading === undefined ? [] : [leading.view];
   const blocks = views.flatMap(({ blocks: { entries } }) => {
     const all = [...entries.values()];

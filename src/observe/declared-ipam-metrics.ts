@@ -52,6 +52,10 @@ export const IPAM_CONTROLLER_METRICS = {
     ["pool", "condition"],
     "1 while this condition of the pool is true, else 0.",
   ),
+  vhostuser_ipam_pool_handed_out_twice: gauge(
+    ["pool"],
+    "1 while pods have addresses of whereabouts that are ours, else 0; of pools with addresses of whereabouts.",
+  ),
   vhostuser_ipam_blocks: gauge(
     ["owner", "state"],
     "AddressBlocks by the kind of their owner and their state.",

@@ -66,6 +66,9 @@ const pool = { pool: "sockets" };
 const OF_POOL = `{${ON},pool="sockets"}`;
 const OF_INTERFACE = `${ON},pool="sockets",pod_namespace="d",pod_name="vm",interface="net1",direction="to-guest"`;
 
+const ofImport = (replica: string) =>
+  `vhostuser_ipam_pool_handed_out_twice{namespace="n",instance="${replica}",pool="blue"}`;
+const ipamClaims = (state: string) => `vhostuser_ipam_claims{namespace="n",instance="i",state="${state}"}`;
 const ipamPool = (condition: string, replica: string) =>
   `vhostuser_ipam_pool_condition{namespace="n",pod="${replica}",pool="blue",condition="${condition}"}`;
 const ipamLeading = (replica: string) => `vhostuser_ipam_controller_leading{namespace="n",pod="${replica}"}`;
@@ -437,6 +440,22 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       { [ipamPool("NearlyFull", "a")]: "0x30" },
       // Another alert fires.
       { [ipamPool("NearlyFull", "a")]: "1x30", [ipamPool("Exhausted", "a")]: "1x30" },
+    ],
+  },
+  VhostuserIpamHandedOutTwice: {
+    fires: { [ofImport("a")]: "0x5 1x30", [ofImport("b")]: "_x5 0x30" },
+    at: 7,
+    labels: { namespace: "n", pool: "blue" },
+    quiet: [{ [ofImport("a")]: "0x30" }, { [ipamPool("Imported", "a")]: "0x30" }],
+  },
+  VhostuserIpamClaimsWaiting: {
+    fires: { [ipamClaims("refused")]: "2x30", [ipamClaims("ready")]: "5x30" },
+    at: 10,
+    labels: { namespace: "n", state: "refused" },
+    quiet: [
+      { [ipamClaims("ready")]: "5x30" },
+      // New ones, which have their addresses soon.
+      { [ipamClaims("pending")]: "0x5 3x3 0x30" },
     ],
   },
   VhostuserIpamBlockQuarantined: {

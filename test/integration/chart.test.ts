@@ -278,6 +278,43 @@ describe("the chart with IPAM", () => {
     );
   });
 
+  it("lets the controller write whereabouts' IPPools in the one namespace that has them, if it imports from it", async () => {
+    const manifests = await withIpam();
+    const whereabouts = { enabled: true, namespace: "addresses" };
+    const importing = await render({ ipam: { enabled: true, whereabouts } });
+    const argsOf = (of: readonly Manifest[]) =>
+      named(of, "Deployment", "-ipam-controller")["spec"].template.spec.containers[0].args;
+    expect(argsOf(importing)).toEqual([...argsOf(manifests), "--whereabouts", "addresses"]);
+    const objects = (of: readonly Manifest[]) => of.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    const name = "kube-vhostuser-ipam-controller-whereabouts";
+    expect(objects(importing).filter((one) => !objects(manifests).includes(one))).toEqual([
+      `Role ${name}`,
+      `RoleBinding ${name}`,
+    ]);
+    const role = named(importing, "Role", "-ipam-controller-whereabouts");
+    expect([role.metadata["namespace"], role["rules"]]).toEqual([
+      "addresses",
+      [
+        {
+          apiGroups: ["whereabouts.cni.cncf.io"],
+          resources: ["ippools"],
+          verbs: ["list", "create", "update"],
+        },
+        {
+          apiGroups: ["whereabouts.cni.cncf.io"],
+          resources: ["overlappingrangeipreservations", "nodeslicepools"],
+          verbs: ["list"],
+        },
+      ],
+    ]);
+    const binding = named(importing, "RoleBinding", "-ipam-controller-whereabouts");
+    expect([binding.metadata["namespace"], binding["roleRef"].name, binding["subjects"]]).toEqual([
+      "addresses",
+      name,
+      [{ kind: "ServiceAccount", name: "kube-vhostuser-ipam-controller", namespace: "kube-vhostuser" }],
+    ]);
+  });
+
   it("runs the agent without any capability, with the node's directories that it needs and no other", async () => {
     const { containers, initContainers } = named(await withIpam(), "DaemonSet", "-ipam-agent")["spec"]
       .template.spec;

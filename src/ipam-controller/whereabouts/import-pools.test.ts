@@ -6,6 +6,7 @@ import { ControllerRig } from "../../../test/stand-in/ipam/controller-rig.ts";
 import { ended, StandInWhereabouts } from "../../../test/stand-in/ipam/whereabouts.ts";
 import type { PoolStatus } from "../../address-objects/address-pool.ts";
 import type { IpamController } from "../controller.ts";
+import { observeController } from "../observe-controller.ts";
 
 let all: ControllerRig;
 let rig: ApiRig;
@@ -54,6 +55,18 @@ async function imports() {
   await start();
   await look();
   await look(60);
+}
+
+/** Labels and value of the metric by which an alert sees it. */
+async function handedOutTwice() {
+  const events = { posted: 0, merged: 0, dropped: 0, failed: 0 };
+  const server = await observeController(() => ({ leading: controller, events, apiProblem: undefined }), {
+    listen: { address: "127.0.0.1", port: 0 },
+    logger: rig.logger,
+  });
+  const text = await (await fetch(`${server.url}/metrics`)).text();
+  await server.close();
+  return /^vhostuser_ipam_pool_handed_out_twice(.*)$/m.exec(text)?.[1];
 }
 
 describe("addresses of whereabouts", () => {
@@ -175,14 +188,16 @@ describe("addresses of whereabouts", () => {
     expect(imported()).toEqual(["10.0.0.1-10.0.0.62"]);
   });
 
-  it("that it hands out of another range after the import are shown", async () => {
+  it("that it hands out of another range after the import are shown, in a metric too", async () => {
     pool();
     await imports();
+    expect(await handedOutTwice()).toBe('{pool="blue"} 0');
     cluster.block("10.0.0.0/28", "n1");
     const wider = new StandInWhereabouts(store(), "10.0.0.0/25");
     expect(ended(wider.add({ pod: "tenant/late", container: "c" }))).toBe("10.0.0.1");
     await look(30);
     expect(condition("Imported")).toMatchObject({ status: "False", reason: "HandedOutTwice" });
+    expect(await handedOutTwice()).toBe('{pool="blue"} 1');
     expect(condition("Ready")?.status).toBe("True");
     expect(wider.entries).toMatchObject({ 1: "tenant/late", 2: "" });
   });
