@@ -12,6 +12,7 @@ import { writeServiceAccount } from "../stand-in/api-server/service-account.ts";
 import { StandInDraManager } from "../stand-in/kubelet/dra-manager.ts";
 import { StandInKubelet } from "../stand-in/kubelet/kubelet.ts";
 import { StandInMultus } from "../stand-in/multus/multus.ts";
+import { NodeAgent } from "./bundled-ipam.ts";
 
 /** Resource of the node's pool. */
 export const SOCKETS = "vhostuser/sockets";
@@ -51,6 +52,8 @@ export interface ClusterNodeOptions {
   readonly daemonPrefix?: readonly string[];
   /** Where the runtime looks for further CNI plugins, such as those for IPAM. */
   readonly cniPath?: string;
+  /** The API server of the node's IPAM agent, which serves managed claims; without it there is no agent. */
+  readonly ipam?: Pick<FakeApiServer, "url" | "ca">;
 }
 
 /**
@@ -78,6 +81,8 @@ export class ClusterNode {
   readonly recordsDirectory: string;
   /** Directory of the daemon's token. */
   readonly serviceAccountDirectory: string;
+  /** Undefined where the node has no IPAM of ours. */
+  readonly agent: NodeAgent | undefined;
   readonly #run: LabRun;
   readonly #daemonPrefix: readonly string[];
   readonly #capacity: number;
@@ -99,6 +104,7 @@ export class ClusterNode {
     this.dra = new StandInDraManager(this.#kubeletDirectory("plugins_registry"));
     this.cdiDirectory = join(this.directory, "cdi");
     this.serviceAccountDirectory = join(this.directory, "token");
+    this.agent = options.ipam && new NodeAgent(run, options.ipam, options.name, "managed");
     const devinfo = this.deviceInfoDirectory;
     this.multus = new StandInMultus({
       cniBinDir: join(PROJECT, "dist/cni"),
@@ -110,6 +116,7 @@ export class ClusterNode {
         PATH: "/usr/bin:/bin",
         CNI_PATH: options.cniPath ?? IPAM_PLUGINS,
         KUBE_VHOSTUSER_CNI_SOCKET: this.cniSocket,
+        ...(this.agent && { KUBE_VHOSTUSER_IPAM_SOCKET: this.agent.socket }),
       },
     });
   }
@@ -121,6 +128,7 @@ export class ClusterNode {
     await mountNodeRoot(run, node.root);
     await writeFile(node.configFile, JSON.stringify(node.#config(options)));
     if (options.claims !== undefined) await node.#startDra(options.claims.api);
+    await node.agent?.start();
     await node.kubelet.start();
     await node.kubelet.admitPod({ ...DAEMON_POD, containers: [{ name: "daemon" }] });
     run.cleanup.defer(`stop kubelet of node ${node.name}`, () => node.kubelet.stop());

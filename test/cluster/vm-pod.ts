@@ -79,14 +79,18 @@ export class VmPod {
     this.domainName = `${options.vmi.metadata.namespace}_${options.vmi.metadata.name}`;
   }
 
-  /** kubelet admits the pod: Allocate, and Prepare. The VM's own request and KubeVirt's one for each network add up. */
-  async allocate(): Promise<AdmittedContainer> {
+  /**
+   * kubelet admits the pod: Allocate, and Prepare. The VM's own request and KubeVirt's one for each network add up.
+   * @param uid of the pod's object, where it has one
+   */
+  async allocate(uid?: string): Promise<AdmittedContainer> {
     const { vmi } = this.#options;
     const asked = Number(vmi.spec.domain.resources?.limits?.[SOCKETS] ?? 0);
     const added = (vmi.spec.networks ?? []).filter(({ multus }) => multus !== undefined).length;
     const admission = await this.node.kubelet.admitPod({
       namespace: vmi.metadata.namespace,
       name: this.podName,
+      ...(uid === undefined ? {} : { uid }),
       containers: [{ name: "compute", resources: { [SOCKETS]: asked + added } }],
     });
     if (admission.phase === "Failed") throw new Error(`pod ${this.name}: ${admission.message}`);
@@ -232,6 +236,11 @@ export class VmPod {
   /** Devices that kubelet gave the compute container. */
   get devices(): readonly string[] {
     return this.#require(this.#compute, "allocate").deviceIds[SOCKETS] ?? [];
+  }
+
+  /** What Multus reported of the pod's networks; empty before {@link attach}. */
+  get networkStatus(): readonly NetworkStatus[] {
+    return this.#status;
   }
 
   /** The pod's interface on the first network. */

@@ -1,11 +1,14 @@
 import { readdir, readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startController } from "../cluster/bundled-ipam.ts";
+import { addClaimNetwork, ClaimedVm } from "../cluster/claimed-vm.ts";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { exampleVmi, smallVmi, withClaims } from "../cluster/example-vm.ts";
 import { exampleNetwork } from "../cluster/network.ts";
 import { BRIDGES, type Switches, startSwitches, vhostPorts } from "../cluster/switch.ts";
 import { endVm, startTarget, startVm } from "../cluster/vm-life.ts";
 import { VmPod, type VmPodOptions } from "../cluster/vm-pod.ts";
+import { answerConversations, conversationGoesOn, openConversation } from "../guest/conversation.ts";
 import { buildGuestImage, type GuestImage } from "../guest/image.ts";
 import { findGuestKernel } from "../machine/guest-kernel.ts";
 import { reserveHugepages } from "../machine/hugepages.ts";
@@ -13,17 +16,21 @@ import { type LabRun, openLabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { FakeApiServer } from "../stand-in/api-server/fake-api-server.ts";
 import type { SelectedNetwork } from "../stand-in/multus/network.ts";
+import { canSendFrom, knownAddresses } from "./known-addresses.ts";
 
 let run: LabRun;
 let switches: Switches;
 let image: GuestImage;
 let network: SelectedNetwork;
+let claimNetwork: SelectedNetwork;
 let nodes: { a: ClusterNode; b: ClusterNode };
 let api: FakeApiServer;
 let peer: VmPod;
 
 const MAC = { vm: "02:00:00:00:02:01", peer: "02:00:00:00:02:02" };
 const PEER_ADDRESS = "10.2.0.2";
+/** No VM's. */
+const FOREIGN_ADDRESS = "10.2.0.99";
 
 beforeAll(async () => {
   run = await openLabRun();
@@ -36,10 +43,13 @@ beforeAll(async () => {
   run.cleanup.defer("stop the API server", () => api.close());
   api.namespaces.add("tests");
   for (const name of ["a", "b"]) api.store.create("nodes", { metadata: { name } });
+  claimNetwork = addClaimNetwork(api, network, "10.2.0");
+  await startController(run, api, "ipam-controller", ["--claims", "--manage-claims"]);
   const startNode = (name: "a" | "b") =>
     ClusterNode.start(run, {
       ...{ name, bridge: BRIDGES[name], databaseSocket: switches[name].databaseSocket },
       claims: { ports: 1, api },
+      ipam: api,
       // Every test ends when what it left is old enough to be reclaimed.
       reclaim: { intervalSeconds: 0.3, graceSeconds: 1 },
     });
@@ -55,6 +65,8 @@ beforeAll(async () => {
   });
   await startVm(peer);
   await peer.guest.setAddress(MAC.peer, `${PEER_ADDRESS}/24`);
+  // It learns addresses from announcements, too.
+  await peer.guest.run("echo 1 > /proc/sys/net/ipv4/conf/all/arp_accept");
 });
 afterAll(() => run?.close());
 
@@ -89,38 +101,19 @@ async function onlyThePeerIsLeft(): Promise<void> {
   );
 }
 
-/** Whether node b's daemon has announced the guest behind a VM's port. */
+/** Whether its node's daemon has announced the guest behind a VM's port. */
 async function isAnnounced(vm: VmPod): Promise<boolean> {
-  const lines = (await readFile(nodes.b.daemonLog, "utf8")).split("\n");
+  const lines = (await readFile(vm.node.daemonLog, "utf8")).split("\n");
   return lines.some((line) => line.includes("announced a guest") && line.includes(vm.portName));
 }
 
-/** The example's network with an address that both pods of a VM get, and port security. */
-async function addressedNetwork(address: string): Promise<SelectedNetwork> {
-  const { config, ...rest } = network;
-  const addresses = [{ address: `${address}/24`, gateway: "10.2.0.1" }];
-  return {
-    ...rest,
-    config: {
-      ...(typeof config === "string" ? JSON.parse(config) : config),
-      // IPAM plugins of Debian know no later version. The result has no MTU then: the guest learns it by DHCP.
-      ...{ cniVersion: "1.0.0", mtu: 1400, portSecurity: true },
-      ipam: { type: "static", addresses, routes: [{ dst: "10.222.0.0/16" }] },
-    },
-  };
-}
-
-/**
- * Starts a VM on node a, migrates it to node b under pings, and gives the source, the target and what was seen. On another
- * network than the example's it gets its address by DHCP.
- */
+/** Starts a VM on node a, migrates it to node b under pings, and gives the source, the target and what was seen. */
 async function migrate(name: string, address: string, options: Partial<VmPodOptions> = {}) {
   const vmi = smallVmi({ name, mac: MAC.vm });
   const source = newVm({ node: nodes.a, name: `${name}-src`, vmi, ...options });
   const target = newVm({ node: nodes.b, name: `${name}-dst`, vmi, ...options });
   await startVm(source);
-  if (options.network === undefined) await source.guest.setAddress(MAC.vm, `${address}/24`);
-  else await source.guest.askByDhcp(source.mac);
+  await source.guest.setAddress(MAC.vm, `${address}/24`);
   await peer.guest.waitForPeer(address);
   await startTarget(target);
   expect(await isAnnounced(target), "the guest is not there yet").toBe(false);
@@ -133,33 +126,65 @@ async function migrate(name: string, address: string, options: Partial<VmPodOpti
   return { source, target, downtimeMs, pings };
 }
 
+/** What each part says that knows a claimed VM's addresses. */
+const knownAddressesOf = (vm: ClaimedVm, pod: VmPod) => {
+  const side = pod.node === nodes.a ? "a" : "b";
+  return knownAddresses(vm, pod, switches[side], BRIDGES[side]);
+};
+
 describe("a VM with a vhost-user interface", () => {
-  it("migrates live on the constant path, and keeps a MAC that it did not choose and what it got by DHCP", async () => {
-    const { source, target, downtimeMs, pings } = await migrate("constant", "10.2.0.11", {
-      vmi: smallVmi({ name: "constant" }),
-      network: await addressedNetwork("10.2.0.11"),
-    });
-    const { mac } = source;
-    expect([target.mac, target.podName === source.podName]).toEqual([mac, false]);
-    const { name, mtu } = await target.guest.interfaceOf(mac);
-    expect(mtu).toBe(1400);
-    const routes = await target.guest.run(`ip route show dev ${name}`);
-    expect(routes).toMatch(/^10\.222\.0\.0\/16 via 10\.2\.0\.1/m);
-    expect(routes).not.toContain("default");
-    // The target's daemon knows it at once.
-    expect(await target.guest.askByDhcp(mac)).toBe("10.2.0.11/24 by 10.2.0.1");
-    console.log(
-      `constant path: downtime ${downtimeMs} ms, outage ${pings.longestGapMs} ms, ${pings.lost} of ${pings.sent} pings lost`,
-    );
-    const xml = await target.libvirt.dumpXml(target.domainName);
-    expect(xml).toContain("path='/var/run/vhostuser/sockets/");
-    expect(xml).toContain(`<mac address='${mac}'/>`);
-    expect(source.allocationDirectory).not.toBe(target.allocationDirectory);
-    expect(pings.received).toBeGreaterThan(0);
-    expect(await target.libvirt.state(target.domainName)).toBe("running");
-    await endVm(source);
-    await endVm(target);
-    await onlyThePeerIsLeft();
+  it("keeps its claim's address, its MAC and its TCP connections, stopped, started and migrated twice", async () => {
+    const vm = new ClaimedVm({ api, name: "claimed", network: claimNetwork, newPod: newVm });
+    await answerConversations(peer.guest);
+    let first: object | undefined;
+    for (const [from, to] of [
+      [nodes.a, nodes.b],
+      [nodes.b, nodes.a],
+    ] as const) {
+      await peer.guest.run("ip neigh flush all");
+      const source = await vm.start(from, async (pod) => {
+        // The guest has no address yet: the daemon's announcement tells the claim's.
+        const isKnown = async () => (await peer.guest.run(`ip neigh show ${vm.address}`)).includes(pod.mac);
+        await waitUntil(isKnown, { what: "the peer knows the address by the announcement", everyMs: 200 });
+      });
+      const { address, ips } = vm;
+      const known = await knownAddressesOf(vm, source);
+      first ??= known;
+      expect(known).toEqual(first);
+      expect(known).toMatchObject({ networkStatus: [address], portSecurity: [address], guest: ips[0] });
+      expect(await canSendFrom(source.guest, source.mac, FOREIGN_ADDRESS, PEER_ADDRESS)).toBe(false);
+      // Whose network has no port security.
+      await waitUntil(() => canSendFrom(peer.guest, MAC.peer, FOREIGN_ADDRESS, address), {
+        what: "a guest that may send from any address is answered",
+      });
+
+      await openConversation(source.guest, PEER_ADDRESS);
+      const pinging = await peer.guest.startPing(address, 10);
+      const target = await vm.migrate(to);
+      await peer.guest.waitForPeer(address);
+      const pings = await pinging.stop();
+      console.log(`claim: outage ${pings.longestGapMs} ms, ${pings.lost} of ${pings.sent} pings lost`);
+      await conversationGoesOn(target.guest);
+      await waitUntil(() => isAnnounced(target), { what: "the guest is announced" });
+      expect(await knownAddressesOf(vm, target)).toEqual(first);
+      expect(await canSendFrom(target.guest, target.mac, FOREIGN_ADDRESS, PEER_ADDRESS)).toBe(false);
+      // The target's daemon answers at once, and the guest keeps what else it got by DHCP.
+      expect(await target.guest.askByDhcp(target.mac)).toBe(`${ips[0]} by 10.2.0.1`);
+      const { name, mtu } = await target.guest.interfaceOf(target.mac);
+      expect(mtu).toBe(1400);
+      const routes = await target.guest.run(`ip route show dev ${name}`);
+      expect(routes).toMatch(/^10\.222\.0\.0\/16 via 10\.2\.0\.1/m);
+      expect(routes).not.toContain("default");
+      const xml = await target.libvirt.dumpXml(target.domainName);
+      expect(xml).toContain("path='/var/run/vhostuser/sockets/");
+      expect(xml).toContain(`<mac address='${target.mac}'/>`);
+      expect(target.podName).not.toBe(source.podName);
+      await vm.stop();
+      expect(vm.ips).toEqual(ips);
+      await onlyThePeerIsLeft();
+    }
+    vm.delete();
+    await waitUntil(() => vm.ips.length === 0, { what: "the claim goes with its VM" });
   });
 
   it("migrates live over the symlink, where a foreign plugin's path holds the allocation's id", async () => {

@@ -1,18 +1,16 @@
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { newAllocation } from "../../../src/address-objects/address-allocation.ts";
 import { newBlock } from "../../../src/address-objects/address-block.ts";
 import { formatAddress } from "../../../src/addresses/address.ts";
 import { blockAt } from "../../../src/addresses/grid.ts";
+import { startController } from "../../cluster/bundled-ipam.ts";
 import { addNetworkNamespace } from "../../lab/network-namespace.ts";
 import type { Child } from "../../machine/child.ts";
 import type { LabRun } from "../../machine/lab-run.ts";
 import { waitUntil } from "../../machine/wait-until.ts";
 import { FakeApiServer } from "../../stand-in/api-server/fake-api-server.ts";
 import type { StoreEvent } from "../../stand-in/api-server/object-store.ts";
-import { writeServiceAccount } from "../../stand-in/api-server/service-account.ts";
 import { ClaimCluster } from "../../stand-in/ipam/claim-cluster.ts";
-import { BenchAgent, createPool, createSpace, startBundle } from "../bench-agent.ts";
+import { addNode, callsOf, createPool, createSpace } from "../bench-agent.ts";
 import type { BenchRun } from "../bench-suite.ts";
 import type { IpamCalls } from "../ipam-calls.ts";
 import { atMost, type Measurement, type SuiteDefinition } from "../measurement.ts";
@@ -47,9 +45,9 @@ export async function openClaimsRig({ run, isTrial = false }: BenchRun): Promise
   const [small, large] = [await ClaimsBench.open(run, "small"), await ClaimsBench.open(run, "large")];
   large.fill(isTrial ? BLOCK : EXISTING);
   const { path: netns } = await addNetworkNamespace(run, "claims");
-  const agent = await BenchAgent.open(run, small.api, "claims-node", "referenced");
+  const agent = addNode(run, small.api, "claims-node", "referenced");
   await agent.start();
-  const calls = agent.calls("blue", netns, { allowPersistentIPs: true });
+  const calls = callsOf(agent, "blue", netns, { allowPersistentIPs: true });
   await calls.untilReady();
   for (const cluster of [small, large]) {
     await cluster.start();
@@ -146,25 +144,23 @@ function writesFor(cluster: ClaimsBench, count: number, plurals: readonly string
 class ClaimsBench {
   readonly api: FakeApiServer;
   readonly #run: LabRun;
-  readonly #directory: string;
+  readonly #name: string;
   readonly #claims: ClaimCluster;
   #controller: Child | undefined;
   #lives = 0;
   #made = 0;
 
-  private constructor(run: LabRun, api: FakeApiServer, directory: string) {
+  private constructor(run: LabRun, api: FakeApiServer, name: string) {
     this.api = api;
     this.#run = run;
-    this.#directory = directory;
+    this.#name = name;
     this.#claims = new ClaimCluster(api);
   }
 
   static async open(run: LabRun, name: string): Promise<ClaimsBench> {
     const api = await FakeApiServer.start();
     run.cleanup.defer(`stop the API server of the ${name} cluster`, () => api.close());
-    const bench = new ClaimsBench(run, api, join(run.directory, `claims-${name}`));
-    await mkdir(bench.#directory);
-    await writeServiceAccount(bench.#directory, api);
+    const bench = new ClaimsBench(run, api, name);
     createSpace(api, PREFIXES.ipv4);
     createPool(api, "blue", "10.0.0.0/8");
     bench.#claims.network(NETWORK, ["blue"], { name: NETWORK }, NAMESPACE);
@@ -195,16 +191,8 @@ class ClaimsBench {
 
   async start(): Promise<void> {
     this.#lives += 1;
-    const args = {
-      "--api-server": this.api.url,
-      "--service-account": this.#directory,
-      "--observe-port": "0",
-    };
-    this.#controller = await startBundle(this.#run, "ipam-controller", {
-      name: `${this.#directory.split("/").at(-1)}-${this.#lives}`,
-      args: [...Object.entries(args).flat(), "--claims"],
-      env: { POD_NAMESPACE: "default", POD_NAME: "bench" },
-    });
+    const name = `claims-${this.#name}-${this.#lives}`;
+    this.#controller = await startController(this.#run, this.api, name, ["--claims"]);
   }
 
   async stop(): Promise<void> {

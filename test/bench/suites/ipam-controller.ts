@@ -1,16 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { newAllocation } from "../../../src/address-objects/address-allocation.ts";
 import { newBlock } from "../../../src/address-objects/address-block.ts";
 import type { PoolStatus } from "../../../src/address-objects/address-pool.ts";
 import { blockAt } from "../../../src/addresses/grid.ts";
+import { startController } from "../../cluster/bundled-ipam.ts";
 import type { LabRun } from "../../machine/lab-run.ts";
 import { waitUntil } from "../../machine/wait-until.ts";
 import { FakeApiServer } from "../../stand-in/api-server/fake-api-server.ts";
-import { writeServiceAccount } from "../../stand-in/api-server/service-account.ts";
-import { createPool, createSpace, startBundle } from "../bench-agent.ts";
+import { createPool, createSpace } from "../bench-agent.ts";
 import { REST_TIMES, TRIAL_REST } from "../daemon-at-rest.ts";
 import { atMost, type Measurement } from "../measurement.ts";
 import { anonymousKiB } from "../process-memory.ts";
@@ -43,14 +41,7 @@ function ofCluster(name: string, kind: "nodes" | "single"): Measurement<Controll
       const close = run.cleanup.defer(`stop the API server of ${kind}`, () => api.close());
       const addresses = isTrial ? BLOCK : ADDRESSES;
       fill(api, kind, addresses, isTrial ? 1 : NODES);
-      const directory = join(run.directory, `controller-${kind}`);
-      await mkdir(directory);
-      await writeServiceAccount(directory, api);
-      const controller = await startBundle(run, "ipam-controller", {
-        name: `controller-${kind}`,
-        args: ["--api-server", api.url, "--service-account", directory, "--observe-port", "0"],
-        env: { POD_NAMESPACE: "default", POD_NAME: "bench" },
-      });
+      const controller = await startController(run, api, `controller-${kind}`);
       const isCounted = () => {
         const { status } = api.store.get("addresspools", "blue") as { readonly status?: PoolStatus };
         return status?.used === addresses;

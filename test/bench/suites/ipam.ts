@@ -1,8 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { NodeAgent } from "../../cluster/bundled-ipam.ts";
 import { addNetworkNamespace } from "../../lab/network-namespace.ts";
 import type { LabRun } from "../../machine/lab-run.ts";
 import { FakeApiServer } from "../../stand-in/api-server/fake-api-server.ts";
-import { BenchAgent, createPool, createSpace } from "../bench-agent.ts";
+import { addNode, callsOf, createPool, createSpace } from "../bench-agent.ts";
 import type { BenchRun } from "../bench-suite.ts";
 import { REST_TIMES, TRIAL_REST } from "../daemon-at-rest.ts";
 import { IpamCalls } from "../ipam-calls.ts";
@@ -23,7 +24,7 @@ export interface IpamRig {
   readonly isTrial: boolean;
   readonly api: FakeApiServer;
   readonly netns: string;
-  readonly agent: BenchAgent;
+  readonly agent: NodeAgent;
   /** Of a pool with the defaults: an address rests a minute, so each ADD takes another one, and each sixteenth a block. */
   readonly calls: IpamCalls;
   /** Of a pool whose addresses do not rest: the node's blocks last. */
@@ -34,7 +35,7 @@ export interface IpamRig {
   readonly shown: Map<string, number>;
   pools: number;
   /** An agent that does nothing but give addresses, and how many it has given. */
-  quiet?: { readonly agent: BenchAgent; readonly calls: IpamCalls; given: number };
+  quiet?: { readonly agent: NodeAgent; readonly calls: IpamCalls; given: number };
 }
 
 /** An agent with its API server, and host-local with a directory of its own. */
@@ -45,9 +46,9 @@ export async function openIpamRig({ run, isTrial = false }: BenchRun): Promise<I
   createPool(api, "resting", "10.16.0.0/14");
   createPool(api, "in-blocks", "10.20.0.0/16", { cooldownSeconds: 0 });
   const { path: netns } = await addNetworkNamespace(run, "ipam");
-  const agent = await BenchAgent.open(run, api, "ipam");
+  const agent = addNode(run, api, "ipam");
   await agent.start();
-  const [calls, callsInBlocks] = [agent.calls("resting", netns), agent.calls("in-blocks", netns)];
+  const [calls, callsInBlocks] = [callsOf(agent, "resting", netns), callsOf(agent, "in-blocks", netns)];
   await Promise.all([calls.untilReady(), callsInBlocks.untilReady()]);
   const ranges = [[{ subnet: "10.24.0.0/16" }]];
   const peer = {
@@ -131,7 +132,7 @@ async function callsOfNewPool(rig: IpamRig): Promise<IpamCalls> {
   const { api, agent, netns } = rig;
   const name = `new-${rig.pools}`;
   createPool(api, name, `10.32.${rig.pools++}.0/24`);
-  const calls = agent.calls(name, netns);
+  const calls = callsOf(agent, name, netns);
   await calls.untilReady();
   return calls;
 }
@@ -151,9 +152,9 @@ function agentMemory(name: string, count: number, rest: "settleMs" | "calmMs"): 
 /** Has an agent of its own give addresses until it has given so many. */
 async function giveAddresses(rig: IpamRig, count: number): Promise<void> {
   if (rig.quiet === undefined) {
-    const agent = await BenchAgent.open(rig.run, rig.api, "quiet");
+    const agent = addNode(rig.run, rig.api, "quiet");
     await agent.start();
-    const calls = agent.calls("resting", rig.netns);
+    const calls = callsOf(agent, "resting", rig.netns);
     await calls.untilReady();
     rig.quiet = { agent, calls, given: 0 };
   }

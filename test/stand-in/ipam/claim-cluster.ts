@@ -19,14 +19,17 @@ export interface PodNetwork {
 /** Claims, networks and pods that use them, on a stand-in's store, as their writers would have made them. */
 export class ClaimCluster {
   readonly #store: ObjectStore;
+  /** Of what does not say otherwise. */
+  readonly #namespace: string;
 
-  constructor({ store }: Pick<FakeApiServer, "store">) {
+  constructor({ store }: Pick<FakeApiServer, "store">, namespace = "tenant") {
     this.#store = store;
+    this.#namespace = namespace;
     store.withStatus.add("ipamclaims");
   }
 
   /** A network, whose name is not that of the object. @param config beside the usual */
-  network(name: string, pools: readonly string[], config: Json = {}, namespace = "tenant"): Stored {
+  network(name: string, pools: readonly string[], config: Json = {}, namespace = this.#namespace): Stored {
     const ipam = { type: "kube-vhostuser-ipam", pools };
     const whole = {
       cniVersion: "1.1.0",
@@ -38,7 +41,7 @@ export class ClaimCluster {
     return this.attachment(name, { ...whole, ...config }, namespace);
   }
 
-  attachment(name: string, config: Json, namespace = "tenant"): Stored {
+  attachment(name: string, config: Json, namespace = this.#namespace): Stored {
     return this.#store.create(`${namespace}/network-attachment-definitions`, {
       ...{
         apiVersion: "k8s.cni.cncf.io/v1",
@@ -51,7 +54,7 @@ export class ClaimCluster {
 
   /** As kubevirt/ipam-extensions makes it: without an interface. @param metadata beside the name */
   claim(name: string, network: string, metadata: Json = {}): Stored {
-    const { namespace = "tenant" } = metadata;
+    const { namespace = this.#namespace } = metadata;
     return this.#store.create(`${namespace}/ipamclaims`, {
       ...{ ...CLAIM_KEYS, metadata: { namespace, ...metadata, name } },
       spec: { network, interface: "" },
@@ -59,13 +62,13 @@ export class ClaimCluster {
   }
 
   /** A claim that another program, or an earlier life, has published. */
-  publish(name: string, ips: readonly string[], namespace = "tenant"): void {
+  publish(name: string, ips: readonly string[], namespace = this.#namespace): void {
     this.#store.merge(`${namespace}/ipamclaims`, name, { status: { ips } }, "status");
   }
 
   status(
     name: string,
-    namespace = "tenant",
+    namespace = this.#namespace,
   ): { readonly ips: readonly string[]; readonly reason: string | undefined } {
     const found = this.#store.find(`${namespace}/ipamclaims`, name)?.["status"] as
       | { readonly ips?: readonly string[]; readonly conditions?: readonly { readonly reason: string }[] }
@@ -89,19 +92,21 @@ export class ClaimCluster {
   /** A VM that is stopped. @param networks names of NetworkAttachmentDefinitions by the network's name in the VM */
   vm(name: string, networks: Readonly<Record<string, string>>): Stored {
     const spec = vmiSpec(networks);
-    return this.#store.create("tenant/virtualmachines", {
-      metadata: { name, namespace: "tenant" },
+    const namespace = this.#namespace;
+    return this.#store.create(`${namespace}/virtualmachines`, {
+      metadata: { name, namespace },
       spec: { runStrategy: "Always", template: { metadata: {}, spec } },
     });
   }
 
   /** An instance, of the VM of its name where there is one. */
   vmi(name: string, networks: Readonly<Record<string, string>>, phase = "Scheduling"): Stored {
-    const uid = this.#store.find("tenant/virtualmachines", name)?.metadata.uid;
+    const namespace = this.#namespace;
+    const uid = this.#store.find(`${namespace}/virtualmachines`, name)?.metadata.uid;
     const ownerReferences =
       uid === undefined ? [] : [{ kind: "VirtualMachine", name, uid, controller: true }];
-    return this.#store.create("tenant/virtualmachineinstances", {
-      metadata: { name, namespace: "tenant", ownerReferences },
+    return this.#store.create(`${namespace}/virtualmachineinstances`, {
+      metadata: { name, namespace, ownerReferences },
       spec: vmiSpec(networks),
       status: { phase, activePods: {} },
     });
@@ -128,7 +133,12 @@ export class ClaimCluster {
   }
 
   /** A launcher pod of a VM. */
-  launcher(vm: string, networks: readonly PodNetwork[], suffix = "aaaaa", namespace = "tenant"): Stored {
+  launcher(
+    vm: string,
+    networks: readonly PodNetwork[],
+    suffix = "aaaaa",
+    namespace = this.#namespace,
+  ): Stored {
     const name = `virt-launcher-${vm}-${suffix}`;
     const labels = { "kubevirt.io": "virt-launcher", [VM_LABEL]: vm };
     const elements = networks.map((one) => ({
@@ -145,7 +155,7 @@ export class ClaimCluster {
   }
 
   /** Multus says what the pod has. */
-  attached(pod: string, networks: readonly PodNetwork[], namespace = "tenant"): void {
+  attached(pod: string, networks: readonly PodNetwork[], namespace = this.#namespace): void {
     const status = [
       { name: "cluster", interface: "eth0", ips: ["10.244.0.7"], default: true },
       ...networks.map(({ name, ips, interface: own }) => ({
