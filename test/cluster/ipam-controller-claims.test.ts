@@ -1,110 +1,169 @@
-// The IPAM controller and claims on a real API server, with the rights of the chart and no others.
+// The IPAM programs and a VM's claim on a real API server, with the rights and policies of the chart and no others.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Child } from "../machine/child.ts";
+import { hashedPodInterfaceName } from "../../src/names/interface-name.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
-import { waitUntilSucceeds } from "../machine/wait-until.ts";
-import { ApiServer } from "./api-server.ts";
 import { IPAM_CLAIM_DEFINITION, KUBEVIRT_DEFINITIONS, NETWORK_DEFINITION } from "./ipam-claim-definitions.ts";
-import { NAMESPACE, startIpamProgram } from "./ipam-program.ts";
-import { kubernetesParts } from "./kubernetes-parts.ts";
+import { type IpamCall, IpamRig, TESTS } from "./ipam-rig.ts";
 
-const ACCOUNT = "kube-vhostuser-ipam-controller";
+const VM = "vm1";
+/** The VM's name of its network. */
+const NETWORK = "red";
+const CLAIM = `${VM}.${NETWORK}`;
+const INTERFACE = hashedPodInterfaceName(NETWORK);
+const VMI_SPEC = {
+  networks: [{ name: NETWORK, multus: { networkName: "blue" } }],
+  domain: { devices: { interfaces: [{ name: NETWORK, binding: { name: "vhostuser" } }] } },
+};
+/** Of the NetworkAttachmentDefinition `blue`. */
+const CONFIG = {
+  ...{ cniVersion: "1.1.0", name: "blue-network", type: "kube-vhostuser", allowPersistentIPs: true },
+  ipam: { type: "kube-vhostuser-ipam", pools: ["blue"] },
+};
 
-describe.skipIf(process.env["KUBECONFIG"])("the IPAM controller with claims", () => {
+/** A launcher pod, on its node. */
+interface Launcher {
+  readonly name: string;
+  readonly uid: string;
+  readonly node: string;
+}
+
+describe.skipIf(process.env["KUBECONFIG"])("a VM's claim", () => {
   let run: LabRun;
-  let server: ApiServer;
-  let controller: Child;
+  let rig: IpamRig;
+  /** What the VM had at first. */
+  let ips: readonly string[];
+  let source: Launcher;
 
   beforeAll(async () => {
     run = await openLabRun({ narrator: { say: (line) => console.log(line) } });
-    server = await ApiServer.start(run, kubernetesParts(process.env, ["etcd", "apiServer"]));
-    await server.apply(
-      ...[NAMESPACE, "tests"].map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } })),
-      { apiVersion: "v1", kind: "Node", metadata: { name: "n1" } },
-      ...[IPAM_CLAIM_DEFINITION, NETWORK_DEFINITION, ...KUBEVIRT_DEFINITIONS],
-    );
-    const values = ["enabled", "claims.enabled", "claims.manage"]
-      .map((key) => `--set ipam.${key}=true`)
-      .join(" ");
-    await server.sh(`helm install kube-vhostuser deploy/chart/kube-vhostuser -n ${NAMESPACE} ${values}`);
-    controller = await startIpamProgram(run, server, "ipam-controller", ["--claims", "--manage-claims"]);
-    await until("the pool's kind is served", () =>
-      apply("AddressPool", "blue", { subnets: [{ cidr: "10.0.0.0/24" }] }),
-    );
-    const config = {
-      cniVersion: "1.1.0",
-      name: "blue-network",
-      type: "kube-vhostuser",
-      allowPersistentIPs: true,
-    };
-    const ipam = { type: "kube-vhostuser-ipam", pools: ["blue"] };
-    await until("networks are served", () =>
-      server.apply({
-        ...{ apiVersion: "k8s.cni.cncf.io/v1", kind: "NetworkAttachmentDefinition" },
-        metadata: { name: "blue", namespace: "tests" },
-        spec: { config: JSON.stringify({ ...config, ipam }) },
+    rig = await IpamRig.open(run, {
+      nodes: ["n1", "n2"],
+      enabled: ["enabled", "claims.enabled", "claims.manage"],
+      objects: [IPAM_CLAIM_DEFINITION, NETWORK_DEFINITION, ...KUBEVIRT_DEFINITIONS],
+    });
+    await rig.startController("n1", "--claims", "--manage-claims");
+    for (const node of ["n1", "n2"]) await rig.startAgent(node, "--claims", "managed");
+    await rig.until("the pool's kind is served", () =>
+      rig.server.apply({
+        ...{ apiVersion: "ipam.kube-vhostuser.io/v1alpha1", kind: "AddressPool" },
+        ...{ metadata: { name: "blue" }, spec: { subnets: [{ cidr: "10.0.0.0/24" }] } },
       }),
+    );
+    await rig.until("networks are served", () =>
+      rig.server.apply({
+        ...{ apiVersion: "k8s.cni.cncf.io/v1", kind: "NetworkAttachmentDefinition" },
+        ...{ metadata: { name: "blue", namespace: TESTS }, spec: { config: JSON.stringify(CONFIG) } },
+      }),
+    );
+    await rig.until("KubeVirt's kinds are served", () =>
+      rig.server.apply(vmObject("VirtualMachine", { spec: { template: { spec: VMI_SPEC } } })),
     );
   });
   afterAll(() => run?.close());
 
-  const apply = (kind: string, name: string, spec: object) =>
-    server.apply({ apiVersion: "ipam.kube-vhostuser.io/v1alpha1", kind, metadata: { name }, spec });
-  const vmiSpec = {
-    networks: [{ name: "red", multus: { networkName: "blue" } }],
-    domain: { devices: { interfaces: [{ name: "red", binding: { name: "vhostuser" } }] } },
-  };
-  const until = (what: string, poll: () => Promise<unknown>): Promise<void> => {
-    const waiting = waitUntilSucceeds(poll, { what, limitMs: 300_000, everyMs: 200 });
-    return controller === undefined ? waiting : Promise.race([waiting, controller.died]);
-  };
-  const listed = async (...args: readonly string[]) =>
-    JSON.parse(await server.kubectl("get", ...args, "--output", "json"));
+  const vmObject = (kind: string, more: object, metadata: object = {}) => ({
+    ...{ apiVersion: "kubevirt.io/v1", kind, metadata: { name: VM, namespace: TESTS, ...metadata } },
+    ...more,
+  });
+  const inTests = (...args: readonly string[]) => rig.get("-n", TESTS, ...args);
+  const remove = (kind: string, name: string) =>
+    rig.server.kubectl("-n", TESTS, "delete", kind, name, "--force", "--grace-period=0");
+  const claimedIps = async () => (await inTests("ipamclaim", CLAIM)).status?.ips;
+  const allocations = async () => (await rig.get("addressallocations")).items;
 
-  it("makes the claim of a VM and publishes its address", async () => {
-    await until("KubeVirt's kinds are served", () =>
-      server.apply({
-        ...{
-          apiVersion: "kubevirt.io/v1",
-          kind: "VirtualMachine",
-          metadata: { name: "vm1", namespace: "tests" },
-        },
-        spec: { template: { spec: vmiSpec } },
-      }),
-    );
-    const { uid } = (await listed("-n", "tests", "virtualmachine", "vm1")).metadata;
-    const owner = {
-      apiVersion: "kubevirt.io/v1",
-      kind: "VirtualMachine",
-      name: "vm1",
-      uid,
-      controller: true,
+  /** KubeVirt starts the VM. */
+  async function startInstance(): Promise<void> {
+    const { uid } = (await inTests("virtualmachine", VM)).metadata;
+    const owner = { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name: VM, uid, controller: true };
+    const state = { spec: VMI_SPEC, status: { phase: "Scheduling" } };
+    await rig.server.apply(vmObject("VirtualMachineInstance", state, { ownerReferences: [owner] }));
+  }
+
+  async function startLauncher(name: string, node: string): Promise<Launcher> {
+    const element = { name: "blue", namespace: TESTS, interface: INTERFACE };
+    const annotations = {
+      "k8s.v1.cni.cncf.io/networks": JSON.stringify([element]),
+      "kubevirt.io/domain": VM,
     };
-    await server.apply({
-      ...{ apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance" },
-      metadata: { name: "vm1", namespace: "tests", ownerReferences: [owner] },
-      ...{ spec: vmiSpec, status: { phase: "Scheduling" } },
+    const metadata = { name, namespace: TESTS, annotations, labels: { "kubevirt.io": "virt-launcher" } };
+    const spec = { nodeName: node, containers: [{ name: "compute", image: "none" }] };
+    await rig.server.apply({ apiVersion: "v1", kind: "Pod", metadata, spec });
+    return { name, node, uid: (await inTests("pod", name)).metadata.uid };
+  }
+
+  const call = (verb: IpamCall["verb"], pod: Launcher) =>
+    rig.call({
+      verb,
+      node: pod.node,
+      container: `c-${pod.name}`,
+      interfaceName: INTERFACE,
+      pod,
+      config: CONFIG,
     });
-    await until("the claim has an address", async () => {
-      const claim = await listed("-n", "tests", "ipamclaim", "vm1.red");
-      expect(claim.status.ips).toEqual([expect.stringMatching(/^10\.0\.0\.\d+\/24$/)]);
-      expect(claim.metadata.finalizers).toEqual(["kubevirt.io/persistent-ipam"]);
-      expect(claim.status.conditions).toMatchObject([{ type: "IPsAllocated", status: "True" }]);
+
+  /** As kubelet does: again while it is CNI's error 11. @returns the pod's addresses */
+  async function add(pod: Launcher): Promise<readonly string[]> {
+    let given: readonly string[] = [];
+    await rig.until(`${pod.name} has its addresses`, async () => {
+      const { code, json } = await call("ADD", pod);
+      expect(code, json?.msg).toBe(0);
+      given = json.ips.map(({ address }: { address: string }) => address);
     });
+    return given;
+  }
+
+  async function end(pod: Launcher): Promise<void> {
+    expect(await call("DEL", pod)).toEqual({ code: 0, json: undefined });
+    await remove("pod", pod.name);
+  }
+
+  it("is made when the VM starts, and its address is that of the launcher pod", async () => {
+    await startInstance();
+    source = await startLauncher("launcher-1", "n1");
+    ips = await add(source);
+    expect(ips).toEqual([expect.stringMatching(/^10\.0\.0\.\d+\/24$/)]);
+    const { metadata, status } = await inTests("ipamclaim", CLAIM);
+    expect(status).toMatchObject({ ips, conditions: [{ type: "IPsAllocated", status: "True" }] });
+    expect(metadata.finalizers).toEqual(["kubevirt.io/persistent-ipam"]);
+    expect(await allocations()).toHaveLength(1);
   });
 
-  it("lets the claim go with its VM, and frees the address", async () => {
-    await server.kubectl("-n", "tests", "delete", "virtualmachineinstance", "vm1");
-    await server.kubectl("-n", "tests", "delete", "virtualmachine", "vm1");
-    // What the garbage collector does.
-    await server.kubectl("-n", "tests", "delete", "ipamclaim", "vm1.red");
-    await until("the address is free", async () =>
-      expect((await listed("addressallocations")).items).toEqual([]),
-    );
+  it("is the target's of a migration that is aborted, and stays", async () => {
+    const target = await startLauncher("launcher-2", "n2");
+    expect(await add(target)).toEqual(ips);
+    await end(target);
+    expect(await claimedIps()).toEqual(ips);
+    expect(await add(source), "ADD of the source, which is repeated").toEqual(ips);
   });
 
-  it("yields to kubevirt/ipam-extensions, and says so in an event", async () => {
-    await server.apply({
+  it("is the target's of a migration that ends the source", async () => {
+    const target = await startLauncher("launcher-3", "n2");
+    expect(await add(target)).toEqual(ips);
+    await end(source);
+    source = target;
+    expect(await claimedIps()).toEqual(ips);
+  });
+
+  it("is the same after the VM was stopped and started", async () => {
+    await end(source);
+    await remove("virtualmachineinstance", VM);
+    await startInstance();
+    source = await startLauncher("launcher-4", "n1");
+    expect(await add(source)).toEqual(ips);
+    expect(await allocations()).toHaveLength(1);
+  });
+
+  it("goes with the VM, and then its address is free", async () => {
+    await end(source);
+    await remove("virtualmachineinstance", VM);
+    await remove("virtualmachine", VM);
+    // What the garbage collector does; it waits for the finalizer.
+    await rig.server.kubectl("-n", TESTS, "delete", "ipamclaim", CLAIM);
+    await rig.until("the address is free", async () => expect(await allocations()).toEqual([]));
+  });
+
+  it("is not made beside kubevirt/ipam-extensions, and says so in an event", async () => {
+    await rig.server.apply({
       ...{ apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration" },
       metadata: { name: "other" },
       webhooks: [
@@ -116,18 +175,14 @@ describe.skipIf(process.env["KUBECONFIG"])("the IPAM controller with claims", ()
         },
       ],
     });
-    await until("the event is there", async () => {
-      const { items } = await listed("events.events.k8s.io", "--all-namespaces");
+    await rig.until("the event is there", async () => {
+      const { items } = await rig.get("events.events.k8s.io", "--all-namespaces");
       expect(items.map(({ reason }: { reason: string }) => reason)).toContain("ClaimsManagedElsewhere");
     });
   });
 
-  it("needs no right that the chart does not give it", async () => {
-    const requests = await server.requestsOf(`system:serviceaccount:${NAMESPACE}:${ACCOUNT}`);
-    const refused = requests.filter(({ responseStatus }) =>
-      [401, 403, 422].includes(responseStatus?.code ?? 0),
-    );
-    expect(refused).toEqual([]);
-    expect(requests.length).toBeGreaterThan(0);
+  it("needs no right that the chart does not give the programs", async () => {
+    for (const program of ["ipam-agent", "ipam-controller"] as const)
+      expect(await rig.refusedRequests(program)).toEqual([]);
   });
 });

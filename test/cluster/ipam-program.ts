@@ -13,6 +13,7 @@ export const NAMESPACE = "kube-vhostuser";
  * installed before.
  * @param args beside those for the API server
  * @param nodeName node of the pod
+ * @param name of the pod; an agent's, where there are several
  */
 export async function startIpamProgram(
   run: LabRun,
@@ -20,22 +21,23 @@ export async function startIpamProgram(
   program: "ipam-agent" | "ipam-controller",
   args: readonly string[],
   nodeName = "n1",
+  name: string = program,
 ): Promise<Child> {
   const account = `kube-vhostuser-${program}`;
   await server.apply({
-    ...{ apiVersion: "v1", kind: "Pod", metadata: { name: program, namespace: NAMESPACE } },
+    ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace: NAMESPACE } },
     spec: { nodeName, serviceAccountName: account, containers: [{ name: "main", image: "none" }] },
   });
-  const directory = await server.serviceAccountOf({ namespace: NAMESPACE, name: program, account });
+  const directory = await server.serviceAccountOf({ namespace: NAMESPACE, name, account });
   const api = ["--service-account", directory, "--api-server", server.url];
   const port = ["--observe-port", String(await freePort())];
   const source = join(PROJECT, "src", program, "main.ts");
   const env = {
     NODE_NAME: nodeName,
     POD_NAMESPACE: NAMESPACE,
-    POD_NAME: program,
-    POD_UID: `uid-of-${program}`,
+    POD_NAME: name,
+    POD_UID: `uid-of-${name}`,
   };
   const command = { command: process.execPath, args: [source, ...api, ...port, ...args] };
-  return startChild(run, { name: program, env, ...command });
+  return startChild(run, { name, env, ...command });
 }
