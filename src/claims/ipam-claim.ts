@@ -9,9 +9,9 @@ import { IPAM_CLAIMS, inNamespace } from "./resources.ts";
 /** An address of a claim, with the prefix length of its subnet. */
 export type ClaimAddress = Address & { readonly length: number };
 
-/** The one type of condition that IPAM writes: OVN-Kubernetes' words, and two of ours. */
+/** What IPAM writes: OVN-Kubernetes' type with its reasons and some of ours, and a type of ours. */
 export interface ClaimCondition {
-  readonly type: "IPsAllocated";
+  readonly type: "IPsAllocated" | "NetworkChanged";
   readonly status: "True" | "False";
   readonly reason:
     | "SuccessfulAllocation"
@@ -20,7 +20,10 @@ export interface ClaimCondition {
     /** NetworkAttachmentDefinitions of the network differ, or do not allow claims. */
     | "NetworkConflict"
     | "PersistentIPsNotAllowed"
-    | "PoolMissing";
+    | "PoolMissing"
+    /** Of NetworkChanged. */
+    | "InterfaceOfOtherNetwork"
+    | "SameNetwork";
   readonly message: string;
   /** RFC 3339. */
   readonly lastTransitionTime: string;
@@ -115,8 +118,28 @@ export function claimCondition(
   nowMs: number,
 ): ClaimCondition {
   const status = reason === "SuccessfulAllocation" ? "True" : "False";
-  const lastTransitionTime = new Date(nowMs).toISOString().replace(/\.\d+Z$/, "Z");
-  return { type: "IPsAllocated", status, reason, message, lastTransitionTime };
+  return { type: "IPsAllocated", status, reason, message, lastTransitionTime: secondsOf(nowMs) };
+}
+
+/**
+ * The condition that says whether the last interface that referred to the claim was of another network, as after a change of a
+ * running VM's network (LiveUpdateNADRef).
+ * @param problem undefined where it was of the claim's network
+ */
+export function networkCondition(problem: string | undefined, nowMs: number): ClaimCondition {
+  const isChanged = problem !== undefined;
+  return {
+    ...{ type: "NetworkChanged", status: isChanged ? "True" : "False", message: problem ?? "" },
+    ...{
+      reason: isChanged ? "InterfaceOfOtherNetwork" : "SameNetwork",
+      lastTransitionTime: secondsOf(nowMs),
+    },
+  };
+}
+
+/** RFC 3339 with seconds, as conditions have it. */
+function secondsOf(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
 /** What is to be published of a claim. */

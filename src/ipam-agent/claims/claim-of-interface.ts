@@ -86,12 +86,12 @@ export async function requireClaims(
 }
 
 /**
- * Reads a claim that an interface of this network may use.
- * @throws Failure `ipam-claim-missing`, `ipam-claim-refused`, `invalid-address-object`; ApiFailure
+ * Reads a claim that interfaces may use.
+ * @throws Failure `ipam-claim-missing`, `invalid-address-object`; ApiFailure
  */
 export async function readClaim(
   name: string,
-  { config, pod }: AllocationRequest,
+  { pod }: Pick<AllocationRequest, "pod">,
   { api }: Pick<AgentContext, "api">,
   signal: AbortSignal,
 ): Promise<ReadClaim> {
@@ -101,12 +101,6 @@ export async function readClaim(
   if (object === undefined) throw missing(`there is no claim ${name} yet`, where);
   const claim = parseIpamClaim(object);
   if (claim.isDeleting) throw missing(`claim ${name} is being deleted`, where);
-  if (claim.network !== config.name)
-    throw refused(
-      `the claim is for network ${JSON.stringify(claim.network)}, and the interface is of network ${config.name}`,
-      where,
-      "restart the VM with the network that it had, or delete the claim while the VM is stopped. The network of a running VM cannot be changed to one with other addresses",
-    );
   return { object, claim };
 }
 

@@ -9,6 +9,7 @@ import {
   type ClaimCondition,
   claimCondition,
   type IpamClaim,
+  networkCondition,
   writeClaimStatus,
 } from "../../claims/ipam-claim.ts";
 import type { FailureCode } from "../../failure/catalogue.ts";
@@ -54,6 +55,7 @@ export async function claimedAddresses(
   for (let round = 0; round < ROUNDS; round++) {
     const read = await readClaim(name, request, context, signal);
     const { claim } = read;
+    if (claim.network !== config.name) return refuseNetwork(config.name, read, context, signal);
     if (claim.ips.length > 0) {
       const addresses = await Promise.all(claim.ips.map((ip) => checked(ip, read, pools, context, signal)));
       await noteUser(read, pod?.name, context, signal);
@@ -197,18 +199,48 @@ async function failed(
   throw error;
 }
 
+/** Refuses an interface of another network than the claim's, and says so in the claim too, if it does not say it yet. */
+async function refuseNetwork(
+  network: string,
+  { object, claim }: ReadClaim,
+  { api, clock, logger }: AgentContext,
+  signal: AbortSignal,
+): Promise<never> {
+  const what = `the claim is for network ${JSON.stringify(claim.network)}, and the interface is of network ${network}`;
+  const said = networkConditionOf(claim);
+  if (said?.["status"] !== "True" || said["message"] !== what) {
+    const condition = networkCondition(what, clock.now());
+    await writeClaimStatus(api, object, { ips: [], condition }, signal).catch((error: unknown) =>
+      logger.debug({ reason: describeThrown(error) }, "a claim's condition cannot be written"),
+    );
+  }
+  throw refused(
+    what,
+    whereOf(claim),
+    "restart the VM with the network that it had, or delete the claim while the VM is stopped. The network of a running VM cannot be changed to one with other addresses",
+  );
+}
+
+function networkConditionOf({ conditions }: IpamClaim): IpamClaim["conditions"][number] | undefined {
+  return conditions.find(({ type }) => type === "NetworkChanged");
+}
+
 /** The pod that uses the claim, for people: a write that fails changes nothing for the pod. */
 async function noteUser(
   { object, claim }: ReadClaim,
   pod: string | undefined,
-  { api, logger }: AgentContext,
+  { api, clock, logger }: AgentContext,
   signal: AbortSignal,
 ): Promise<void> {
-  if (pod === undefined || claim.ownerPod === pod) return;
-  await writeClaimStatus(api, object, { ips: [], ownerPod: pod }, signal).catch((error: unknown) => {
-    signal.throwIfAborted();
-    logger.debug({ reason: describeThrown(error) }, "the pod that uses a claim cannot be written into it");
-  });
+  const wasRefused = networkConditionOf(claim)?.["status"] === "True";
+  if (!wasRefused && (pod === undefined || claim.ownerPod === pod)) return;
+  const condition = wasRefused ? networkCondition(undefined, clock.now()) : undefined;
+  await writeClaimStatus(api, object, { ips: [], ownerPod: pod, condition }, signal).catch(
+    (error: unknown) => {
+      signal.throwIfAborted();
+      logger.debug({ reason: describeThrown(error) }, "the pod that uses a claim cannot be written into it");
+    },
+  );
 }
 
 /** Pools may have become smaller since: a subnet has its addresses also where it does not hand them out any more. */

@@ -331,6 +331,25 @@ describe("no address is given", () => {
     expect(store().all("addressallocations")).toEqual([]);
   });
 
+  it("to the migration target of a VM whose network was changed, and the claim says so until a pod of its network uses it", async () => {
+    const given = { type: "IPsAllocated", status: "True" };
+    claim();
+    pod("p1");
+    const ips = addressesOf(await call({}));
+    pod("p2");
+    const target = { pod: "p2", network: "red-net" };
+    const refused = await call(target);
+    expect(refused.json.msg).toMatch(/ipam-claim-refused: the claim is for network "net"/);
+    const changed = { type: "NetworkChanged", status: "True", reason: "InterfaceOfOtherNetwork" };
+    const message = 'the claim is for network "net", and the interface is of network red-net';
+    expect(statusNow()).toMatchObject({ ips, conditions: [given, { ...changed, message }] });
+    const { resourceVersion } = claimNow().metadata;
+    await call({ ...target, container: "again" });
+    expect(claimNow().metadata.resourceVersion).toBe(resourceVersion);
+    expect(addressesOf(await call({ container: "next" }))).toEqual(ips);
+    expect(statusNow()).toMatchObject({ conditions: [given, { status: "False", reason: "SameNetwork" }] });
+  });
+
   const element = { name: "nad", interface: NET1 };
   const reference = { "ipam-claim-reference": "vm.blue" };
   it.each([

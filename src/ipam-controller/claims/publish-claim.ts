@@ -4,6 +4,7 @@ import { type AddressPool, subnetOfAddress } from "../../address-objects/address
 import {
   type ClaimAddress,
   type ClaimCondition,
+  claimCondition,
   type IpamClaim,
   parseIpamClaim,
   writeClaimStatus,
@@ -110,13 +111,8 @@ function succeed(
   ips: readonly ClaimAddress[],
   signal: AbortSignal,
 ): Promise<KubeObject> {
-  const condition = {
-    ...({ type: "IPsAllocated", status: "True", reason: "SuccessfulAllocation" } as const),
-    ...{
-      message: "the addresses are the claim's until it is deleted",
-      lastTransitionTime: secondsOf(clock.now()),
-    },
-  };
+  const message = "the addresses are the claim's until it is deleted";
+  const condition = claimCondition("SuccessfulAllocation", message, clock.now());
   return writeClaimStatus(api, read, { ips, condition }, signal);
 }
 
@@ -163,8 +159,7 @@ async function refuse(
   const { namespace, name, uid, ips } = claim;
   const before = allocationCondition(claim);
   if (before?.status === "False" && before.reason === reason) return;
-  const lastTransitionTime = secondsOf(clock.now());
-  const condition = { type: "IPsAllocated", status: "False", reason, message, lastTransitionTime } as const;
+  const condition = claimCondition(reason, message, clock.now());
   try {
     await writeClaimStatus(api, read, { ips, condition }, signal);
   } catch (error) {
@@ -179,9 +174,4 @@ async function refuse(
 
 function allocationCondition(claim: IpamClaim): Partial<ClaimCondition> | undefined {
   return (claim.conditions as readonly Partial<ClaimCondition>[]).find(({ type }) => type === "IPsAllocated");
-}
-
-/** RFC 3339 with seconds, as conditions have it. */
-function secondsOf(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }
