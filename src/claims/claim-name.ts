@@ -1,3 +1,5 @@
+import type { AddressPool } from "../address-objects/address-pool.ts";
+
 /** What kubevirt/ipam-extensions keeps of a name: runs of these, in which hyphens are not the first or last character. */
 const LABEL = /[a-z0-9](?:[-a-z0-9]*[a-z0-9])?/g;
 const MAX_LENGTH = 253;
@@ -10,4 +12,15 @@ const MAX_LENGTH = 253;
 export function claimName(vmi: string, network: string): string {
   const labels = `${vmi}.${network}`.toLowerCase().match(LABEL) ?? [];
   return labels.join(".").slice(0, MAX_LENGTH);
+}
+
+/**
+ * What a pool with `sticky: Key` keeps a claim's address for: the claim's namespace and name, and so a VM and its network.
+ * Undefined for other pools: an IPAMClaim has no MAC address.
+ */
+export function claimKey(
+  { sticky }: Pick<AddressPool, "sticky">,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): string | undefined {
+  return sticky === "Key" ? `${namespace}/ipamclaim/${name}` : undefined;
 }

@@ -2,14 +2,12 @@
 import {
   type AddressAllocation,
   type AllocationOwner,
-  changedAllocation,
   parseAddressAllocation,
 } from "../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS, nodeHash, selectorOf } from "../address-objects/resources.ts";
 import { describeThrown } from "../failure/failure.ts";
-import { ApiFailure } from "../kube-api/api-failure.ts";
 import type { KubeObject } from "../kube-api/client.ts";
-import { releaseShared } from "../pool-addresses/release-shared.ts";
+import { endUse } from "../pool-addresses/release-shared.ts";
 import { within } from "../sync/deadlines.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { type Allocation, entryKey } from "./journal-entries.ts";
@@ -163,19 +161,10 @@ function keyOf({
 
 /** Deletes exactly this allocation, or takes the owner from one that is kept for a key. */
 async function giveUp(object: KubeObject, { api, logger }: AgentContext, signal: AbortSignal): Promise<void> {
-  const allocation = parseAddressAllocation(object);
-  const { name, key, owner } = allocation;
-  if (key === undefined) await releaseShared(api, allocation, signal);
-  else {
-    const waiting = changedAllocation(object, { node: undefined, owner: undefined });
-    await api.update(ADDRESS_ALLOCATIONS, waiting, signal).catch(unlessOvertaken);
-  }
+  const { name, owner } = parseAddressAllocation(object);
+  await endUse(api, object, signal);
   logger.info(
     { allocation: name, pod: `${owner?.namespace}/${owner?.name}` },
     "a shared address is free again",
   );
-}
-
-function unlessOvertaken(error: unknown): void {
-  if (!(error instanceof ApiFailure) || !["conflict", "not-found"].includes(error.problem)) throw error;
 }

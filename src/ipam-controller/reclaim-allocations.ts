@@ -1,9 +1,10 @@
 // Addresses of shared blocks whose pod and node are gone: two looks, then the address is free, or waits for its key.
-import { changedAllocation, parseAddressAllocation } from "../address-objects/address-allocation.ts";
+import { parseAddressAllocation } from "../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS } from "../address-objects/resources.ts";
 import type { KubeApi, KubeObject } from "../kube-api/client.ts";
+import { endUse } from "../pool-addresses/release-shared.ts";
 import type { AllocationEntry } from "./cluster-view.ts";
-import { type ControllerContext, isOvertaken } from "./controller-context.ts";
+import type { ControllerContext } from "./controller-context.ts";
 import { NODES, nodeEntryOf, PODS, readNow, whyGone } from "./look.ts";
 import { LOOKS_MS, type Look, Sightings } from "./sightings.ts";
 
@@ -64,18 +65,8 @@ export class AllocationReclaimer {
     if (!this.#sightings.note(name, look, this.#gapMs(object), clock.monotonic())) return;
     this.#sightings.forget(name);
     if (object === undefined) return;
-    const { uid = "", resourceVersion = "" } = object.metadata;
-    const { key, owner } = parseAddressAllocation(object);
-    try {
-      if (key === undefined) await api.delete(ADDRESS_ALLOCATIONS, name, { uid, resourceVersion }, signal);
-      else {
-        const emptied = changedAllocation(object, { node: undefined, owner: undefined });
-        await api.update(ADDRESS_ALLOCATIONS, emptied, signal);
-      }
-    } catch (error) {
-      if (isOvertaken(error)) return;
-      throw error;
-    }
+    const { owner } = parseAddressAllocation(object);
+    if (!(await endUse(api, object, signal))) return;
     counts.allocationsFreed += 1;
     const pod = `${owner?.namespace}/${owner?.name}`;
     logger.info({ allocation: name, pod }, "an address was freed: its pod and node are gone");

@@ -35,7 +35,7 @@ export interface SharedRequest {
   readonly owner: AllocationOwner;
   /** Of a pod: its node. */
   readonly node?: string | undefined;
-  /** What a sticky address is kept for. */
+  /** What a sticky address is kept for; a claim's names its namespace and name, by which an earlier claim's is found. */
   readonly key?: string | undefined;
   readonly requested?: Address | undefined;
   /**
@@ -127,7 +127,7 @@ async function takeOne(request: SharedRequest): Promise<void> {
   if (pool.isDeleting) throw deleting(pool);
   if (requested !== undefined) return takeRequested(request, requested);
   const sticky = key === undefined ? [] : await allocationsOfKey(request, key);
-  const waiting = sticky.find(({ owner }) => owner === undefined);
+  const waiting = sticky.find((one) => isWaitingFor(request.owner, one.owner));
   if (waiting !== undefined) return takeOver(request, waiting);
   // While another has the address of the key, this one is not kept.
   return takeFree(sticky.length > 0 ? { ...request, key: undefined } : request);
@@ -143,7 +143,7 @@ async function takeRequested(request: SharedRequest, address: Address): Promise<
   if (await create(request, address)) return;
   const object = await api.get(ADDRESS_ALLOCATIONS, allocationName(space.name, address), signal);
   const found = parseAddressAllocation(object);
-  const isOurs = found.owner === undefined && found.key === key && found.pool === pool.name;
+  const isOurs = isWaitingFor(request.owner, found.owner) && found.key === key && found.pool === pool.name;
   if (isOurs) return takeOver(request, found);
   const { kind, namespace, name } = found.owner ?? {};
   throw refused(
@@ -161,6 +161,13 @@ async function allocationsOfKey(request: SharedRequest, key: string): Promise<re
   );
 }
 
+/** Whether nothing has a sticky address, or a claim that is gone, because the owner is a later one of its name. */
+function isWaitingFor(owner: AllocationOwner, current: AllocationOwner | undefined): boolean {
+  if (current === undefined) return true;
+  const isLater = current.uid !== owner.uid && current.kind === "IPAMClaim" && owner.kind === current.kind;
+  return isLater && current.namespace === owner.namespace && current.name === owner.name;
+}
+
 /** Gives an address that waits for its key an owner. Where another is faster, the next round finds what it left. */
 async function takeOver(
   { api, node, owner, signal }: SharedRequest,
@@ -168,7 +175,7 @@ async function takeOver(
 ): Promise<void> {
   try {
     const object = await api.get(ADDRESS_ALLOCATIONS, name, signal);
-    if (parseAddressAllocation(object).owner !== undefined) return;
+    if (!isWaitingFor(owner, parseAddressAllocation(object).owner)) return;
     await api.update(ADDRESS_ALLOCATIONS, changedAllocation(object, { node, owner }), signal);
   } catch (error) {
     if (!isProblem(error, "conflict", "not-found")) throw error;

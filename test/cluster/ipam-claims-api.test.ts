@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newAllocation } from "../../src/address-objects/address-allocation.ts";
+import { changedAllocation, newAllocation } from "../../src/address-objects/address-allocation.ts";
 import { newBlock } from "../../src/address-objects/address-block.ts";
 import { newSpace } from "../../src/address-objects/address-space.ts";
 import {
@@ -256,6 +256,22 @@ describe.skipIf(process.env["KUBECONFIG"])("claims", () => {
     await expect(agentApi().delete(ADDRESS_ALLOCATIONS, own.metadata.name, {}, signal)).rejects.toThrow(
       /forbidden|must not write/,
     );
+  });
+
+  it("let an agent's token take an address that waits for a claim's key, and not one that a claim has", async () => {
+    const address = parseAddress("10.0.0.98");
+    if (address === undefined) throw new Error("no address");
+    const key = "tests/ipamclaim/vm.kept";
+    const content = { space: "default", pool: "blue", address, node: undefined, owner: undefined, key };
+    const waiting = await admin.create(ADDRESS_ALLOCATIONS, newAllocation(content), signal);
+    const named = { kind: "IPAMClaim", namespace: "tests", name: "vm.kept", network: "net" };
+    const given = (read: KubeObject, uid: string) =>
+      changedAllocation(read, { node: undefined, owner: { ...named, uid } });
+    const taken = await agentApi().update(ADDRESS_ALLOCATIONS, given(waiting, "u1"), signal);
+    await expect(agentApi().update(ADDRESS_ALLOCATIONS, given(taken, "u2"), signal)).rejects.toThrow(
+      /must not write/,
+    );
+    await admin.delete(ADDRESS_ALLOCATIONS, taken.metadata.name, {}, signal);
   });
 
   it("let an agent's token take addresses for claims and its own node's pods alone", async () => {

@@ -4,6 +4,7 @@ import type { AddressSpace } from "../../address-objects/address-space.ts";
 import { ADDRESS_ALLOCATIONS, allocationName, blockName } from "../../address-objects/resources.ts";
 import { type Address, formatAddress, formatPrefix, isInPrefix } from "../../addresses/address.ts";
 import { blockOf } from "../../addresses/grid.ts";
+import { claimKey } from "../../claims/claim-name.ts";
 import {
   type ClaimAddress,
   type ClaimCondition,
@@ -170,7 +171,8 @@ function allocateFor(
     update: api.update.bind(api),
     delete: async () => undefined,
   };
-  return allocateShared({ api: withoutDelete, pool, space, owner, requested, random, signal });
+  const key = claimKey(pool, owner);
+  return allocateShared({ api: withoutDelete, pool, space, owner, key, requested, random, signal });
 }
 
 /** What a claim's condition says of a failure. */

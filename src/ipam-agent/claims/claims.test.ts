@@ -7,6 +7,7 @@ import {
   type TestAgent,
 } from "../../../test/stand-in/ipam/agent-rig.ts";
 import { IpamCluster } from "../../../test/stand-in/ipam/cluster.ts";
+import { keyHash } from "../../address-objects/resources.ts";
 import { vmiInterfaceHash } from "../../claims/resources.ts";
 import { hashedPodInterfaceName } from "../../names/interface-name.ts";
 
@@ -251,6 +252,20 @@ describe("an interface whose network element refers to a claim", () => {
     expect(addressesOf(await call({ container: "c3" }))).toEqual(["10.0.0.25/24"]);
     expect(statusNow()).toMatchObject({ conditions: [{ status: "True" }] });
   });
+});
+
+it("the address of a sticky pool that a former VM of the name had is given to the VM that was restored", async () => {
+  rig.pool("kept", { mode: "PerAddress", sticky: "Key", subnets: [{ cidr: "10.7.0.0/24" }] });
+  cluster.blockOf("10.7.0.0/28", { kind: "Shared" });
+  const spec = { space: "default", pool: "kept", address: "10.7.0.9", key: "tenant/ipamclaim/vm.blue" };
+  const key = keyHash(spec.key);
+  const labels = { "ipam.kube-vhostuser.io/space": "default", "ipam.kube-vhostuser.io/key": key };
+  store().create("addressallocations", { metadata: { name: "default.10-7-0-9", labels }, spec });
+  await rig.api.until(() => agent.state.pools.has("kept"));
+  claim();
+  pod("p1");
+  expect(addressesOf(await call({ pools: ["kept"] }))).toEqual(["10.7.0.9/24"]);
+  expect(owners()).toMatchObject([{ kind: "IPAMClaim", name: "vm.blue" }]);
 });
 
 describe("addresses that a claim has already", () => {

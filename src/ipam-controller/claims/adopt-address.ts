@@ -10,6 +10,7 @@ import {
 } from "../../address-objects/resources.ts";
 import { type Address, formatAddress } from "../../addresses/address.ts";
 import { blockOf } from "../../addresses/grid.ts";
+import { claimKey } from "../../claims/claim-name.ts";
 import type { IpamClaim } from "../../claims/ipam-claim.ts";
 import { allocateShared } from "../../pool-addresses/allocate-shared.ts";
 import { isOvertaken } from "../controller-context.ts";
@@ -49,7 +50,8 @@ export async function adoptAddress(
     return;
   }
   if (found === undefined) await ensureBlock(context, of, address, signal);
-  await allocateShared({ api, pool, space, owner, requested: address, random, signal });
+  const key = claimKey(pool, owner);
+  await allocateShared({ api, pool, space, owner, key, requested: address, random, signal });
 }
 
 /** Blocks are made ahead, though not necessarily the one of this address. One that a node has stays the node's. */

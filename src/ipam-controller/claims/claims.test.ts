@@ -217,6 +217,51 @@ describe("addresses that a claim has published already", () => {
   });
 });
 
+describe("an address of a pool with sticky: Key", () => {
+  const keyOf = () =>
+    rig.server.store.all("addressallocations").map(({ spec }) => (spec as { key?: string }).key);
+  beforeEach(async () => {
+    cluster.pool("kept", ["10.7.0.0/24"], { mode: "PerAddress", sticky: "Key" });
+    cluster.blockOf("10.7.0.0/28", { kind: "Shared" });
+    claims.network("nad-kept", ["kept"]);
+    controller = await start();
+    claims.claim("vm1.red", "nad-kept-network");
+    expect(await published("vm1.red")).toEqual(["10.7.0.1/24"]);
+  });
+  const gone = () => cluster.remove("tenant/ipamclaims", "vm1.red");
+
+  it("outlives the VM, and is that of the VM of the same name, as after a restore from a backup (69, 70)", async () => {
+    gone();
+    await looks(60, 60);
+    expect(keyOf()).toEqual(["tenant/ipamclaim/vm1.red"]);
+    expect(claims.owners).toEqual({});
+    rig.server.namespaces.add("other");
+    claims.claim("vm2.red", "nad-kept-network");
+    claims.claim("vm1.red", "nad-kept-network", { namespace: "other" });
+    const others = [...(await published("vm2.red")), ...(await published("vm1.red", "other"))];
+    expect(others.sort()).toEqual(["10.7.0.2/24", "10.7.0.3/24"]);
+    claims.claim("vm1.red", "nad-kept-network");
+    expect(await published("vm1.red")).toEqual(["10.7.0.1/24"]);
+  });
+
+  it("is that of the later VM also before the former claim's address was freed, and the controller keeps it", async () => {
+    gone();
+    claims.claim("vm1.red", "nad-kept-network");
+    expect(await published("vm1.red")).toEqual(["10.7.0.1/24"]);
+    await looks(60, 60);
+    expect(claims.owners).toEqual({ "10.7.0.1": "tenant/vm1.red" });
+  });
+
+  it("is the claim's also where its status was restored with it", async () => {
+    gone();
+    await looks(60, 60);
+    claims.claim("vm1.red", "nad-kept-network");
+    claims.publish("vm1.red", ["10.7.0.1/24"]);
+    await rig.until(() => claims.owners["10.7.0.1"] === "tenant/vm1.red", 10);
+    expect(keyOf()).toEqual(["tenant/ipamclaim/vm1.red"]);
+  });
+});
+
 describe("an address of a claim that is gone", () => {
   beforeEach(async () => {
     claims.network("nad-blue", ["blue"]);

@@ -1,6 +1,7 @@
 // A claim gets an address of each pool of its network: allocation first, then the status, whose version decides.
 import type { AddressAllocation } from "../../address-objects/address-allocation.ts";
 import { type AddressPool, subnetOfAddress } from "../../address-objects/address-pool.ts";
+import { claimKey } from "../../claims/claim-name.ts";
 import {
   type ClaimAddress,
   type ClaimCondition,
@@ -79,7 +80,8 @@ async function allocate(
   const isNew = !view.claimUids.has(uid);
   for (const { pool, space } of pools) {
     const hints = isNew ? freeAddresses(pool, view, random) : [];
-    allocations.push(await allocateShared({ api, pool, space, owner, hints, random, signal }));
+    const key = claimKey(pool, owner);
+    allocations.push(await allocateShared({ api, pool, space, owner, key, hints, random, signal }));
   }
   return allocations;
 }

@@ -1,11 +1,10 @@
 // Addresses of claims that are gone: two looks that find neither the claim nor a pod that uses it, then the address is free.
-import { parseAddressAllocation } from "../../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS } from "../../address-objects/resources.ts";
 import { type Address, parseAddress } from "../../addresses/address.ts";
 import { parseIpamClaim } from "../../claims/ipam-claim.ts";
 import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { releaseShared } from "../../pool-addresses/release-shared.ts";
+import { endUse } from "../../pool-addresses/release-shared.ts";
 import type { ClaimAllocation } from "../cluster-view.ts";
 import { PODS, readNow } from "../look.ts";
 import { LOOKS_MS, type Look, Sightings } from "../sightings.ts";
@@ -94,7 +93,7 @@ export class ClaimReclaimer {
     this.#sightings.forget(name);
     const object = await readNow(api, ADDRESS_ALLOCATIONS, name, signal);
     if (object === undefined || versionOf(object) !== claim.version) return;
-    if (!(await releaseShared(api, parseAddressAllocation(object), signal))) return;
+    if (!(await endUse(api, object, signal))) return;
     counts.allocationsFreed += 1;
     logger.info(
       { allocation: name, claim: `${claim.namespace}/${claim.name}`, reason: finding },

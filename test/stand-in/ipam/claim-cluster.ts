@@ -79,12 +79,12 @@ export class ClaimCluster {
   /** Whose address each allocation is. */
   get owners(): Readonly<Record<string, string>> {
     return Object.fromEntries(
-      this.#store.all("addressallocations").map(({ spec }) => {
+      this.#store.all("addressallocations").flatMap(({ spec }) => {
         const { address, owner } = spec as {
           readonly address: string;
-          readonly owner: Readonly<Record<string, string>>;
+          readonly owner?: Readonly<Record<string, string>>;
         };
-        return [address, `${owner["namespace"]}/${owner["name"]}`];
+        return owner === undefined ? [] : [[address, `${owner["namespace"]}/${owner["name"]}`]];
       }),
     );
   }
