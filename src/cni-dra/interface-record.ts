@@ -35,7 +35,7 @@ const attachmentSchema = z.object({
 });
 
 const recordSchema = planSchema.extend({
-  /** In the order of kubelet's calls, which is that of the claims in their pod. */
+  /** That of its claim; in the order of kubelet's calls, which is that of the claims in their pod. */
   sequence: z.number(),
   /** kubelet has ended the claim: what is left of it is to be removed. */
   released: z.boolean(),

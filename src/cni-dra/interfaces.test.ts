@@ -420,6 +420,34 @@ describe("Prepare", () => {
     expect(again.map(({ attachments }) => attachments.length)).toEqual([1, 1]);
   });
 
+  it("of a pod's next claim comes later in the order of ADDs, whichever is prepared first", async () => {
+    const [first, second] = [interfaces.takeSequence(), interfaces.takeSequence()];
+    const other = { ...CLAIM, uid: "d-uid", name: "d" };
+    await interfaces.prepare([planOf("a", "net2", { claim: other })], second);
+    await interfaces.prepare([planOf("a", "net1")], first);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    expect((await takeCalls()).filter((call) => call.startsWith("ADD one"))).toEqual([
+      ...["ADD one net1 s1 s1", "ADD one net2 s1 s1"],
+    ]);
+  });
+
+  it("for another pod ends what the one before has, with that one's name", async () => {
+    await interfaces.prepare([planOf("a", "net1")]);
+    await interfaces.runPodSandbox(await sandbox("s1"));
+    await plugins.setFailing("DEL", "net1", true);
+    const next = planOf("a", "net1", { pod: { ...POD, name: "next", uid: "next-uid" } });
+    await expect(interfaces.prepare([next])).rejects.toThrow("no carrier on net1");
+    expect(await plugins.env()).toContain("K8S_POD_NAME=pod;");
+    await plugins.setFailing("DEL", "net1", false);
+    const isOver = async () => {
+      await clock.advance(1_000);
+      return records.list().length === 0;
+    };
+    await waitUntil(isOver, { what: "the pod before has nothing" });
+    await interfaces.prepare([next]);
+    expect(records.list()).toMatchObject([{ pod: { name: "next" }, attachments: [] }]);
+  });
+
   it("refuses an interface name that another claim of the pod has", async () => {
     await interfaces.prepare([planOf("a", "net1")]);
     const other = { ...CLAIM, uid: "d-uid", name: "d" };

@@ -32,9 +32,11 @@ export class Interfaces implements NriHandler {
   readonly #options: InterfacesOptions;
   readonly #locks = new KeyedMutex();
   readonly #dels: PendingDels;
+  #sequence: number;
 
   constructor(options: InterfacesOptions) {
     this.#options = options;
+    this.#sequence = Math.max(0, ...options.records.list().map(({ sequence }) => sequence));
     this.#dels = new PendingDels(options, this.#locks);
   }
 
@@ -53,15 +55,28 @@ export class Interfaces implements NriHandler {
     await this.#dels.run(signal);
   }
 
+  /** The place of the next claim in the order of ADDs. kubelet asks for all claims of a pod at once, in its order. */
+  takeSequence(): number {
+    this.#sequence += 1;
+    return this.#sequence;
+  }
+
   /**
    * Records the interfaces of a claim, so that they are made when its pod's sandbox starts. Repeated, it changes nothing.
-   * @throws Failure `invalid-claim` where another claim of the pod has the same interface name, `record-unwritable`
+   * Those of a pod before this one, whose Unprepare kubelet left out, end first.
+   * @throws Failure `invalid-claim` where another claim of the pod has the same interface name, `record-unwritable`, that of
+   *   a DEL for the pod before
    */
-  async prepare(plans: readonly InterfacePlan[]): Promise<readonly InterfaceRecord[]> {
+  async prepare(
+    plans: readonly InterfacePlan[],
+    sequence = this.takeSequence(),
+  ): Promise<readonly InterfaceRecord[]> {
     const { records } = this.#options;
-    const first = Math.max(0, ...records.list().map(({ sequence }) => sequence)) + 1;
-    const [pod] = plans.map((plan) => plan.pod);
-    if (pod === undefined) return [];
+    const [first] = plans;
+    if (first === undefined) return [];
+    const { claim, pod } = first;
+    if (records.list().some((one) => one.claim.uid === claim.uid && one.pod.uid !== pod.uid))
+      await this.unprepare(claim.uid);
     return this.#locked(pod.uid, `Prepare for pod ${pod.namespace}/${pod.name}`, async () => {
       for (const plan of plans) {
         const other = this.#ofPod(pod.uid).find(
@@ -74,9 +89,9 @@ export class Interfaces implements NriHandler {
         );
       }
       const prepared: InterfaceRecord[] = [];
-      for (const [index, plan] of plans.entries()) {
-        const { sequence = first + index, attachments = [] } = records.get(interfaceKey(plan)) ?? {};
-        const record = { ...plan, sequence, released: false, attachments };
+      for (const plan of plans) {
+        const found = records.get(interfaceKey(plan));
+        const record = { sequence, attachments: [], ...found, ...plan, released: false };
         await records.put(record);
         prepared.push(record);
       }

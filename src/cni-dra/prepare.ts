@@ -15,7 +15,7 @@ const CLAIMS = { group: "resource.k8s.io", version: "v1", plural: "resourceclaim
 /** What claims are prepared with. */
 export interface PrepareContext extends PlanOptions {
   readonly api: Pick<KubeApi, "get">;
-  readonly interfaces: Pick<Interfaces, "prepare" | "unprepare">;
+  readonly interfaces: Pick<Interfaces, "takeSequence" | "prepare" | "unprepare">;
   readonly places: FilePlaces;
   /** Whether the driver hears of every sandbox that starts. */
   readonly isConnected: () => boolean;
@@ -35,6 +35,7 @@ export async function prepareClaim(
 ): Promise<readonly PreparedDevice[]> {
   const { api, interfaces, places, isConnected, refused } = context;
   const { namespace } = reference;
+  const sequence = interfaces.takeSequence();
   const claim = parseClaim(
     await api.get({ ...CLAIMS, namespace }, reference.name, signal),
     reference,
@@ -43,7 +44,7 @@ export async function prepareClaim(
   try {
     const plans = planInterfaces(claim, context);
     if (plans.length > 0 && !isConnected()) throw notConnected();
-    writeCdiFile(await interfaces.prepare(plans), places);
+    writeCdiFile(await interfaces.prepare(plans, sequence), places);
   } catch (error) {
     refused(referenceOf(claim), refusalsOf(claim, toFailure(error)));
     throw error;
