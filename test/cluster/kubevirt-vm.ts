@@ -126,6 +126,7 @@ export class KubeVirtVm {
     await this.#eventually("runs on the target", async () => (await this.node()) === state?.targetNode);
     // Its console is that of the source's QEMU.
     this.guest.console.close();
+    await this.#untilSourceIsClean();
     return state ?? {};
   }
 
@@ -229,6 +230,17 @@ export class KubeVirtVm {
     const pods = `-n ${NAMESPACE} get pods --selector vm.kubevirt.io/name=${this.name}`;
     const names = await this.#rig.kubectl(`${pods} --sort-by=.metadata.creationTimestamp --output name`);
     return names.split("\n").filter((name) => name !== "");
+  }
+
+  /**
+   * virt-handler on the source keeps what it knows of the VM's network until it has cleaned up, some seconds later. If the VM
+   * comes back before that, it makes no network for the new pod, and virt-launcher ends.
+   */
+  async #untilSourceIsClean(): Promise<void> {
+    const { uid } = (await this.vmi()).metadata;
+    const known = `ls -d /var/run/kubevirt-private/network-info-cache/${uid} 2>/dev/null || true`;
+    const count = async () => (await this.#rig.onNodes(known)).filter((text) => text !== "").length;
+    await this.#eventually("is unknown on the source", async () => (await count()) === 1);
   }
 
   #eventually(what: string, poll: () => Promise<boolean>): Promise<unknown> {
