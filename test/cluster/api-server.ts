@@ -123,10 +123,20 @@ export class ApiServer {
   }
 
   /** Creates or changes objects. */
-  async apply(...objects: readonly object[]): Promise<void> {
+  apply(...objects: readonly object[]): Promise<void> {
+    return this.#apply([], objects);
+  }
+
+  /** As {@link apply}, with the rights of a user. */
+  applyAs(user: string, ...objects: readonly object[]): Promise<void> {
+    return this.#apply(["--as", user], objects);
+  }
+
+  async #apply(options: readonly string[], objects: readonly object[]): Promise<void> {
     const { kubectl } = await kubernetesTools();
     const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: objects });
-    await runProgram(kubectl, ["--kubeconfig", this.#kubeconfig, "apply", "--filename", "-"], { input });
+    const args = ["--kubeconfig", this.#kubeconfig, ...options, "apply", "--filename", "-"];
+    await runProgram(kubectl, args, { input });
   }
 
   /**

@@ -55,8 +55,22 @@ describe.skipIf(process.env["KUBECONFIG"])("a VM's claim", () => {
         ...{ metadata: { name: "blue", namespace: TESTS }, spec: { config: JSON.stringify(CONFIG) } },
       }),
     );
+    const [apiGroup, user] = ["rbac.authorization.k8s.io", "owner-of-vms"];
+    const apiVersion = `${apiGroup}/v1`;
+    const verbs = ["get", "create", "patch"];
+    await rig.server.apply(
+      {
+        ...{ apiVersion, kind: "Role", metadata: { name: user, namespace: TESTS } },
+        rules: [{ apiGroups: ["kubevirt.io"], resources: ["virtualmachines"], verbs }],
+      },
+      {
+        ...{ apiVersion, kind: "RoleBinding", metadata: { name: user, namespace: TESTS } },
+        subjects: [{ apiGroup, kind: "User", name: user }],
+        roleRef: { apiGroup, kind: "Role", name: user },
+      },
+    );
     await rig.until("KubeVirt's kinds are served", () =>
-      rig.server.apply(vmObject("VirtualMachine", { spec: { template: { spec: VMI_SPEC } } })),
+      rig.server.applyAs(user, vmObject("VirtualMachine", { spec: { template: { spec: VMI_SPEC } } })),
     );
   });
   afterAll(() => run?.close());
@@ -117,7 +131,7 @@ describe.skipIf(process.env["KUBECONFIG"])("a VM's claim", () => {
     await remove("pod", pod.name);
   }
 
-  it("is made when the VM starts, and its address is that of the launcher pod", async () => {
+  it("is made when the VM starts, and its address is that of the launcher pod; who made the VM has no right to networks, pools and claims (34)", async () => {
     await startInstance();
     source = await startLauncher("launcher-1", "n1");
     ips = await add(source);

@@ -315,6 +315,34 @@ describe("the chart with IPAM", () => {
     ]);
   });
 
+  it("makes the claims of VMs without a webhook and certificates, whose outage would stop pods (33)", async () => {
+    const manifests = await render({ ipam: { enabled: true, claims: { enabled: true, manage: true } } });
+    const kinds = new Set(kindsOf(manifests));
+    expect(kinds).toContain("ValidatingAdmissionPolicy");
+    const waiting = [
+      "MutatingWebhookConfiguration",
+      "ValidatingWebhookConfiguration",
+      "Certificate",
+      "Issuer",
+    ];
+    expect(waiting.filter((kind) => kinds.has(kind))).toEqual([]);
+  });
+
+  it("switches claims on and off for the whole cluster with one value, with all rights to them (37)", async () => {
+    const mentions = async (enabled: boolean) => {
+      const manifests = await render({ ipam: { enabled: true, claims: { enabled, manage: true } } });
+      const argsOf = (kind: string, suffix: string) =>
+        named(manifests, kind, suffix)["spec"].template.spec.containers[0].args as string[];
+      return {
+        agent: argsOf("DaemonSet", "-ipam-agent").includes("--claims"),
+        controller: argsOf("Deployment", "-ipam-controller").includes("--claims"),
+        rights: JSON.stringify(manifests).includes('"ipamclaims"'),
+      };
+    };
+    expect(await mentions(true)).toEqual({ agent: true, controller: true, rights: true });
+    expect(await mentions(false)).toEqual({ agent: false, controller: false, rights: false });
+  });
+
   it("runs the agent without any capability, with the node's directories that it needs and no other", async () => {
     const { containers, initContainers } = named(await withIpam(), "DaemonSet", "-ipam-agent")["spec"]
       .template.spec;

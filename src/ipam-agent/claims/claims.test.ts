@@ -69,6 +69,8 @@ async function call(call: Partial<IpamCall>, of = agent) {
   return answered;
 }
 
+const isOfNode = ({ spec }: Stored) => (spec as { owner: Json }).owner["kind"] === "Node";
+
 /** A sandbox of the pod p1 ends. */
 async function end(container: string) {
   await call({ verb: "DEL", container });
@@ -98,27 +100,48 @@ describe("an interface whose network element refers to a claim", () => {
       { kind: "IPAMClaim", namespace: "tenant", name: "vm.blue", uid: metadata.uid, network: "net" },
       { kind: "IPAMClaim", namespace: "tenant", name: "vm.blue", uid: metadata.uid, network: "net" },
     ]);
-    expect(rig.blocks.filter(({ spec }) => (spec as { owner: Json }).owner["kind"] === "Node")).toEqual([]);
+    expect(rig.blocks.filter(isOfNode)).toEqual([]);
   });
 
-  it("gets the same ones in every later pod, on every node, after DEL or before it, with one write at most", async () => {
+  it("gets the same ones, with the same gateway, in every later pod on every node, after DEL or before it, with one write at most (26: two pods with one claim at once are allowed; 27: an aborted migration frees nothing; 28: the same gateway on all nodes)", async () => {
     claim();
     pod("p1");
-    const first = addressesOf(await call({}));
+    const { json } = await call({});
+    const first = addressesOf({ exitCode: 0, json });
+    expect(json.ips).toMatchObject([{ gateway: "10.0.0.1" }]);
     const other = await rig.agent({ node: "n2", claims: "referenced" });
     pod("p2");
     const before = rig.writes.length;
     // A migration: the target while the source runs.
-    expect(addressesOf(await call({ pod: "p2" }, other))).toEqual(first);
+    expect((await call({ pod: "p2" }, other)).json).toEqual(json);
     expect(rig.writes.length).toBe(before + 1);
     expect(statusNow()).toMatchObject({ ips: first, ownerPod: { name: "p2" } });
     // It is aborted; then the VM is stopped and started.
     await call({ verb: "DEL", pod: "p2" }, other);
+    expect([owners().length, statusNow()["ips"]]).toEqual([1, first]);
     await call({ verb: "DEL" });
     pod("p3");
     expect(addressesOf(await call({ pod: "p3" }, other))).toEqual(first);
     expect(owners()).toHaveLength(1);
     expect(store().all(CLAIMS)).toHaveLength(1);
+  });
+
+  it("gets no default route and no DNS unless the network has them, and two interfaces never two default routes (8)", async () => {
+    const second = hashedPodInterfaceName("red");
+    claim();
+    claim("vm.red", { network: "red-net" });
+    pod("p1", [
+      { name: "nad", interface: NET1, "ipam-claim-reference": "vm.blue" },
+      { name: "nad-red", interface: second, "ipam-claim-reference": "vm.red" },
+    ]);
+    const red = { ifname: second, network: "red-net" };
+    for (const { exitCode, json } of [await call({}), await call(red)]) {
+      expect(exitCode).toBe(0);
+      expect(Object.keys(json).sort()).toEqual(["cniVersion", "ips"]);
+    }
+    const asked = { routes: [{ dst: "0.0.0.0/0" }], dns: { nameservers: ["10.0.0.53"] } };
+    const ipam = { pools: ["blue"], ...asked };
+    expect((await call({ ...red, ipam, container: "next" })).json).toMatchObject(asked);
   });
 
   it("is answered from the journal when its ADD is repeated, and passes CHECK", async () => {
@@ -314,7 +337,12 @@ describe("addresses that a claim has already", () => {
 
 describe("no address is given", () => {
   it.each([
-    ["there is no claim", () => undefined, 11, /ipam-claim-missing: there is no claim vm\.blue yet/],
+    [
+      "there is no claim: it is tried again, and no other address is given (12)",
+      () => undefined,
+      11,
+      /ipam-claim-missing: there is no claim vm\.blue yet/,
+    ],
     [
       "the claim is being deleted",
       () => {
@@ -343,7 +371,7 @@ describe("no address is given", () => {
     prepare();
     pod("p1");
     expect((await call({})).json).toMatchObject({ code, msg: expect.stringMatching(message) });
-    expect(store().all("addressallocations")).toEqual([]);
+    expect([...store().all("addressallocations"), ...rig.blocks.filter(isOfNode)]).toEqual([]);
   });
 
   it("to the migration target of a VM whose network was changed, and the claim says so until a pod of its network uses it", async () => {
@@ -404,7 +432,7 @@ describe("no address is given", () => {
     expect((await call({ ifname: "net1" })).json.msg).toMatch(/several networks/);
   });
 
-  it("to a pod of another UID, without a pod, beside a requested one, and while claims are off", async () => {
+  it("to a pod of another UID, without a pod, beside a requested one, and while claims are off in the cluster (37)", async () => {
     claim();
     store().create("tenant/pods", { metadata: { name: "p1", namespace: "tenant" }, spec: {} });
     expect((await call({})).json.msg).toMatch(/superseded: the pod was deleted, or replaced/);
@@ -474,9 +502,12 @@ describe("STATUS of a network with allowPersistentIPs", () => {
 });
 
 describe("an interface without a reference", () => {
-  it("gets an address of the pod's own, of this node's blocks", async () => {
+  it("gets an address of the pod's own, of this node's blocks, until the pod ends (15)", async () => {
     pod("p1", "nad@net1");
     expect((await call({ ifname: "net1" })).exitCode).toBe(0);
+    expect(rig.blocks.filter(isOfNode)).toHaveLength(1);
+    await call({ verb: "DEL", ifname: "net1" });
+    expect(agent.state.allocations.size).toBe(0);
     pod("p2", "");
     expect((await call({ pod: "p2", ifname: "eth0" })).exitCode).toBe(0);
     expect(store().all("addressallocations")).toEqual([]);

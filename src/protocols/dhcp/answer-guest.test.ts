@@ -92,7 +92,7 @@ const requested = (address: string) => [50, bytes(address)] as const;
 const server = (address = "10.9.0.254") => [54, bytes(address)] as const;
 
 describe("a guest that asks by DHCP", () => {
-  it("is offered and given its address with all that belongs to it", () => {
+  it("is offered and given its address with all that belongs to it, without a login (requirement 9 of IPAM: a way into the guest)", () => {
     const offer = ask4({ type: 1 });
     expect(offer).toMatchObject({
       ...{ type: 2, op: 2, yours: OWN, to: OWN, from: "10.9.0.254", ports: [67, 68] },
@@ -119,7 +119,7 @@ describe("a guest that asks by DHCP", () => {
     expect(renewal).toBeLessThan(rebinding);
   });
 
-  it("gets a default route only where IPAM gave one, for clients with and without classless routes", () => {
+  it("gets a default route only where IPAM gave one, for clients with and without classless routes (requirement 8 of IPAM)", () => {
     expect(ask4({ type: 1 })?.options[3]).toBeUndefined();
     const addressed = { ...guest, routes: [{ dst: "0.0.0.0/0" }] };
     expect(ask4({ type: 1 }, addressed)?.options).toMatchObject({ 3: hex(bytes("10.9.0.254")) });
