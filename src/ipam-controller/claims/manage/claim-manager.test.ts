@@ -114,6 +114,16 @@ describe("claims of a VM", () => {
     await has(`vm1.plugin in-plugin VirtualMachine ${uidOf(vm)}`);
   });
 
+  it("are made by the next controller for VMs and instances that were made while there was none", async () => {
+    all.end();
+    await rig.until(() => rig.server.watches.length === 0);
+    claims.vm("vm1", { red: "nad-blue" });
+    claims.vmi("vm1", { red: "nad-blue" });
+    claims.vmi("lone", { red: "nad-blue" });
+    controller = await start();
+    await until(() => ["vm1.red", "lone.red"].every((name) => claims.status(name).ips.length > 0));
+  });
+
   it("stay while the VM is stopped, started and migrates, and go with it (2, 3, 5, 23)", async () => {
     const vm = claims.vm("vm1", { red: "nad-blue" });
     claims.vmi("vm1", { red: "nad-blue" });

@@ -217,7 +217,7 @@ export class ClaimManager {
     }
     if (hasStarted(vmi) && network.plugin !== undefined)
       return say(
-        `network ${network.name} gets no IPAMClaim: KubeVirt cannot plug an interface of the binding plugin ${network.plugin} into a VM that runs. Restart the VM`,
+        `network ${network.name} gets no IPAMClaim while the VM runs: KubeVirt cannot plug in an interface of the binding plugin ${network.plugin}, and one that the VM has already has another address. Restart the VM`,
       );
     await api.create(
       inNamespace(IPAM_CLAIMS, namespace),
