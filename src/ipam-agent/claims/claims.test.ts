@@ -54,8 +54,8 @@ function pod(
   return store().create("tenant/pods", { metadata, spec: { nodeName: "n1" } });
 }
 
-/** While it runs, the agent's waits pass. */
-async function call(call: Partial<IpamCall>, of = agent) {
+/** While it runs, the agent's waits pass. @param stepMs 0 where it has none: minutes may pass on a busy machine otherwise */
+async function call(call: Partial<IpamCall>, of = agent, stepMs = 50) {
   const { pod: name = "p1", config = {} } = call;
   const whole = {
     ...{ verb: "ADD", ifname: NET1, container: `c-${name}`, pools: ["blue"] },
@@ -65,7 +65,7 @@ async function call(call: Partial<IpamCall>, of = agent) {
   const answered = of.call(whole).finally(() => {
     isAnswered = true;
   });
-  await rig.api.until(() => isAnswered, 50);
+  await rig.api.until(() => isAnswered, stepMs);
   return answered;
 }
 
@@ -73,8 +73,8 @@ const isOfNode = ({ spec }: Stored) => (spec as { owner: Json }).owner["kind"] =
 
 /** A sandbox of the pod p1 ends. */
 async function end(container: string) {
-  await call({ verb: "DEL", container });
   rig.netns.delete(`/run/netns/${container}`);
+  await call({ verb: "DEL", container }, agent, 0);
 }
 
 describe("an interface whose network element refers to a claim", () => {
@@ -163,16 +163,17 @@ describe("an interface whose network element refers to a claim", () => {
     const first = addressesOf(await call({}));
     rig.apiAway();
     // Of the same claim, and of which nothing is known without the API server.
-    expect((await call({ pod: "p2" })).json).toMatchObject({ code: 11 });
+    expect((await call({ pod: "p2" }, agent, 0)).json).toMatchObject({ code: 11 });
     const next = { pod: "p1", container: "next" };
-    expect(addressesOf(await call(next))).toEqual(first);
+    expect(addressesOf(await call(next, agent, 0))).toEqual(first);
     await end("c-p1");
     await end("next");
     await rig.crash(agent);
     agent = await rig.startAgent({ claims: "referenced" });
-    expect(addressesOf(await call({ ...next, container: "third" }))).toEqual(first);
+    expect(addressesOf(await call({ ...next, container: "third" }, agent, 0))).toEqual(first);
     const unknown = [{ ...next, ifname: "net9" }, { ...next, network: "other" }, { pod: "p2" }];
-    for (const other of unknown) expect((await call({ container: "c9", ...other })).json.code).toBe(11);
+    for (const other of unknown)
+      expect((await call({ container: "c9", ...other }, agent, 0)).json.code).toBe(11);
   });
 
   it.each([
@@ -220,7 +221,7 @@ describe("an interface whose network element refers to a claim", () => {
     expect(second).not.toEqual(first);
     await end("next");
     rig.apiAway();
-    expect(addressesOf(await call({ container: "third" }))).toEqual(second);
+    expect(addressesOf(await call({ container: "third" }, agent, 0))).toEqual(second);
   });
 
   it("gets what the controller publishes meanwhile, without a write of its own but for the pod's name", async () => {

@@ -281,6 +281,16 @@ describe("an address of a pool with sticky: Key", () => {
     expect(claims.owners).toEqual({ "10.7.0.1": "tenant/vm1.red" });
   });
 
+  it("is not kept where it was allocated for a claim that has published another one", async () => {
+    const { uid } = rig.server.store.get("tenant/ipamclaims", "vm1.red").metadata;
+    const { spec } = rig.server.store.get("addressallocations", "default.10-7-0-1");
+    const owner = { ...(spec as { owner: object }).owner, uid };
+    const second = { ...(spec as object), address: "10.7.0.9", owner };
+    rig.server.store.create("addressallocations", { metadata: { name: "default.10-7-0-9" }, spec: second });
+    await looks(60);
+    expect(cluster.allocations).toEqual(["default.10-7-0-1"]);
+  });
+
   it("is the claim's also where its status was restored with it", async () => {
     gone();
     await looks(60, 60);

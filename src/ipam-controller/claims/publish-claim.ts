@@ -79,8 +79,9 @@ async function allocate(
   const allocations: AddressAllocation[] = [];
   const isNew = !view.claimUids.has(uid);
   for (const { pool, space } of pools) {
-    const hints = isNew ? freeAddresses(pool, view, random) : [];
     const key = claimKey(pool, owner);
+    // One that is kept for the key comes first.
+    const hints = isNew && key === undefined ? freeAddresses(pool, view, random) : [];
     allocations.push(await allocateShared({ api, pool, space, owner, key, hints, random, signal }));
   }
   return allocations;

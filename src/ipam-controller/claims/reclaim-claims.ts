@@ -1,10 +1,11 @@
 // Addresses of claims that are gone: two looks that find neither the claim nor a pod that uses it, then the address is free.
+import { parseAddressAllocation } from "../../address-objects/address-allocation.ts";
 import { ADDRESS_ALLOCATIONS } from "../../address-objects/resources.ts";
 import { type Address, parseAddress } from "../../addresses/address.ts";
 import { parseIpamClaim } from "../../claims/ipam-claim.ts";
 import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
-import { endUse } from "../../pool-addresses/release-shared.ts";
+import { endUse, releaseShared } from "../../pool-addresses/release-shared.ts";
 import type { ClaimAllocation } from "../cluster-view.ts";
 import { PODS, readNow } from "../look.ts";
 import { LOOKS_MS, type Look, Sightings } from "../sightings.ts";
@@ -14,6 +15,7 @@ import { sameAddress } from "./claims-view.ts";
 
 /** Looks of one pass; the rest is for the next one. */
 const MAX_LOOKS = 2_000;
+const UNPUBLISHED = "its claim has published other addresses";
 
 /** An allocation whose claim does not have its address any more, as the watches show it. */
 interface Candidate {
@@ -93,7 +95,12 @@ export class ClaimReclaimer {
     this.#sightings.forget(name);
     const object = await readNow(api, ADDRESS_ALLOCATIONS, name, signal);
     if (object === undefined || versionOf(object) !== claim.version) return;
-    if (!(await endUse(api, object, signal))) return;
+    // One that was never published is not kept for the claim's key.
+    const isFreed =
+      finding === UNPUBLISHED
+        ? await releaseShared(api, parseAddressAllocation(object), signal)
+        : await endUse(api, object, signal);
+    if (!isFreed) return;
     counts.allocationsFreed += 1;
     logger.info(
       { allocation: name, claim: `${claim.namespace}/${claim.name}`, reason: finding },
@@ -111,7 +118,7 @@ export class ClaimReclaimer {
     if (object === undefined || object.metadata.uid !== uid) return "its claim is gone";
     const { ips } = parseIpamClaim(object);
     const isUnpublished = ips.length > 0 && !ips.some((one) => sameAddress(one, address));
-    return isUnpublished ? "its claim has published other addresses" : undefined;
+    return isUnpublished ? UNPUBLISHED : undefined;
   }
 
   async #podsOf(namespace: string, signal: AbortSignal): Promise<readonly KubeObject[]> {
