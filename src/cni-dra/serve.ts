@@ -1,5 +1,6 @@
 // The driver from top to bottom: every part in the order in which it starts.
 import { isDeepStrictEqual } from "node:util";
+import { preferLessMemory } from "../command-line/memory-flags.ts";
 import { ClaimStatusWriter } from "../dra/claim-status.ts";
 import { SlicePublisher } from "../dra/resource-slices.ts";
 import { type Failure, toFailure } from "../failure/failure.ts";
@@ -164,6 +165,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   });
   undo.defer(() => slices.close());
   logger.info({ devices: devices.map(({ name }) => name) }, "serving ResourceClaims by CNI plugins");
+  preferLessMemory();
   while (!signal.aborted) {
     await clock.sleep(INTERFACES_MS, signal).catch(() => undefined);
     try {

@@ -1,6 +1,7 @@
 import { benchSuite, type Suite, suiteWithoutSwitch } from "./bench-suite.ts";
 import { claimsSuite, openClaimsRig } from "./suites/claims.ts";
 import { cniSuite, openCniRig } from "./suites/cni.ts";
+import { cniClaimsSuite, openCniClaimsRig } from "./suites/cni-claims.ts";
 import { devicePluginSuite, openDevicePluginRig } from "./suites/device-plugin.ts";
 import { draSuite, openDraRig } from "./suites/dra.ts";
 import { ipamSuite, openIpamRig } from "./suites/ipam.ts";
@@ -17,6 +18,7 @@ export const SUITES: readonly Suite[] = [
   benchSuite(draSuite, openDraRig),
   suiteWithoutSwitch(ipamSuite, openIpamRig),
   suiteWithoutSwitch(claimsSuite, openClaimsRig),
+  suiteWithoutSwitch(cniClaimsSuite, openCniClaimsRig),
   benchSuite(sidecarSuite, openSidecarRig),
   suiteWithoutSwitch(migrationSuite, openMigrationRig),
   benchSuite(vppSuite, openVppRig),

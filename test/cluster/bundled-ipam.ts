@@ -11,9 +11,9 @@ const DIST = resolve(import.meta.dirname, "../../dist");
 const NAMESPACE = "default";
 
 /** A program as bundled, with the first line of its bundle, by this Node. */
-async function startBundle(
+export async function startBundle(
   run: LabRun,
-  program: "ipam-agent" | "ipam-controller",
+  program: "ipam-agent" | "ipam-controller" | "cni-dra",
   options: {
     readonly name: string;
     readonly args: readonly string[];
