@@ -45,7 +45,8 @@ export async function startController(
 ): Promise<Child> {
   return startBundle(run, "ipam-controller", {
     ...{ name, args: [...(await apiArgs(api, join(run.directory, `${name}-token`))), ...flags] },
-    env: { POD_NAMESPACE: NAMESPACE, POD_NAME: name },
+    // A container that is started again has its Lease at once.
+    env: { POD_NAMESPACE: NAMESPACE, POD_NAME: "ipam-controller" },
   });
 }
 

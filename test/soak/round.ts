@@ -51,6 +51,8 @@ export async function runRound(world: SoakWorld, seed: number): Promise<RoundRep
       await agreeAll(world);
       await checkGuests(guests);
     }
+    steps.push(await claimedVmActs(world, new Dice(dice.below(2 ** 32))));
+    await agreeAll(world);
     const pods = sites.map(
       ({ churn: { pods, claims } }) => `${pods.length} pods and ${claims?.pods.length ?? 0} with claims`,
     );
@@ -94,6 +96,12 @@ async function damageRecords(world: SoakWorld, dice: Dice, steps: string[]): Pro
   if (done === undefined) return;
   steps.push(`${site.node.name}: ${done}`);
   await agreeAll(world);
+}
+
+/** The VM with a claim lives a life, in which a guest answers it. */
+function claimedVmActs({ claimed, sites, guests: [peer] }: SoakWorld, dice: Dice): Promise<string> {
+  if (peer === undefined) throw new Error("there is no guest");
+  return claimed.round(sites, dice, peer.guest, peer.address);
 }
 
 /** One guest has its action. */

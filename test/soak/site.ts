@@ -9,7 +9,7 @@ import { RecordsDisk } from "./records-disk.ts";
 import { SkewedClock } from "./skewed-clock.ts";
 
 const GRACE_SECONDS = 2;
-/** Four pods of the churn with two interfaces each, and every guest twice, for a migration. */
+/** Four pods of the churn with two interfaces each, and every guest twice, for a migration; the VM with a claim, too. */
 const CAPACITY = 16;
 /** Three pods of the churn with two ports each. */
 const CLAIM_PORTS = 6;
@@ -30,6 +30,8 @@ export interface SiteOptions {
   readonly name: string;
   readonly bridge: string;
   readonly databaseSocket: string;
+  /** The API server of its IPAM agent. */
+  readonly ipam: FakeApiServer;
 }
 
 /** Starts a node with a disk that can be filled and a clock that can be set. */

@@ -4,6 +4,7 @@ import type { LivingPod } from "../churn/living-pod.ts";
 import type { NetworkVariant } from "../churn/network-variants.ts";
 import { smallVmi } from "../cluster/example-vm.ts";
 import { VmPod } from "../cluster/vm-pod.ts";
+import type { Guest } from "../guest/guest.ts";
 import type { GuestImage } from "../guest/image.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { guestNetwork, guestVariant } from "./guest-networks.ts";
@@ -54,6 +55,11 @@ export class SoakGuest {
   get site(): Site {
     if (this.#site === undefined) throw new Error(`${this.name} does not run`);
     return this.#site;
+  }
+
+  /** What runs in it. */
+  get guest(): Guest {
+    return this.#current().guest;
   }
 
   /** Its pod, as the model has pods. */

@@ -5,11 +5,13 @@ import { buildGuestImage } from "../guest/image.ts";
 import { type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
 import { findGuestKernel, type GuestKernel } from "../machine/guest-kernel.ts";
 import type { LabRun } from "../machine/lab-run.ts";
+import { ClaimedLife } from "./claimed-life.ts";
 import { type Site, startSite } from "./site.ts";
 import { buildClockSkew } from "./skewed-clock.ts";
 import { SoakGuest } from "./soak-guest.ts";
 
 const BRIDGE = "br-soak";
+const NODES = ["a", "b"] as const;
 /** Emulated, they share two cores with the switch. */
 const GUESTS = 3;
 
@@ -20,6 +22,7 @@ export interface SoakWorld {
   readonly shared: SharedSwitch;
   readonly sites: readonly Site[];
   readonly guests: readonly SoakGuest[];
+  readonly claimed: ClaimedLife;
   /** Calm: nothing is wrong, so everything must succeed at once. */
   readonly weather: { isCalm: boolean };
 }
@@ -29,12 +32,14 @@ export async function startSoakWorld(run: LabRun): Promise<SoakWorld> {
   await buildClockSkew(run);
   const ovs = await startOvsDpdk(run, { directory: join(run.directory, "ovs"), bridges: [BRIDGE] });
   const shared = new SharedSwitch(ovs, BRIDGE);
+  const image = await buildGuestImage(await guestKernel());
+  const claimed = await ClaimedLife.open(run, image, NODES);
   const sites: Site[] = [];
-  for (const name of ["a", "b"]) {
-    sites.push(await startSite(run, { name, bridge: BRIDGE, databaseSocket: ovs.databaseSocket }));
+  for (const name of NODES) {
+    const { databaseSocket } = ovs;
+    sites.push(await startSite(run, { name, bridge: BRIDGE, databaseSocket, ipam: claimed.api }));
   }
   const weather = { isCalm: true };
-  const image = await buildGuestImage(await guestKernel());
   const guests = Array.from({ length: GUESTS }, (_, index) => {
     return new SoakGuest({ run, image, number: index + 1, isCalm: () => weather.isCalm });
   });
@@ -46,7 +51,7 @@ export async function startSoakWorld(run: LabRun): Promise<SoakWorld> {
     }),
   );
   for (const { leaks } of sites) await leaks.check();
-  return { run, ovs, shared, sites, guests, weather };
+  return { run, ovs, shared, sites, guests, claimed, weather };
 }
 
 async function guestKernel(): Promise<GuestKernel> {
