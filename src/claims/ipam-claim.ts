@@ -4,7 +4,7 @@ import { statusOf } from "../address-objects/resources.ts";
 import { ADDRESS_BITS, type Address, formatPrefix, parseAddress } from "../addresses/address.ts";
 import type { KubeApi, KubeObject } from "../kube-api/client.ts";
 import { present } from "../names/present.ts";
-import { IPAM_CLAIMS, inNamespace } from "./resources.ts";
+import { IPAM_CLAIMS, inNamespace, POOLS_ANNOTATION } from "./resources.ts";
 
 /** An address of a claim, with the prefix length of its subnet. */
 export type ClaimAddress = Address & { readonly length: number };
@@ -48,6 +48,8 @@ export interface IpamClaim extends ObjectIdentity {
   readonly network: string;
   /** Often empty: kubevirt/ipam-extensions does not set it. */
   readonly interface: string;
+  /** Of its annotation, where the network is a ResourceClaim's. */
+  readonly pools: readonly string[] | undefined;
   /** Published; they never change. Empty until then. */
   readonly ips: readonly ClaimAddress[];
   /** Name of the pod that was last given the addresses. */
@@ -105,6 +107,7 @@ export function parseIpamClaim(object: unknown): IpamClaim {
       uid,
     })),
     ...{ network: spec.network, interface: spec.interface },
+    pools: annotations?.[POOLS_ANNOTATION]?.split(","),
     ips: status?.ips ?? [],
     ownerPod: status?.ownerPod?.name || undefined,
     conditions: status?.conditions ?? [],

@@ -15,7 +15,8 @@ export interface NetworkAttachment {
   readonly pools: readonly string[] | undefined;
 }
 
-const OUR_IPAM = "kube-vhostuser-ipam";
+/** `ipam.type` of networks whose addresses our IPAM hands out. */
+export const OUR_IPAM = "kube-vhostuser-ipam";
 
 const pluginSchema = z.looseObject({
   allowPersistentIPs: z.boolean().nullish(),

@@ -2,7 +2,19 @@
 export const CLAIM_KEYS = [
   ...["bridge", "createBridge", "vlan", "vlanMode", "trunk", "customerVlans", "qinqEthertype", "protected"],
   ...["mode", "vrf", "createVrf", "bandwidth", "excessBandwidth", "txRetriesMax", "rxqAffinity"],
-  ...["externalIds", "ifaceId", "portSecurity", "dhcp", "dns", "socketServer", "mtu", "mac", "name", "ipam"],
+  ...[
+    "externalIds",
+    "ifaceId",
+    "portSecurity",
+    "dhcp",
+    "dns",
+    "socketServer",
+    "mtu",
+    "mac",
+    "name",
+    "ipam",
+    "allowPersistentIPs",
+  ],
 ] as const;
 
 /** Keys that a claim may set where its pool does not say: those that concern its own guest alone. */

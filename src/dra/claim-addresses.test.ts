@@ -44,7 +44,7 @@ describe("a claim with ipam", () => {
     expect(await ipam.lastInput("ADD")).toMatchObject({ name: "one", ipam: { type: ipam.type, range: "a" } });
     const [call] = await ipam.calls();
     expect(call).toMatchObject({
-      args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod;K8S_POD_UID=pod-uid",
+      args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod;K8S_POD_UID=pod-uid;RESOURCE_CLAIM=one;RESOURCE_CLAIM_REQUEST=net",
       netns: "/claims-have-no-network-namespace",
     });
     expect(rig.reports.at(-1)?.devices[0]?.port?.lease?.given?.ips).toHaveLength(1);
@@ -122,6 +122,23 @@ describe("a claim with ipam", () => {
       "ipam-missing",
     );
     expect(rig.records.ports.list()).toEqual([]);
+  });
+
+  it("says to an IPAM with persistent addresses whose they are, by the names that every pod of a template has", async () => {
+    const keys = { ipam: { type: ipam.type }, name: "blue", allowPersistentIPs: true };
+    await rig.prepare({ ...addressed("web-x7-c-k2", "u-1", keys), podClaimName: "fast" });
+    expect(await ipam.lastInput("ADD")).toMatchObject({ name: "blue", allowPersistentIPs: true });
+    const [call] = await ipam.calls();
+    expect(call?.args).toContain(";RESOURCE_CLAIM=fast;RESOURCE_CLAIM_REQUEST=net");
+  });
+
+  it.each([
+    ["a name", { name: undefined }, {}, "allowPersistentIPs needs name and ipam"],
+    ["ipam", { ipam: undefined }, {}, "allowPersistentIPs needs name and ipam"],
+    ["a request for each device", {}, { results: [{}, {}] }, "the request has several"],
+  ])("needs %s for persistent addresses", async (_, keys, more, message) => {
+    const whole = { name: "blue", allowPersistentIPs: true, ...keys };
+    await expect(rig.prepare({ ...addressed("one", "u-1", whole), ...more })).rejects.toThrow(message);
   });
 
   it("is refused where the daemon has no directory of plugins", async () => {

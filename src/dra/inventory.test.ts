@@ -118,6 +118,6 @@ describe("slices", () => {
 
 it("a claim's keys are those of a network's ports", () => {
   expect([...CLAIM_KEYS].sort()).toEqual(
-    [...Object.keys(portKeys), "mtu", "mac", "name", "ipam", "dns"].sort(),
+    [...Object.keys(portKeys), "mtu", "mac", "name", "ipam", "dns", "allowPersistentIPs"].sort(),
   );
 });

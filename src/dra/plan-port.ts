@@ -1,6 +1,7 @@
 import { directoryInPod } from "../allocation/allocation.ts";
 import { allocationDirectory, socketPath } from "../allocation/layout.ts";
 import { planAllocation } from "../allocation/make-allocation.ts";
+import { REQUEST_ARGS } from "../claims/resources.ts";
 import { portSettingsOf } from "../cni/port-settings-of.ts";
 import { Failure, toFailure } from "../failure/failure.ts";
 import { sandboxOfClaim } from "../ipam/release-addresses.ts";
@@ -17,7 +18,8 @@ import {
   claimNameInPod,
 } from "../records/claim-holder.ts";
 import type { AddressLease, PortRecord } from "../records/port-record.ts";
-import { type AllocatedClaim, type ClaimResult, whereOf } from "./claim.ts";
+import { type AllocatedClaim, type ClaimResult, refuseIn, whereOf } from "./claim.ts";
+import type { Refuse } from "./cni-config.ts";
 import { type DraContext, PLUGIN_TYPE } from "./dra-context.ts";
 import { type PortParameters, portParameters, withinBandwidth } from "./port-config.ts";
 
@@ -48,6 +50,7 @@ export function planPort(
   if (pool === undefined) throw unknownDevice(result, where);
   const asked = portParameters(claim, result, pool.config.claims?.mayConfigure ?? []);
   const parameters = withinBandwidth(asked, result, where);
+  if (parameters.allowPersistentIPs === true) requirePersistent(parameters, result, refuseIn(claim, result));
   const { pod } = identity;
   const defaults = {
     socketServer: earlier?.socketServer ?? pool.config.socketServer,
@@ -121,6 +124,17 @@ function unknownDevice(
   });
 }
 
+/** An IPAMClaim is for a network by its name, and one interface has its addresses. */
+function requirePersistent({ name, ipam }: PortParameters, { index }: ClaimResult, refuse: Refuse): void {
+  if (name === undefined || ipam?.type === undefined)
+    throw refuse("allowPersistentIPs needs name and ipam", "add the network's name and its ipam");
+  if (index > 0)
+    throw refuse(
+      "allowPersistentIPs is for one device, and the request has several",
+      "write a request for each",
+    );
+}
+
 /** @throws Failure `invalid-claim` for keys that contradict each other */
 function settingsOf(
   parameters: PortParameters,
@@ -170,7 +184,7 @@ export const IPAM_CNI_VERSION = "1.0.0";
  * asked. Plugins such as host-local keep addresses apart by the network's name, by default the pool's.
  */
 function leaseOf(
-  { ipam, name: network }: PortParameters,
+  { ipam, name: network, allowPersistentIPs }: PortParameters,
   identity: ClaimIdentity,
   { pool, portName }: Pick<PortRecord, "pool" | "portName">,
 ): AddressLease | undefined {
@@ -183,9 +197,15 @@ function leaseOf(
     // The CNI project's plugins refuse more than 15 characters, which a request's name may have.
     CNI_IFNAME: portName,
     CNI_NETNS: NO_NETNS,
-    CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_UID=${uid}`,
+    CNI_ARGS: [
+      `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_UID=${uid}`,
+      `${REQUEST_ARGS.claim}=${claimNameInPod(identity)};${REQUEST_ARGS.request}=${identity.request}`,
+    ].join(";"),
   };
-  const config = { cniVersion: IPAM_CNI_VERSION, name: network ?? pool, type: PLUGIN_TYPE, ipam };
+  const config = {
+    ...{ cniVersion: IPAM_CNI_VERSION, name: network ?? pool, type: PLUGIN_TYPE },
+    ...{ allowPersistentIPs, ipam },
+  };
   return { containerId, type, request: { stdin: JSON.stringify(config), env } };
 }
 

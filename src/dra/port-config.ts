@@ -10,8 +10,11 @@ import { type AllocatedClaim, type ClaimResult, type ConfigEntry, refuseIn, wher
 import { parseCniConfig, type Refuse } from "./cni-config.ts";
 import { DRA_DRIVER, PLUGIN_TYPE } from "./dra-context.ts";
 
-const { name, mtu, mac, ipam, dns } = networkConfigSchema.shape;
-const keysSchema = z.strictObject({ name: name.optional(), mtu, mac, ...portKeys, ipam, dns });
+const { name, mtu, mac, ipam, dns, allowPersistentIPs } = networkConfigSchema.shape;
+const keysSchema = z.strictObject({
+  ...{ name: name.optional(), mtu, mac },
+  ...{ ...portKeys, ipam, dns, allowPersistentIPs },
+});
 
 /** Our kind of parameters: the keys of a network's configuration. */
 export const vhostUserPortSchema = z.strictObject({
@@ -50,7 +53,7 @@ const GROUPS: readonly (readonly ParameterKey[])[] = [
   ["bridge", "createBridge"],
   ["vlan", "vlanMode", "trunk", "customerVlans", "qinqEthertype", "protected"],
   ["bandwidth", "excessBandwidth"],
-  ["mode", "vrf", "createVrf", "name", "ipam", "dhcp", "dns"],
+  ["mode", "vrf", "createVrf", "name", "ipam", "dhcp", "dns", "allowPersistentIPs"],
   ["externalIds", "ifaceId"],
   ["portSecurity"],
   ["txRetriesMax", "rxqAffinity"],

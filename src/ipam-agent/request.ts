@@ -1,5 +1,6 @@
 import type { AddressPool } from "../address-objects/address-pool.ts";
 import { formatAddress, formatPrefix } from "../addresses/address.ts";
+import { REQUEST_ARGS, type RequestInPod } from "../claims/resources.ts";
 import { parseSandboxInterface, type RawRequest } from "../cni/request.ts";
 import type { LogFields } from "../logging/fields.ts";
 import { parseCniArgs } from "../names/cni-args.ts";
@@ -22,6 +23,8 @@ export interface AllocationRequest extends SandboxInterface {
   readonly netns: string;
   /** Undefined where the runtime named no pod, or not its UID. */
   readonly pod: Allocation["pod"];
+  /** Of the ResourceClaim that the addresses are for; undefined for an interface of a network. */
+  readonly resourceClaim: RequestInPod | undefined;
 }
 
 /** Checks the environment and stdin of ADD and CHECK. @throws Failure `invalid-request`, and as parseNetworkConfig */
@@ -32,11 +35,13 @@ export function parseAllocationRequest(raw: AgentRequest): AllocationRequest {
   const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name, K8S_POD_UID: uid } = args;
   const isKnown = namespace !== undefined && name !== undefined && uid !== undefined && uid !== "";
   const config = parseNetworkConfig(stdin);
+  const { [REQUEST_ARGS.claim]: claim, [REQUEST_ARGS.request]: requested } = args;
   return {
     ...{ ...target, raw, config },
     key: entryKey.allocation({ ...target, network: config.name }),
     netns: env["CNI_NETNS"] ?? "",
     pod: isKnown ? { namespace, name, uid } : undefined,
+    resourceClaim: claim && requested ? { claim, request: requested } : undefined,
   };
 }
 

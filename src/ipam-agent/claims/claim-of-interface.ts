@@ -7,7 +7,9 @@ import {
   NETWORKS_ANNOTATION,
   VM_LABEL,
   VMI_INTERFACE_LABEL,
+  VMI_REQUEST_LABEL,
   vmiInterfaceHash,
+  vmiRequestHash,
 } from "../../claims/resources.ts";
 import { Failure } from "../../failure/failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
@@ -18,6 +20,9 @@ import { PODS, podUidOf } from "../pods-of-node.ts";
 import type { AllocationRequest } from "../request.ts";
 import { requestedTexts } from "../requested-addresses.ts";
 
+/** Before each look for the claim of a VM's ResourceClaim, in milliseconds. */
+const PREPARE_WAITS_MS = [0, 300, 700, 1_500, 2_500];
+
 /** A claim as it was read. */
 export interface ReadClaim {
   readonly object: KubeObject;
@@ -25,8 +30,8 @@ export interface ReadClaim {
 }
 
 /**
- * Name of the claim whose addresses an interface gets, by its pod's network annotation, which no CNI request has; undefined for an
- * interface whose addresses are the pod's own.
+ * Name of the claim whose addresses an interface gets, by its pod's network annotation, which no CNI request has, or as the one
+ * that our controller makes for a VM; undefined for an interface whose addresses are the pod's own.
  * @throws Failure `ipam-claim-missing`, `ipam-claim-refused`, `unsupported-field`; ApiFailure
  */
 export async function claimOfInterface(
@@ -46,7 +51,8 @@ export async function claimOfInterface(
   if (object === undefined || podUidOf(object) !== pod.uid) throw podGone(where);
   const annotations = (object.metadata["annotations"] ?? {}) as Readonly<Record<string, string>>;
   const selections = parseNetworkSelection(annotations[NETWORKS_ANNOTATION] ?? "", pod.namespace, pod.name);
-  const selection = selectionOf(interfaceName, selections, where);
+  const ofNetwork = request.resourceClaim === undefined;
+  const selection = ofNetwork ? selectionOf(interfaceName, selections, where) : undefined;
   const name = selection?.claim ?? (await managedClaimOf(object, request, context, signal));
   if (name === undefined) return undefined;
   const others = selections.filter((one) => one !== selection && one.claim === name);
@@ -126,23 +132,40 @@ function selectionOf(
 /** The claim that our controller makes for a VM's interface; undefined for other pods, and where it makes none. */
 async function managedClaimOf(
   pod: KubeObject,
-  { interfaceName }: AllocationRequest,
-  { api, claims }: AgentContext,
+  { interfaceName, resourceClaim }: AllocationRequest,
+  { api, claims, clock }: AgentContext,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const launcher: LauncherPod | undefined = claims === "managed" ? parseLauncherPod(pod.metadata) : undefined;
-  if (launcher === undefined) return undefined;
+  const launcher: LauncherPod | undefined = parseLauncherPod(pod.metadata);
+  if (launcher === undefined || (claims !== "managed" && resourceClaim === undefined)) return undefined;
   const { vmi } = launcher;
   const resource = inNamespace(IPAM_CLAIMS, String(pod.metadata["namespace"]));
-  const labelSelector = `${VMI_INTERFACE_LABEL}=${vmiInterfaceHash(vmi, interfaceName)}`;
-  const { objects } = await api.list(resource, { labelSelector }, signal);
-  const where = `VirtualMachineInstance ${resource.namespace}/${vmi}, interface ${interfaceName}`;
-  const [found, ...others] = objects;
-  if (found === undefined)
-    throw missing("the controller has not made the claim of this interface yet", where);
-  if (others.length === 0) return found.metadata.name;
-  const names = objects.map(({ metadata }) => metadata.name).join(", ");
-  throw refused(`claims ${names} have the same label ${VMI_INTERFACE_LABEL}`, where, "delete the copies");
+  const [label, hash, of] =
+    resourceClaim === undefined
+      ? [VMI_INTERFACE_LABEL, vmiInterfaceHash(vmi, interfaceName), `interface ${interfaceName}`]
+      : [
+          VMI_REQUEST_LABEL,
+          vmiRequestHash(vmi, resourceClaim),
+          `request ${resourceClaim.request} of ResourceClaim ${resourceClaim.claim}`,
+        ];
+  const where = `VirtualMachineInstance ${resource.namespace}/${vmi}, ${of}`;
+  if (claims !== "managed")
+    throw refused(
+      "no program makes the claims of VMs' networks that are ResourceClaims",
+      where,
+      "set the chart's ipam.claims.manage, or remove allowPersistentIPs",
+    );
+  // Kubelet repeats a Prepare only after a minute.
+  for (const waitMs of resourceClaim === undefined ? [0] : PREPARE_WAITS_MS) {
+    if (waitMs > 0) await clock.sleep(waitMs, signal);
+    const { objects } = await api.list(resource, { labelSelector: `${label}=${hash}` }, signal);
+    const [found, ...others] = objects;
+    if (found !== undefined && others.length === 0) return found.metadata.name;
+    const names = objects.map(({ metadata }) => metadata.name).join(", ");
+    if (found !== undefined)
+      throw refused(`claims ${names} have the same label ${label}`, where, "delete the copies");
+  }
+  throw missing("the controller has not made the claim of this interface yet", where);
 }
 
 function missing(what: string, where: string): Failure {

@@ -8,7 +8,7 @@ import {
 } from "../../../test/stand-in/ipam/agent-rig.ts";
 import { IpamCluster } from "../../../test/stand-in/ipam/cluster.ts";
 import { keyHash } from "../../address-objects/resources.ts";
-import { vmiInterfaceHash } from "../../claims/resources.ts";
+import { vmiInterfaceHash, vmiRequestHash } from "../../claims/resources.ts";
 import { hashedPodInterfaceName } from "../../names/interface-name.ts";
 
 const CLAIMS = "tenant/ipamclaims";
@@ -561,5 +561,55 @@ describe("a VM's interface whose claim our controller makes", () => {
     claim();
     pod("p3");
     expect(addressesOf(await call({ pod: "p3" }))).toEqual(statusNow()["ips"]);
+  });
+});
+
+describe("a VM's ResourceClaim", () => {
+  const vm = "web";
+  const args = (name: string, claim = "fast") =>
+    `K8S_POD_NAMESPACE=tenant;K8S_POD_NAME=${name};K8S_POD_UID=${name};RESOURCE_CLAIM=${claim};RESOURCE_CLAIM_REQUEST=port`;
+  const launcher = (name: string) =>
+    pod(name, "", { labels: { "kubevirt.io": "virt-launcher" }, annotations: { "kubevirt.io/domain": vm } });
+  const made = (name = "web.red", request = { claim: "fast", request: "port" }) =>
+    claim(name, { labels: { "ipam.kube-vhostuser.io/vmi-request": vmiRequestHash(vm, request) } });
+  const prepare = (name: string, of = agent, claimName?: string) =>
+    call({ pod: name, ifname: `vhu-${name}`, env: { CNI_ARGS: args(name, claimName) } }, of);
+  beforeEach(async () => {
+    agent = await rig.agent({ node: "n2", claims: "managed" });
+  });
+
+  it("gets the addresses of the IPAMClaim of VM, claim and request, on a migration's target too", async () => {
+    made();
+    made("web.other", { claim: "fast", request: "other" });
+    launcher("p1");
+    launcher("p2");
+    const first = addressesOf(await prepare("p1"));
+    expect(statusNow("web.red")).toMatchObject({ ips: first, ownerPod: { name: "p1" } });
+    const target = await rig.agent({ node: "n1", claims: "managed", journal: "target" });
+    expect(addressesOf(await prepare("p2", target))).toEqual(first);
+    expect(owners()).toMatchObject([{ kind: "IPAMClaim", name: "web.red" }]);
+  });
+
+  it("waits for the controller, and then fails with error 11: kubelet tries again", async () => {
+    launcher("p1");
+    const answered = prepare("p1");
+    await rig.api.until(() => rig.api.clock.pending.length > 0);
+    made();
+    expect(addressesOf(await answered)).toEqual(statusNow("web.red")["ips"]);
+    launcher("p2");
+    expect((await prepare("p2", agent, "slow")).json).toMatchObject({
+      code: 11,
+      msg: expect.stringMatching(/has not made the claim .*/),
+      details: expect.stringContaining("request port of ResourceClaim slow"),
+    });
+  });
+
+  it("is refused in words where nothing makes its IPAMClaim; a pod that is no VM's has an address of its own", async () => {
+    const referenced = await rig.agent({ node: "n1", claims: "referenced", journal: "other" });
+    launcher("p1");
+    expect((await prepare("p1", referenced)).json.msg).toMatch(/no program makes the claims/);
+    pod("p2", "");
+    expect((await prepare("p2", referenced)).exitCode).toBe(0);
+    expect(store().all("addressallocations")).toEqual([]);
   });
 });

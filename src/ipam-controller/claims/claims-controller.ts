@@ -68,7 +68,7 @@ export class ClaimsController {
   get states(): ClaimStates {
     const states = { ready: 0, pending: 0, refused: 0 };
     for (const entry of this.view.claims.entries.values()) {
-      if (typeof entry === "string" || !this.view.networks.has(entry.network)) continue;
+      if (typeof entry === "string" || this.view.networkOf(entry) === undefined) continue;
       const isRefused = entry.reason !== undefined && entry.reason !== "SuccessfulAllocation";
       states[isRefused ? "refused" : entry.ips.length > 0 ? "ready" : "pending"] += 1;
     }
@@ -110,8 +110,9 @@ export class ClaimsController {
     this.#queue.add(key);
   }
 
-  #isSettled({ network: name, ips, uid, isDeleting, reason }: ClaimEntry): boolean {
-    const network = this.view.networks.get(name);
+  #isSettled(entry: ClaimEntry): boolean {
+    const { ips, uid, isDeleting, reason } = entry;
+    const network = this.view.networkOf(entry);
     if (network === undefined) return true;
     if (ips.length === 0) return isDeleting;
     if (!("pools" in network)) return true;

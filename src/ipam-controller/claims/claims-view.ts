@@ -5,7 +5,13 @@ import {
   parseNetworkAttachment,
   whyNotPersistent,
 } from "../../claims/network-attachment.ts";
-import { IPAM_CLAIMS, NADS, VM_LABEL, VMI_INTERFACE_LABEL } from "../../claims/resources.ts";
+import {
+  IPAM_CLAIMS,
+  NADS,
+  VM_LABEL,
+  VMI_INTERFACE_LABEL,
+  VMI_REQUEST_LABEL,
+} from "../../claims/resources.ts";
 import { describeThrown } from "../../failure/failure.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
 import { Mirror } from "../mirror.ts";
@@ -15,6 +21,8 @@ export interface ClaimEntry {
   readonly uid: string;
   readonly isDeleting: boolean;
   readonly network: string;
+  /** Of its annotation, where the network is a ResourceClaim's. */
+  readonly pools: readonly string[] | undefined;
   readonly ips: readonly ClaimAddress[];
   /** Reason of the condition IPsAllocated; undefined where the claim has no such condition. */
   readonly reason: string | undefined;
@@ -26,6 +34,8 @@ export interface ClaimEntry {
   readonly finalizers: readonly string[];
   /** Hash of the VM's interface, where our controller made the claim. */
   readonly interfaceHash: string | undefined;
+  /** Hash of the VM's ResourceClaim and request, where the network is of those. */
+  readonly requestHash: string | undefined;
 }
 
 /** A network of ours that claims may name. */
@@ -43,10 +53,12 @@ export class ClaimsView {
   revision = 0;
   /** Keys of claims by namespace and name of the VM in their label. */
   readonly byVm = new Map<string, Set<string>>();
-  /** Claims without addresses that are not being deleted, by network. */
+  /** Claims without addresses that are not being deleted, by network; without those that name pools. */
   readonly #waiting = new Map<string, number>();
   #claimWaits = Promise.withResolvers<void>();
   #networks: ReadonlyMap<string, ClaimNetwork> | undefined;
+  /** Of each pool that claims name in their annotation: how many do, and how many of them wait. */
+  readonly #named = new Map<string, { readonly claims: number; readonly waiting: number }>();
 
   /** @param changed called with a claim's key, and the keys of the VMs that its label named before and names now */
   constructor(changed: {
@@ -87,6 +99,11 @@ export class ClaimsView {
     return this.#networks;
   }
 
+  /** The network of a claim; undefined where it is not ours. */
+  networkOf({ pools, network }: Pick<ClaimEntry, "pools" | "network">): ClaimNetwork | undefined {
+    return pools === undefined ? this.networks.get(network) : { pools };
+  }
+
   /** Resolves when one more claim waits for addresses. */
   get claimWaits(): Promise<void> {
     return this.#claimWaits.promise;
@@ -97,8 +114,9 @@ export class ClaimsView {
     const networks = [...this.networks].filter(
       ([, network]) => "pools" in network && network.pools.includes(name),
     );
-    if (networks.length === 0) return undefined;
-    return networks.reduce((sum, [network]) => sum + (this.#waiting.get(network) ?? 0), 0);
+    const named = this.#named.get(name);
+    if (networks.length === 0 && named === undefined) return undefined;
+    return networks.reduce((sum, [one]) => sum + (this.#waiting.get(one) ?? 0), named?.waiting ?? 0);
   }
 
   #countWaiting(before: ClaimEntry | string | undefined, after: ClaimEntry | string | undefined): void {
@@ -106,13 +124,23 @@ export class ClaimsView {
       [before, -1],
       [after, 1],
     ] as const) {
-      if (typeof entry !== "object" || entry.ips.length > 0 || entry.isDeleting) continue;
-      this.#waiting.set(entry.network, (this.#waiting.get(entry.network) ?? 0) + change);
+      if (typeof entry !== "object") continue;
+      const waits = entry.ips.length === 0 && !entry.isDeleting;
+      for (const pool of entry.pools ?? []) this.#countNamed(pool, change, waits);
+      if (!waits) continue;
+      if (entry.pools === undefined)
+        this.#waiting.set(entry.network, (this.#waiting.get(entry.network) ?? 0) + change);
       if (change < 0) continue;
       this.revision += 1;
       this.#claimWaits.resolve();
       this.#claimWaits = Promise.withResolvers();
     }
+  }
+
+  #countNamed(pool: string, change: 1 | -1, waits: boolean): void {
+    const { claims, waiting } = this.#named.get(pool) ?? { claims: 0, waiting: 0 };
+    if (claims + change === 0) this.#named.delete(pool);
+    else this.#named.set(pool, { claims: claims + change, waiting: waiting + (waits ? change : 0) });
   }
 }
 
@@ -166,12 +194,14 @@ function vmKeyOf(key: string, entry: ClaimEntry | string | undefined): string | 
 
 function claimEntryOf(object: KubeObject): ClaimEntry | string {
   try {
-    const { uid, isDeleting, network, ips, conditions, labels, owners, finalizers } = parseIpamClaim(object);
+    const claim = parseIpamClaim(object);
+    const { uid, isDeleting, network, pools, ips, conditions, labels, owners, finalizers } = claim;
     const [owner, ...others] = owners;
     const only = others.length === 0 ? owner : undefined;
     return {
-      ...{ uid, isDeleting, network, ips, finalizers, vm: labels[VM_LABEL] },
-      ...{ ownerUid: only?.uid, ownerKind: only?.kind, interfaceHash: labels[VMI_INTERFACE_LABEL] },
+      ...{ uid, isDeleting, network, pools, ips, finalizers, vm: labels[VM_LABEL] },
+      ...{ ownerUid: only?.uid, ownerKind: only?.kind },
+      ...{ interfaceHash: labels[VMI_INTERFACE_LABEL], requestHash: labels[VMI_REQUEST_LABEL] },
       reason: conditions.find(isAllocation)?.reason,
     };
   } catch (error) {

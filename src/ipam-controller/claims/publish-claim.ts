@@ -33,7 +33,7 @@ export async function publishClaim(context: ClaimsContext, key: string, signal: 
   const read = await readNow(api, inNamespace(IPAM_CLAIMS, namespace), name, signal);
   if (read === undefined) return;
   const claim = parseIpamClaim(read);
-  const network = claims.networks.get(claim.network);
+  const network = claims.networkOf(claim);
   // Another IPAM's.
   if (network === undefined) return;
   try {

@@ -7,9 +7,9 @@ import { IPAM_CLAIMS, inNamespace } from "../../claims/resources.ts";
 import type { KubeObject } from "../../kube-api/client.ts";
 import { endUse, releaseShared } from "../../pool-addresses/release-shared.ts";
 import type { ClaimAllocation } from "../cluster-view.ts";
-import { PODS, readNow } from "../look.ts";
+import { readNow } from "../look.ts";
 import { LOOKS_MS, type Look, Sightings } from "../sightings.ts";
-import { mayHold } from "./claim-holders.ts";
+import { type Holder, listHolders, mayHold } from "./claim-holders.ts";
 import type { ClaimsContext } from "./claims-context.ts";
 import { sameAddress } from "./claims-view.ts";
 
@@ -44,7 +44,7 @@ export class ClaimReclaimer {
     const nowMs = clock.monotonic();
     // A look between the first and the second one would show nothing.
     const due = candidates.filter(({ name, gapMs }) => !this.#sightings.isResting(name, gapMs, nowMs));
-    const podsOf = new Map<string, readonly KubeObject[]>();
+    const podsOf = new Map<string, readonly Holder[]>();
     for (const candidate of due.slice(0, MAX_LOOKS)) {
       const { name, claim } = candidate;
       try {
@@ -77,18 +77,18 @@ export class ClaimReclaimer {
   /** What happens between the looks changes the allocation's version, or is a pod that the second look finds. */
   async #visit(
     { name, claim, address, gapMs }: Candidate,
-    podsOf: Map<string, readonly KubeObject[]>,
+    podsOf: Map<string, readonly Holder[]>,
     signal: AbortSignal,
   ): Promise<void> {
     const { api, clock, counts, logger } = this.#context;
     const finding = await this.#findingOf(claim, address, signal);
     let look: Look | undefined;
     if (finding !== undefined) {
-      const pods = podsOf.get(claim.namespace) ?? (await this.#podsOf(claim.namespace, signal));
+      const pods = podsOf.get(claim.namespace) ?? (await listHolders(api, claim.namespace, signal));
       podsOf.set(claim.namespace, pods);
       const holders = pods
         .filter((pod) => mayHold(pod, claim.name, address))
-        .map(({ metadata: { uid = "" } }) => uid);
+        .map(({ pod }) => pod.metadata.uid ?? "");
       look = { finding, version: claim.version, holders };
     }
     if (!this.#sightings.note(name, look, gapMs, clock.monotonic())) return;
@@ -119,13 +119,6 @@ export class ClaimReclaimer {
     const { ips } = parseIpamClaim(object);
     const isUnpublished = ips.length > 0 && !ips.some((one) => sameAddress(one, address));
     return isUnpublished ? UNPUBLISHED : undefined;
-  }
-
-  async #podsOf(namespace: string, signal: AbortSignal): Promise<readonly KubeObject[]> {
-    const { objects } = await this.#context.api.list({ ...PODS, namespace }, {}, signal, ({ metadata }) => ({
-      metadata,
-    }));
-    return objects;
   }
 }
 

@@ -1,6 +1,6 @@
 import { claimName } from "../../../claims/claim-name.ts";
 import type { ClaimEntry } from "../claims-view.ts";
-import type { VmEntry, VmiEntry } from "./vms-view.ts";
+import type { VmEntry, VmiEntry, VmNetwork } from "./vms-view.ts";
 
 /** The VM and the VMI of a name; undefined if it does not exist. */
 export interface VmOfName {
@@ -37,13 +37,13 @@ export function isDropped(
   key: { readonly vm: string; readonly claim: string },
   claim: ClaimEntry,
   { vm, vmi }: VmOfName,
-  networkOf: (attachment: string) => string | undefined,
+  networkOf: (network: VmNetwork) => string | undefined,
 ): boolean {
   if (claim.ownerUid !== (claim.ownerKind === "VirtualMachine" ? vm?.uid : vmi?.uid)) return false;
   const all = [...(vm?.networks ?? []), ...(vmi?.networks ?? [])];
   const own = all.filter(({ name }) => claimName(key.vm, name) === key.claim);
   if (own.length === 0) return true;
   if (vmi !== undefined && hasStarted(vmi)) return false;
-  const networks = own.map(({ attachment }) => networkOf(attachment));
+  const networks = own.map(networkOf);
   return networks.every((network) => network !== undefined && network !== claim.network);
 }

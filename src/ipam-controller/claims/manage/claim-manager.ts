@@ -1,29 +1,20 @@
 // Claims of VMs, where kubevirt/ipam-extensions does not make them: the same names, labels, owners and finalizer.
+import { isDeepStrictEqual } from "node:util";
 import { claimName } from "../../../claims/claim-name.ts";
 import { parseIpamClaim } from "../../../claims/ipam-claim.ts";
-import { whyNotPersistent } from "../../../claims/network-attachment.ts";
-import {
-  CLAIM_API_VERSION,
-  IPAM_CLAIMS,
-  inNamespace,
-  PERSISTENT_IPAM_FINALIZER,
-  VM_LABEL,
-  VMI_INTERFACE_LABEL,
-  VMIS,
-  VMS,
-  vmiInterfaceHash,
-} from "../../../claims/resources.ts";
-import { hashedPodInterfaceName } from "../../../names/interface-name.ts";
+import { IPAM_CLAIMS, inNamespace, PERSISTENT_IPAM_FINALIZER, VMIS, VMS } from "../../../claims/resources.ts";
 import { linked, orAborted } from "../../../sync/deadlines.ts";
 import { WorkQueue } from "../../../sync/work-queue.ts";
 import { isOvertaken } from "../../controller-context.ts";
-import { PODS, readNow } from "../../look.ts";
+import { readNow } from "../../look.ts";
 import type { FollowOptions } from "../../mirror.ts";
-import { mayHold } from "../claim-holders.ts";
+import { listHolders, mayHold } from "../claim-holders.ts";
 import type { ClaimsContext } from "../claims-context.ts";
-import { type ClaimEntry, networkNameOf, partsOf } from "../claims-view.ts";
+import { type ClaimEntry, partsOf } from "../claims-view.ts";
 import { hasStarted, isDropped, isOver, type VmOfName } from "./claim-life.ts";
+import { type ClaimMarks, marked, marksOf, newClaim } from "./new-claim.ts";
 import { findOtherManager } from "./other-manager.ts";
+import { VmNetworks } from "./vm-networks.ts";
 import { parseVm, parseVmi, type VmiEntry, type VmNetwork, VmsView } from "./vms-view.ts";
 
 const WORKERS = 4;
@@ -37,9 +28,11 @@ export class ClaimManager {
   #isManaging: boolean | undefined;
   /** What was said in an event, by the VMI's uid and the network. */
   readonly #said = new Map<string, string>();
+  readonly #networks: VmNetworks;
 
   constructor(context: ClaimsContext) {
     this.#context = context;
+    this.#networks = new VmNetworks(context);
     this.view = new VmsView((key) => this.#queue.add(key));
     this.#queue = new WorkQueue({
       work: (key, signal) => this.#reconcile(key, signal),
@@ -100,6 +93,7 @@ export class ClaimManager {
     const uids = new Set([...this.view.vmis.entries.values()].map((vmi) => vmi?.uid));
     for (const said of this.#said.keys())
       if (!uids.has(said.slice(0, said.indexOf("/")))) this.#said.delete(said);
+    this.#networks.keep(uids);
     this.allChanged();
   }
 
@@ -149,7 +143,7 @@ export class ClaimManager {
       if (!claim.finalizers.includes(PERSISTENT_IPAM_FINALIZER)) return undefined;
       if (isOver(claim, of)) return "over";
       if (claim.interfaceHash === undefined) return undefined;
-      return isDropped({ vm: vmName, claim: name }, claim, of, (one) => this.#networkOf(one))
+      return isDropped({ vm: vmName, claim: name }, claim, of, (one) => this.#networks.nameOf(one))
         ? "dropped"
         : undefined;
     };
@@ -166,8 +160,8 @@ export class ClaimManager {
     const resource = inNamespace(IPAM_CLAIMS, namespace);
     if (why === "dropped") {
       // Until its pods have other addresses or are gone: the next pass looks again.
-      const { objects: pods } = await api.list({ ...PODS, namespace }, {}, signal);
-      if (pods.some((pod) => entry.ips.some((address) => mayHold(pod, name, address)))) return;
+      const holders = await listHolders(api, namespace, signal);
+      if (holders.some((one) => entry.ips.some((address) => mayHold(one, name, address)))) return;
       await api.delete(resource, name, { uid: entry.uid }, signal);
     }
     const claim = await readNow(api, resource, name, signal);
@@ -180,21 +174,17 @@ export class ClaimManager {
 
   async #ensureClaim(key: string, vmi: VmiEntry, network: VmNetwork, signal: AbortSignal): Promise<void> {
     const { claims, api, logger } = this.#context;
-    const attachment = claims.attachments.entries.get(network.attachment);
-    if (attachment?.pools === undefined) return;
-    if (!attachment.allowPersistentIPs && !attachment.isAllowedAtTop) return;
     const { namespace, name: vmName } = partsOf(key);
-    const name = claimName(vmName, network.name);
-    const claimKey = `${namespace}/${name}`;
-    const interfaceHash = vmiInterfaceHash(vmName, hashedPodInterfaceName(network.name));
+    const claimed = await this.#networks.claimedOf(namespace, vmi, network, signal);
     const owner = this.#ownerOf(key, vmi);
     // A VM of this name that is not the instance's: the instance is going.
-    if (owner === undefined) return;
-    const wanted = networkNameOf(attachment);
+    if (claimed === undefined || owner === undefined) return;
+    const { name: wanted, problem } = claimed;
+    const name = claimName(vmName, network.name);
+    const claimKey = `${namespace}/${name}`;
     const say = (note: string) => this.#say(key, vmi, network, note);
-    const why = whyNotPersistent(attachment);
-    if (why !== undefined)
-      return say(`NetworkAttachmentDefinition ${network.attachment} allows no claims: ${why}`);
+    if (problem !== undefined) return say(problem);
+    const marks = marksOf(vmName, network, claimed);
     const entry = claims.claims.entries.get(claimKey);
     if (typeof entry === "string") return say(`IPAMClaim ${name} cannot be read: ${entry}`);
     if (entry !== undefined) {
@@ -203,8 +193,7 @@ export class ClaimManager {
         return say(
           `IPAMClaim ${name} belongs to another owner, of which uid is ${entry.ownerUid ?? "not set"}: delete it if it is left over`,
         );
-      if (entry.interfaceHash === undefined) return this.#takeOver(claimKey, entry, interfaceHash, signal);
-      if (entry.interfaceHash !== interfaceHash)
+      if (entry.interfaceHash !== undefined && entry.interfaceHash !== marks.interfaceHash)
         return say(
           `IPAMClaim ${name} belongs to another network of the VM, of which the name differs only in characters that the claim's name cannot have: rename one of them`,
         );
@@ -213,61 +202,34 @@ export class ClaimManager {
           `network ${network.name} was changed to ${wanted} while the VM runs, and IPAMClaim ${name} has addresses of ${entry.network}: restart the VM, which gets new addresses then, or change it back`,
         );
       this.#said.delete(`${vmi.uid}/${network.name}`);
-      return;
+      const { interfaceHash, requestHash, pools } = entry;
+      const isMarked = isDeepStrictEqual({ interfaceHash, requestHash, pools }, marks);
+      return isMarked ? undefined : this.#mark(claimKey, entry, marks, signal);
     }
     if (hasStarted(vmi) && network.plugin !== undefined)
       return say(
         `network ${network.name} gets no IPAMClaim while the VM runs: KubeVirt cannot plug in an interface of the binding plugin ${network.plugin}, and one that the VM has already has another address. Restart the VM`,
       );
-    await api.create(
-      inNamespace(IPAM_CLAIMS, namespace),
-      {
-        ...{ apiVersion: CLAIM_API_VERSION, kind: "IPAMClaim" },
-        metadata: {
-          ...{ name, namespace, labels: { [VM_LABEL]: vmName, [VMI_INTERFACE_LABEL]: interfaceHash } },
-          ownerReferences: [
-            {
-              ...owner,
-              apiVersion: "kubevirt.io/v1",
-              name: vmName,
-              controller: true,
-              blockOwnerDeletion: true,
-            },
-          ],
-          finalizers: [PERSISTENT_IPAM_FINALIZER],
-        },
-        spec: { network: wanted, interface: "" },
-      },
-      signal,
-    );
+    const object = newClaim({ namespace, vm: vmName, network }, claimed, owner);
+    await api.create(inNamespace(IPAM_CLAIMS, namespace), object, signal);
     logger.info({ claim: claimKey, network: wanted }, "a claim was made for a VM's interface");
   }
 
-  /** A claim that kubevirt/ipam-extensions made: agents find it by the label. */
-  async #takeOver(
-    claimKey: string,
-    { uid }: ClaimEntry,
-    interfaceHash: string,
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** A claim that kubevirt/ipam-extensions made, or whose VM has another ResourceClaim now: agents find it by its marks. */
+  async #mark(claimKey: string, { uid }: ClaimEntry, marks: ClaimMarks, signal: AbortSignal): Promise<void> {
     const { api } = this.#context;
     const { namespace, name } = partsOf(claimKey);
     const resource = inNamespace(IPAM_CLAIMS, namespace);
     const claim = await readNow(api, resource, name, signal);
     if (claim === undefined || claim.metadata.uid !== uid) return;
-    const labels = { ...parseIpamClaim(claim).labels, [VMI_INTERFACE_LABEL]: interfaceHash };
-    await api.update(resource, { ...claim, metadata: { ...claim.metadata, labels } }, signal);
+    const metadata = { ...claim.metadata, ...marked(marks, parseIpamClaim(claim)) };
+    await api.update(resource, { ...claim, metadata }, signal);
   }
 
   #ownerOf(key: string, vmi: VmiEntry): { readonly kind: string; readonly uid: string } | undefined {
     const vm = this.view.vms.entries.get(key);
     if (vmi.vmUid === undefined) return { kind: "VirtualMachineInstance", uid: vmi.uid };
     return vm?.uid === vmi.vmUid ? { kind: "VirtualMachine", uid: vm.uid } : undefined;
-  }
-
-  #networkOf(attachment: string): string | undefined {
-    const found = this.#context.claims.attachments.entries.get(attachment);
-    return found && networkNameOf(found);
   }
 
   /** Once for each VMI and network, until it is right. */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { VMIS, VMS } from "../../../claims/resources.ts";
+import { type RequestInPod, VMIS, VMS } from "../../../claims/resources.ts";
 import type { KubeObject } from "../../../kube-api/client.ts";
 import { Mirror } from "../../mirror.ts";
 import { keyOf } from "../claims-view.ts";
@@ -7,10 +7,16 @@ import { keyOf } from "../claims-view.ts";
 /** A secondary network of a VM. */
 export interface VmNetwork {
   readonly name: string;
-  /** Key of its NetworkAttachmentDefinition. */
-  readonly attachment: string;
+  /** Key of its NetworkAttachmentDefinition, or its ResourceClaim. */
+  readonly source: string | VmRequest;
   /** Name of the binding plugin of its interface; undefined for KubeVirt's own bindings. */
   readonly plugin: string | undefined;
+}
+
+/** A request of a ResourceClaim of the VM's pods. */
+export interface VmRequest extends RequestInPod {
+  /** Name of the template of which each pod gets a claim; undefined for a claim that the VM names. */
+  readonly template: string | undefined;
 }
 
 /** What is kept of a VirtualMachine. */
@@ -35,6 +41,16 @@ const specSchema = z.looseObject({
       z.looseObject({
         name: z.string(),
         multus: z.looseObject({ networkName: z.string(), default: z.boolean().nullish() }).nullish(),
+        resourceClaim: z.looseObject({ claimName: z.string(), requestName: z.string() }).nullish(),
+      }),
+    )
+    .nullish(),
+  resourceClaims: z
+    .array(
+      z.looseObject({
+        name: z.string(),
+        resourceClaimName: z.string().nullish(),
+        resourceClaimTemplateName: z.string().nullish(),
       }),
     )
     .nullish(),
@@ -106,15 +122,23 @@ export class VmsView {
 
 /** Multus' default network is left to the cluster's own IPAM. */
 function networksOf(
-  { networks, domain }: z.infer<typeof specSchema>,
+  { networks, domain, resourceClaims }: z.infer<typeof specSchema>,
   namespace: string,
 ): readonly VmNetwork[] {
   const interfaces = new Map((domain?.devices?.interfaces ?? []).map((one) => [one.name, one]));
-  return (networks ?? []).flatMap(({ name, multus }) => {
+  return (networks ?? []).flatMap(({ name, multus, resourceClaim }): VmNetwork[] => {
+    const plugin = interfaces.get(name)?.binding?.name;
+    const claim = resourceClaims?.find((one) => one.name === resourceClaim?.claimName);
+    if (resourceClaim != null && claim !== undefined) {
+      const { resourceClaimName, resourceClaimTemplateName } = claim;
+      const template = resourceClaimTemplateName ?? undefined;
+      const source = { claim: resourceClaimName ?? claim.name, request: resourceClaim.requestName, template };
+      return [{ name, source, plugin }];
+    }
     if (multus == null || multus.default === true) return [];
     const { networkName } = multus;
-    const attachment = networkName.includes("/") ? networkName : `${namespace}/${networkName}`;
-    return [{ name, attachment, plugin: interfaces.get(name)?.binding?.name }];
+    const source = networkName.includes("/") ? networkName : `${namespace}/${networkName}`;
+    return [{ name, source, plugin }];
   });
 }
 
