@@ -135,6 +135,7 @@ describe.skipIf(process.env["KUBECONFIG"])("a VM's claim", () => {
     await startInstance();
     source = await startLauncher("launcher-1", "n1");
     ips = await add(source);
+    expect(await call("STATUS", source)).toEqual({ code: 0, json: undefined });
     expect(ips).toEqual([expect.stringMatching(/^10\.0\.0\.\d+\/24$/)]);
     const { metadata, status } = await inTests("ipamclaim", CLAIM);
     expect(status).toMatchObject({ ips, conditions: [{ type: "IPsAllocated", status: "True" }] });

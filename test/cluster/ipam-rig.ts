@@ -24,7 +24,7 @@ export interface IpamRigOptions {
 
 /** A call of the IPAM executable, as a CNI plugin that delegates makes it. */
 export interface IpamCall {
-  readonly verb: "ADD" | "DEL";
+  readonly verb: "ADD" | "DEL" | "STATUS";
   readonly node: string;
   readonly container: string;
   readonly interfaceName: string;

@@ -182,40 +182,30 @@ const REASONS: Partial<Record<FailureCode, ClaimCondition["reason"]>> = {
   "ipam-claim-refused": "IPAddressConflict",
 };
 
-/** Says in the claim's condition why it gets no addresses, where it does not say so yet. @throws the error itself */
+/** Says in the claim's condition why it gets no addresses. @throws the error itself */
 async function failed(
   error: unknown,
-  { object, claim }: ReadClaim,
-  { api, clock, logger }: AgentContext,
+  read: ReadClaim,
+  context: AgentContext,
   signal: AbortSignal,
 ): Promise<never> {
   const { code, what } = toFailure(error);
   const reason = REASONS[code];
-  const before = claim.conditions.find(({ type }) => type === "IPsAllocated");
-  if (reason !== undefined && before?.["reason"] !== reason) {
-    const condition = claimCondition(reason, what, clock.now());
-    await writeClaimStatus(api, object, { ips: [], condition }, signal).catch((cause: unknown) =>
-      logger.debug({ reason: describeThrown(cause) }, "a claim's condition cannot be written"),
-    );
-  }
+  if (reason !== undefined)
+    await say(claimCondition(reason, what, context.clock.now()), read, context, signal);
   throw error;
 }
 
-/** Refuses an interface of another network than the claim's, and says so in the claim too, if it does not say it yet. */
+/** Refuses an interface of another network than the claim's, and says so in the claim too. */
 async function refuseNetwork(
   network: string,
-  { object, claim }: ReadClaim,
-  { api, clock, logger }: AgentContext,
+  read: ReadClaim,
+  context: AgentContext,
   signal: AbortSignal,
 ): Promise<never> {
+  const { claim } = read;
   const what = `the claim is for network ${JSON.stringify(claim.network)}, and the interface is of network ${network}`;
-  const said = networkConditionOf(claim);
-  if (said?.["status"] !== "True" || said["message"] !== what) {
-    const condition = networkCondition(what, clock.now());
-    await writeClaimStatus(api, object, { ips: [], condition }, signal).catch((error: unknown) =>
-      logger.debug({ reason: describeThrown(error) }, "a claim's condition cannot be written"),
-    );
-  }
+  await say(networkCondition(what, context.clock.now()), read, context, signal);
   throw refused(
     what,
     whereOf(claim),
@@ -223,8 +213,18 @@ async function refuseNetwork(
   );
 }
 
-function networkConditionOf({ conditions }: IpamClaim): IpamClaim["conditions"][number] | undefined {
-  return conditions.find(({ type }) => type === "NetworkChanged");
+/** Writes a condition into a claim where it has another reason until then; a write that fails changes nothing for the pod. */
+async function say(
+  condition: ClaimCondition,
+  { object, claim }: ReadClaim,
+  { api, logger }: AgentContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const before = claim.conditions.find(({ type }) => type === condition.type);
+  if (before?.["reason"] === condition.reason) return;
+  await writeClaimStatus(api, object, { ips: [], condition }, signal).catch((error: unknown) =>
+    logger.debug({ reason: describeThrown(error) }, "a claim's condition cannot be written"),
+  );
 }
 
 /** The pod that uses the claim, for people: a write that fails changes nothing for the pod. */
@@ -234,7 +234,9 @@ async function noteUser(
   { api, clock, logger }: AgentContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const wasRefused = networkConditionOf(claim)?.["status"] === "True";
+  const wasRefused = claim.conditions.some(
+    (one) => one.type === "NetworkChanged" && one["status"] === "True",
+  );
   if (!wasRefused && (pod === undefined || claim.ownerPod === pod)) return;
   const condition = wasRefused ? networkCondition(undefined, clock.now()) : undefined;
   await writeClaimStatus(api, object, { ips: [], ownerPod: pod, condition }, signal).catch(
