@@ -27,13 +27,13 @@ export interface Cluster {
 
 /**
  * Opens the cluster of KUBECONFIG, to which the reader has loaded the images, or starts a node and loads them.
- * @param parts of such a node that are not those of the environment; @param options of it
+ * @param parts of such a node that are not those of the environment; @param options of it, and which archives it gets
  * @throws Failure part-missing where there is neither
  */
 export async function openCluster(
   run: LabRun,
   parts: Partial<KubernetesParts> = {},
-  options?: NodeOptions,
+  { images = IMAGES, ...options }: NodeOptions & { readonly images?: readonly string[] } = {},
 ): Promise<Cluster> {
   const { kubectl, helm } = await kubernetesTools();
   const path = [dirname(kubectl), dirname(helm), process.env["PATH"]].join(delimiter);
@@ -56,6 +56,6 @@ export async function openCluster(
   const kubeconfig = process.env["KUBECONFIG"];
   if (kubeconfig) return clusterOf([], kubeconfig, undefined);
   const node = await KubernetesNode.start(run, { ...kubernetesParts(process.env), ...parts }, options);
-  for (const image of IMAGES) await node.importImage(join(IMAGE_DIRECTORY, image));
+  for (const image of images) await node.importImage(join(IMAGE_DIRECTORY, image));
   return clusterOf(node.machine.entry, node.kubeconfig, node);
 }
