@@ -96,6 +96,8 @@ export const chartValuesSchema = z.strictObject({
     .extend({
       allowedPlugins: driverConfigSchema.shape.allowedPlugins.removeDefault().optional(),
       interfaces: driverConfigSchema.shape.interfaces,
+      metricsAddress: z.string().min(1).optional(),
+      metricsPort: port.optional(),
       nodeSelector: strings.optional(),
       tolerations: z.array(object).optional(),
       resources: object.optional(),

@@ -1,12 +1,11 @@
-import { Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
-import { programOf, runProgram } from "../command-line/program.ts";
+import { type ApiProgramOptions, programOf, runProgram, withApiOptions } from "../command-line/program.ts";
 import { Failure } from "../failure/failure.ts";
 
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort(signal));
 
-interface Options {
+interface Options extends ApiProgramOptions {
   readonly config: string;
   readonly state: string;
   readonly plugins: string;
@@ -16,16 +15,15 @@ interface Options {
   readonly ready: string;
   readonly netns: string;
   readonly socket: string;
-  readonly serviceAccount: string;
-  readonly apiServer?: string;
-  readonly logLevel: string;
+  readonly events?: true;
 }
 
-const levels = ["trace", "debug", "info", "warn", "error"];
-const program = programOf(
-  "cni-dra",
-  "The DRA driver whose devices CNI plugins make: runs on each node until SIGTERM or SIGINT.",
-  manifest.version,
+const program = withApiOptions(
+  programOf(
+    "cni-dra",
+    "The DRA driver whose devices CNI plugins make: runs on each node until SIGTERM or SIGINT.",
+    manifest.version,
+  ),
 )
   .option(
     "--config <file>",
@@ -40,13 +38,7 @@ const program = programOf(
   .option("--ready <directory>", "files of interfaces that are there; memory", "/run/kube-vhostuser/cni-dra")
   .option("--netns <directory>", "the node's network namespaces", "/run/netns")
   .option("--socket <path>", "socket for vhostuserctl", "/run/kube-vhostuser/cni-dra-status.sock")
-  .option(
-    "--service-account <directory>",
-    "token and ca.crt of its ServiceAccount",
-    "/var/run/secrets/kubernetes.io/serviceaccount",
-  )
-  .option("--api-server <url>", "in place of the cluster's own address of the API server")
-  .addOption(new Option("--log-level <level>", "how much is logged").choices(levels).default("info"))
+  .option("--events", "post Kubernetes events about pods")
   .action(async (options: Options) => {
     // Loaded only now: process 1 of a container never gets a signal for which it has no handler yet.
     const { serveCniDra } = await import("./serve.ts");
@@ -74,6 +66,8 @@ const program = programOf(
       },
       ...{ cdiDirectory: options.cdi, readyDirectory: options.ready, netnsDirectory: options.netns },
       statusSocket: options.socket,
+      listen: { address: options.observeAddress, port: options.observePort },
+      events: options.events === true,
       serviceAccountDirectory: options.serviceAccount,
       apiServer: host === undefined ? undefined : { host, port },
       apiServerUrl: options.apiServer,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { DeviceReport } from "../dra/dra-context.ts";
 import type { Failure } from "../failure/failure.ts";
 import { present } from "../names/present.ts";
+import type { NodeEvent } from "../observe/events/event.ts";
 import type { InterfaceRecord } from "./interface-record.ts";
 import type { FailingDel } from "./pending-dels.ts";
 import type { CniResult } from "./run-network.ts";
@@ -43,6 +44,18 @@ export function reportOf(
   }
   const reason = (released ? undefined : problem) ?? stuck?.failure;
   return reason && { ...of, problem: reason };
+}
+
+/** An event about the pod of an interface. @param what does not work, after the interface */
+export function eventAbout(
+  { pod, ifName, network }: InterfaceRecord,
+  reason: "InterfaceFailed" | "InterfaceNotRemoved",
+  action: string,
+  what: string,
+  problem: Failure,
+): NodeEvent {
+  const note = `Interface ${ifName} of network ${network.name} ${what}: ${problem.message}`;
+  return { regarding: { kind: "Pod", ...pod }, reason, action, note, subject: ifName };
 }
 
 /** Addresses of a result of ADD, and what plugins have made on the host. */

@@ -10,6 +10,7 @@ import { RecordingPlugins } from "../../test/stand-in/cni-dra/recording-plugins.
 import { claimObject } from "../../test/stand-in/dra/claim-object.ts";
 import { StandInDraManager } from "../../test/stand-in/kubelet/dra-manager.ts";
 import { Runtime } from "../../test/stand-in/nri/runtime.ts";
+import { systemClock } from "../sync/clock.ts";
 import { CNI_DRIVER } from "./plan-interfaces.ts";
 import { serveCniDra } from "./serve.ts";
 
@@ -20,8 +21,13 @@ let runtime: Runtime;
 let plugins: RecordingPlugins;
 let stop: AbortController;
 let running: Promise<void>;
+/** Where metrics are. */
+let url: string;
+/** How far the node's time was set forward. */
+let steppedMs: number;
 
 const start = () => {
+  url = "";
   stop = new AbortController();
   running = serveCniDra({
     ...{ node: "n1", config: { allowedPlugins: { macvlan: ["mode"] } }, logger: rig.logger },
@@ -32,6 +38,11 @@ const start = () => {
     ...{ netnsDirectory: join(top, "netns"), sysfs: top },
     ...{ serviceAccountDirectory: rig.serviceAccountDirectory, apiServer: undefined },
     ...{ apiServerUrl: rig.server.url, podUid: "driver-uid", signal: stop.signal },
+    ...{ listen: { address: "127.0.0.1", port: 0 }, events: true },
+    onServing: (where) => {
+      url = where;
+    },
+    clock: { ...systemClock, now: () => systemClock.now() + steppedMs },
   });
 };
 const end = async () => {
@@ -44,6 +55,7 @@ beforeEach(async () => {
   for (const name of ["r", "nri", "netns", "class/net/eth1/device", "class/net/dummy0", "state"])
     await mkdir(join(top, name), { recursive: true });
   await writeFile(join(top, "class/net/eth1/mtu"), "9000\n");
+  steppedMs = 0;
   rig = await startApiRig();
   rig.server.store.create("nodes", { metadata: { name: "n1" } });
   plugins = new RecordingPlugins(join(top, "bin"));
@@ -256,5 +268,65 @@ describe.each([
       "DEL macvlan net1 s1 none",
     ]);
     expect(await readdir(join(top, "cdi"))).toEqual([]);
+  });
+
+  it("says in the claim's status and in a pod's event that a DEL fails for ten minutes", async () => {
+    await prepared();
+    await runtime.run(sandbox("s1"));
+    await plugins.setFailing("DEL", "net1", true);
+    await runtime.stop("s1");
+    await expect(kubelet.unprepare("pod-uid", CNI_DRIVER)).rejects.toThrow("no carrier on net1");
+    steppedMs = 10 * 60_000;
+    await settles("the claim says so", () => JSON.stringify(status()).includes("DelFailing"));
+    expect(status()).toMatchObject([
+      {
+        conditions: [
+          { type: "Ready", status: "False", message: expect.stringContaining("no carrier on net1") },
+          { type: "DelFailing", status: "True", reason: "CniPluginFailed" },
+        ],
+      },
+    ]);
+    await settles("the event is posted", () => rig.server.events.length === 1);
+    expect(rig.server.events).toMatchObject([
+      { reason: "InterfaceNotRemoved", regarding: { kind: "Pod", namespace: "tenant", name: "pod" } },
+    ]);
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain("vhostuser_cni_dra_stuck_dels 1\n");
+    await plugins.setFailing("DEL", "net1", false);
+    await settles("it is removed", () => status().length === 0);
+    await kubelet.unprepare("pod-uid", CNI_DRIVER);
+  });
+
+  it("serves probes and metrics before the runtime is there, and events about pods that do not start", async () => {
+    await settles("it serves", () => url !== "");
+    const page = async (path: string) => {
+      const answer = await fetch(`${url}${path}`);
+      return [answer.status, await answer.text()];
+    };
+    expect(await page("/livez")).toEqual([200, "ok\n"]);
+    expect(await page("/readyz")).toEqual([
+      503,
+      "not ok\nrecords: ok\nruntime: NOT OK, NRI is not connected\nkubelet: NOT OK, not registered\n",
+    ]);
+    await prepared();
+    await plugins.setFailing("ADD", "net1", true);
+    await runtime.run(sandbox("s1"));
+    await settles("the event is posted", () => rig.server.events.length === 1);
+    expect(rig.server.events).toMatchObject([
+      {
+        ...{ reason: "InterfaceFailed", note: expect.stringContaining("no carrier on net1") },
+        reportingController: "kube-vhostuser.io/cni-dra",
+      },
+    ]);
+    expect(await page("/readyz")).toEqual([200, "ok\nrecords: ok\nruntime: ok\nkubelet: ok\n"]);
+    const [, metrics] = await page("/metrics");
+    for (const line of [
+      'vhostuser_cni_dra_claim_calls_total{call="prepare",code="ok"} 1',
+      'vhostuser_cni_dra_plugin_call_duration_seconds_count{verb="ADD",outcome="failed"} 1',
+      'vhostuser_cni_dra_hook_duration_seconds_count{hook="RunPodSandbox",outcome="failed"} 1',
+      'vhostuser_cni_dra_interfaces{state="prepared"} 1',
+      "vhostuser_cni_dra_runtime_connected 1",
+      'vhostuser_events_total{outcome="posted"} 1',
+    ])
+      expect(metrics).toContain(`${line}\n`);
   });
 });

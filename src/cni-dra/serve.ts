@@ -8,8 +8,10 @@ import { takeOwnership } from "../files/owner-lock.ts";
 import { executePluginsOf } from "../ipam/execute-plugin.ts";
 import { hasNetns } from "../ipam-agent/netns.ts";
 import { type ApiServerPlace, openKubeApi } from "../kube-api/open-api.ts";
-import { startDraPlugin } from "../kubelet/dra-plugin.ts";
+import { type DraPlugin, startDraPlugin } from "../kubelet/dra-plugin.ts";
+import type { ClaimReference } from "../kubelet/dra-service.ts";
 import type { Logger } from "../logging/logger.ts";
+import { EventPoster } from "../observe/events/event-poster.ts";
 import { NriPlugin } from "../protocols/nri/nri-plugin.ts";
 import { RecordStore } from "../records/record-store.ts";
 import { type Clock, systemClock } from "../sync/clock.ts";
@@ -18,9 +20,10 @@ import { offeredInterfaces, readDevices } from "./host-interfaces.ts";
 import { writeCdiFile } from "./interface-files.ts";
 import { type InterfaceRecord, interfaceKey, interfaceRecordKind } from "./interface-record.ts";
 import { Interfaces } from "./interfaces.ts";
+import { DriverMetrics } from "./observe-driver.ts";
 import { CNI_DRIVER } from "./plan-interfaces.ts";
 import { prepareClaim, unprepareClaim } from "./prepare.ts";
-import { readyReason, reportOf } from "./report-interface.ts";
+import { eventAbout, readyReason, reportOf } from "./report-interface.ts";
 import { serveDriverStatus } from "./serve-status.ts";
 
 /** From the command line, the environment and the configuration file. */
@@ -40,6 +43,10 @@ export interface ServeOptions {
   readonly netnsDirectory: string;
   /** Default: the kernel's. */
   readonly sysfs?: string;
+  /** Where metrics and probes are served; absent to serve none. */
+  readonly listen?: { readonly address: string; readonly port: number };
+  /** Whether events about pods are posted; default no. */
+  readonly events?: boolean;
   /** Where vhostuserctl asks; absent to serve it nothing. */
   readonly statusSocket?: string;
   readonly serviceAccountDirectory: string;
@@ -48,6 +55,8 @@ export interface ServeOptions {
   readonly podUid: string | undefined;
   readonly clock?: Clock;
   readonly logger: Logger;
+  /** Called once metrics are served, with where they are. */
+  readonly onServing?: (url: string) => void;
   /** Ends it. */
   readonly signal: AbortSignal;
 }
@@ -84,6 +93,10 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     ...{ api, driver: CNI_DRIVER, reasonOf: readyReason, clock, logger },
   });
   undo.defer(() => status.close());
+  const poster = options.events
+    ? new EventPoster({ api, program: "cni-dra", instance: node, clock, logger })
+    : undefined;
+  undo.defer(() => poster?.close());
   const problems = new Map<string, Failure>();
   records.subscribe((before, after) => {
     if (before !== undefined && after === undefined) problems.delete(interfaceKey(before));
@@ -102,18 +115,36 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     if (problem === undefined) problems.delete(interfaceKey(record));
     else problems.set(interfaceKey(record), problem);
     reportClaim(record);
+    if (problem !== undefined)
+      poster?.post(eventAbout(record, "InterfaceFailed", "Attach", "cannot be attached", problem));
+  };
+  const reportDel = (record: InterfaceRecord) => {
+    reportClaim(record);
+    const stuck = interfaces.dels
+      .failing()
+      .find((del) => del.isStuck && interfaceKey(del.record) === interfaceKey(record));
+    if (stuck !== undefined)
+      poster?.post(eventAbout(record, "InterfaceNotRemoved", "Detach", "cannot be removed", stuck.failure));
   };
 
-  // 3. Interfaces, and the runtime that says when a sandbox starts and ends.
+  // 3. Metrics and probes, also while the runtime is away.
+  const metrics = new DriverMetrics(() => ({
+    ...{ records: records.list(), failing: interfaces.dels.failing(), isConnected: isConnected() },
+    ...{ isRegistered: plugin?.registered === true, events: poster?.counts },
+  }));
+
+  // 4. Interfaces, and the runtime that says when a sandbox starts and ends.
   const interfaces = new Interfaces({
-    ...{ records, places, report, reportDel: reportClaim, clock, logger },
-    delegate: executePluginsOf(pluginDirectory),
+    ...{ records, places, report, reportDel, clock, logger },
+    delegate: metrics.plugins(executePluginsOf(pluginDirectory)),
     hasNetns: (path) => hasNetns(path, netnsDirectory),
   });
   const nri = new NriPlugin({
     ...{ name: PLUGIN_NAME, index: PLUGIN_INDEX, socketPath: options.nriSocket },
-    ...{ handler: interfaces, clock, logger },
+    ...{ handler: metrics.hooks(interfaces), clock, logger },
   });
+  const isConnected = () => nri.state.synchronized;
+  let plugin: DraPlugin | undefined;
   const stop = new AbortController();
   const running = Promise.all([interfaces.run(stop.signal), nri.run(stop.signal)]);
   undo.defer(async () => {
@@ -121,9 +152,14 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     await running;
   });
 
-  // 4. What vhostuserctl asks, also while the runtime is away; claims are served without it too.
-  const { statusSocket: socketPath } = options;
-  const isConnected = () => nri.state.synchronized;
+  const { statusSocket: socketPath, listen } = options;
+  if (listen !== undefined) {
+    const server = await metrics.serve(listen, { stateDirectory, logger });
+    undo.defer(() => server.close());
+    options.onServing?.(server.url);
+  }
+
+  // 5. What vhostuserctl asks, also while the runtime is away; claims are served without it too.
   if (socketPath !== undefined) {
     const source = { node, records, interfaces, isConnected, clock, logger, socketPath };
     const server = await serveDriverStatus(source).catch(
@@ -132,7 +168,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     undo.defer(() => server?.close());
   }
 
-  // 5. kubelet gives it claims only once the runtime has sent all sandboxes, and sends every new one.
+  // 6. kubelet gives it claims only once the runtime has sent all sandboxes, and sends every new one.
   while (!isConnected()) {
     await clock.sleep(SYNCHRONIZED_MS, signal).catch(() => undefined);
     if (signal.aborted) return;
@@ -146,19 +182,21 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     refused: (claim: InterfaceRecord["claim"], refusals: Parameters<typeof status.report>[0]["devices"]) =>
       status.report({ claim, devices: refusals }),
   };
-  const plugin = startDraPlugin({
+  plugin = startDraPlugin({
     ...{ driver: CNI_DRIVER, registryDirectory: kubelet.pluginsRegistry, podUid: options.podUid },
     pluginDirectory: `${kubelet.plugins}/${CNI_DRIVER}`,
     calls: {
-      prepare: (claim, until) => prepareClaim(claim, context, until),
-      unprepare: (claim) => unprepareClaim(claim, context),
+      prepare: metrics.claims("prepare", (claim: ClaimReference, until: AbortSignal) =>
+        prepareClaim(claim, context, until),
+      ),
+      unprepare: metrics.claims("unprepare", (claim: ClaimReference) => unprepareClaim(claim, context)),
     },
     health: () => devices.map(({ name }) => ({ pool: node, device: name, healthy: true })),
     ...{ clock, logger },
   });
-  undo.defer(() => plugin.close());
+  undo.defer(() => plugin?.close());
 
-  // 6. What the scheduler may give out.
+  // 7. What the scheduler may give out.
   const slices = new SlicePublisher({
     ...{ api, node, driver: CNI_DRIVER, clock, logger },
     devices: (isShared) => (isShared ? devices : []),

@@ -1,11 +1,11 @@
 import type { Logger } from "../logging/logger.ts";
-import { collectProcess } from "../observe/collect.ts";
+import { collectProcess, EVENT_OUTCOMES } from "../observe/collect.ts";
 import { IPAM_CONTROLLER_METRICS } from "../observe/declared-ipam-metrics.ts";
 import { PROCESS_METRICS } from "../observe/declared-metrics.ts";
 import type { EventCounts } from "../observe/events/event-poster.ts";
 import { type HttpServer, type Page, serveHttp, text } from "../observe/http-server.ts";
 import { MetricSet } from "../observe/metrics.ts";
-import { runChecks } from "../observe/probes.ts";
+import { probe } from "../observe/probes.ts";
 import type { IpamController } from "./controller.ts";
 
 /** What is shown of a controller. */
@@ -18,12 +18,9 @@ export interface ObservedController {
 }
 
 const SHOWN = { ...IPAM_CONTROLLER_METRICS, ...PROCESS_METRICS };
-/** Below the second that kubelet gives a probe by default. */
-const CHECK_MS = 800;
 const CONDITIONS = ["Ready", "NearlyFull", "Exhausted", "Overlapping", "Imported"] as const;
 const OWNERS = ["Node", "Shared", "Foreign"] as const;
 const STATES = ["Bound", "Quarantined", "Releasing"] as const;
-const OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;
 
 /** Serves /metrics, /livez and /readyz. @throws Failure `invalid-config` when the address cannot be used */
 export function observeController(
@@ -42,11 +39,7 @@ export function observeController(
     body: await metrics.text(),
   });
   // A replica that waits for the Lease is ready, too.
-  const ready = async (): Promise<Page> => {
-    const check = { name: "API server", problem: () => observed().apiProblem };
-    const { ok, text: lines } = await runChecks([check], AbortSignal.timeout(CHECK_MS));
-    return text(ok ? 200 : 503, lines);
-  };
+  const ready = () => probe([{ name: "API server", problem: () => observed().apiProblem }]);
   const pages = new Map([
     ["/metrics", page],
     ["/livez", async () => text(200, "ok\n")],
@@ -135,5 +128,5 @@ function collect(
   const lastPass = leading === undefined ? [] : [leading.lastPassAt ?? 0];
   metrics.replace("vhostuser_ipam_last_pass_ok_timestamp_seconds", lastPass, (ms) => [{}, ms / 1000]);
   metrics.set("vhostuser_ipam_controller_leading", {}, leading === undefined ? 0 : 1);
-  metrics.replace("vhostuser_events_total", OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
+  metrics.replace("vhostuser_events_total", EVENT_OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
 }

@@ -9,7 +9,8 @@ import type { ObservedNode } from "./observed-node.ts";
 
 const PORT_STATES: readonly PortRecord["state"][] = ["attaching", "attached", "detaching", "releasing"];
 
-const OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;
+/** Values of the label of `vhostuser_events_total`. */
+export const EVENT_OUTCOMES = ["posted", "merged", "dropped", "failed"] as const;
 
 /** What is known of ports beside their records. */
 export interface PortHealth {
@@ -51,7 +52,7 @@ export function collectNode(node: ObservedNode, health: PortHealth, metrics: Met
   metrics.set("vhostuser_unreadable_records", {}, allocations.unreadable.length + ports.unreadable.length);
   metrics.replace("vhostuser_sockets_opened_total", [node.socketsOpened()], (count) => [{}, count]);
   const events = node.events();
-  metrics.replace("vhostuser_events_total", OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
+  metrics.replace("vhostuser_events_total", EVENT_OUTCOMES, (outcome) => [{ outcome }, events[outcome]]);
   const plugins = node.plugins();
   metrics.replace("vhostuser_kubelet_registered", plugins, ({ resource, registered }) => [
     { resource },

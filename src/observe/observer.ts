@@ -1,13 +1,13 @@
 import type { Logger } from "../logging/logger.ts";
 import type { Clock } from "../sync/clock.ts";
 import { collectMachine, collectNode, collectProcess } from "./collect.ts";
-import { type Page, serveHttp, text } from "./http-server.ts";
+import { type Page, serveHttp } from "./http-server.ts";
 import { interfacesPage } from "./interfaces-page.ts";
 import { type Count, Metrics } from "./metrics.ts";
 import { collectZeros } from "./observed-calls.ts";
 import { ObservedDataplanes } from "./observed-dataplane.ts";
 import type { ObservedNode } from "./observed-node.ts";
-import { type Check, readinessChecks, runChecks } from "./probes.ts";
+import { probe, readinessChecks } from "./probes.ts";
 import { ReconcileWatch } from "./reconcile-watch.ts";
 
 /** What the daemon is observed with. */
@@ -49,9 +49,6 @@ export interface ObservedCounts {
   readonly lastPassAt: number | undefined;
 }
 
-/** Below the second that kubelet gives a probe by default. */
-const CHECK_MS = 800;
-
 /**
  * Serves /metrics, /livez and /readyz, and /metrics/interfaces where it is wanted.
  * @throws Failure `invalid-config` when the address cannot be used
@@ -89,9 +86,4 @@ export async function startObserver(options: ObserverOptions): Promise<Observer>
     lastPassAt: reconcile.lastOkAt,
   });
   return { url: server.url, metrics, dataplanes, reconcile, counts, close: () => server.close() };
-}
-
-async function probe(checks: readonly Check[]): Promise<Page> {
-  const { ok, text: lines } = await runChecks(checks, AbortSignal.timeout(CHECK_MS));
-  return text(ok ? 200 : 503, lines);
 }

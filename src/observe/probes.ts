@@ -2,7 +2,11 @@ import { access, constants } from "node:fs/promises";
 import { connect } from "node:net";
 import { describeThrown } from "../failure/failure.ts";
 import { orAborted } from "../sync/deadlines.ts";
+import { type Page, text } from "./http-server.ts";
 import type { ObservedNode } from "./observed-node.ts";
+
+/** Below the second that kubelet gives a probe by default. */
+const CHECK_MS = 800;
 
 /** Something that a probe checks. */
 export interface Check {
@@ -29,6 +33,12 @@ export async function runChecks(
   return { ok, text: `${ok ? "ok" : "not ok"}\n${lines.join("")}` };
 }
 
+/** A probe's page: 200 where nothing is wrong, else 503, with a line for each check. */
+export async function probe(checks: readonly Check[]): Promise<Page> {
+  const { ok, text: lines } = await runChecks(checks, AbortSignal.timeout(CHECK_MS));
+  return text(ok ? 200 : 503, lines);
+}
+
 /**
  * What the daemon needs to serve kubelet and the container runtime. The switch is not part of it: while it is away its
  * devices are unhealthy, which kubelet knows, and the daemon goes on with DEL, reclaiming and other pools. An unready
@@ -43,7 +53,8 @@ export function readinessChecks(node: ObservedNode): readonly Check[] {
   ];
 }
 
-async function unwritable(directory: string): Promise<string | undefined> {
+/** What is wrong with a directory that is to be written. */
+export async function unwritable(directory: string): Promise<string | undefined> {
   try {
     await access(directory, constants.W_OK | constants.X_OK);
     return undefined;

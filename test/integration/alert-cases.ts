@@ -426,6 +426,18 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       },
     ],
   },
+  VhostuserCniDraRuntimeLost: {
+    fires: { [`vhostuser_cni_dra_runtime_connected{${ON}}`]: "0x20" },
+    at: 10,
+    labels: NODE,
+    quiet: [{ [`vhostuser_cni_dra_runtime_connected{${ON}}`]: "1x10 0x3 1x10" }],
+  },
+  VhostuserCniDraDelStuck: {
+    fires: { [`vhostuser_cni_dra_stuck_dels{${ON}}`]: "2x20" },
+    at: 10,
+    labels: NODE,
+    quiet: [{ [`vhostuser_cni_dra_stuck_dels{${ON}}`]: "0x20" }],
+  },
   VhostuserIpamPoolExhausted: {
     fires: { [ipamPool("Exhausted", "a")]: "1x30", [ipamPool("Exhausted", "b")]: "0x30" },
     at: 10,

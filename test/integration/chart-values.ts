@@ -138,6 +138,23 @@ export const COMBINATIONS: Readonly<Record<string, { values: Values; kinds?: rea
       ...Array.from({ length: 4 }, () => "CustomResourceDefinition"),
     ],
   },
+  "the driver of CNI plugins, on OpenShift": {
+    values: {
+      cniDra: {
+        enabled: true,
+        allowedPlugins: { macvlan: ["mode"] },
+        interfaces: [{ name: "eth1", maxVirtualDevices: 8 }],
+        metricsAddress: "::1",
+      },
+      commonLabels: { team: "net" },
+      openshift: { enabled: true },
+    },
+    kinds: [
+      ...[...BY_DEFAULT, "ConfigMap", "DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"],
+      ...["DeviceClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
+      ...["SecurityContextConstraints", "SecurityContextConstraints"],
+    ],
+  },
   "both monitors, no network policy": {
     values: {
       networkPolicy: { enabled: false },

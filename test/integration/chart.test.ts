@@ -51,10 +51,8 @@ const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => 
 function configOf(manifests: readonly Manifest[]): DaemonConfig {
   return parseConfig(configMap(manifests), "config.yaml", "node-1");
 }
-const configMap = (manifests: readonly Manifest[]): string => {
-  const [first] = manifests.filter(({ kind }) => kind === "ConfigMap");
-  return first?.["data"]["config.yaml"];
-};
+const configMap = (manifests: readonly Manifest[]): string =>
+  named(manifests, "ConfigMap")["data"]["config.yaml"];
 
 describe.each(Object.entries(COMBINATIONS))("the chart with %s", (_, { values, kinds = BY_DEFAULT }) => {
   let manifests: Manifest[];
@@ -234,6 +232,32 @@ describe("the chart with the driver of CNI plugins", () => {
       'request.userInfo.username == "system:serviceaccount:kube-vhostuser:kube-vhostuser-cni-dra"',
     );
   });
+
+  it("gives it the right to post events where they are wanted", async () => {
+    const manifests = await render({ cniDra: { enabled: true }, events: { enabled: true } });
+    expect(named(manifests, "ClusterRole", "-cni-dra")["rules"]).toContainEqual({
+      ...{ apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+    });
+    const [driver] = named(manifests, "DaemonSet", "-cni-dra")["spec"].template.spec.containers;
+    expect(driver.args).toContain("--events");
+  });
+
+  it("has kubelet probe it where it serves, and OpenShift allow what its pod is", async () => {
+    const pod = async (values: Values) => {
+      const manifests = await render({ cniDra: { enabled: true, ...values }, openshift: { enabled: true } });
+      const constraints = manifests.find(
+        ({ kind, metadata }) => kind === "SecurityContextConstraints" && metadata.name.endsWith("-cni-dra"),
+      );
+      return { ...named(manifests, "DaemonSet", "-cni-dra")["spec"].template.spec, constraints };
+    };
+    const { containers, volumes, constraints, hostNetwork } = await pod({});
+    expect(containers[0].readinessProbe.httpGet).toEqual({ path: "/readyz", port: "metrics" });
+    expect(constraints["allowHostNetwork"]).toBe(hostNetwork);
+    const kinds = volumes.flatMap(({ name: _, ...volume }: { name: string }) => Object.keys(volume));
+    expect([...new Set(kinds)].sort()).toEqual(constraints["volumes"]);
+    const { containers: local } = await pod({ metricsAddress: "127.0.0.1" });
+    expect(local[0].livenessProbe.httpGet.host).toBe("127.0.0.1");
+  });
 });
 
 describe("the chart with IPAM", () => {
@@ -365,8 +389,9 @@ describe("the chart with IPAM", () => {
   });
 
   it("gives programs command lines that they know", async () => {
-    const manifests = await withIpam();
+    const manifests = await withIpam({ cniDra: { enabled: true } });
     const pods = [
+      named(manifests, "DaemonSet", "-cni-dra"),
       named(manifests, "DaemonSet", "-ipam-agent"),
       named(manifests, "Deployment", "-ipam-controller"),
     ];
@@ -393,8 +418,9 @@ describe("the chart with IPAM", () => {
       expect(metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });
   });
 
-  it("selects pods of the daemon, the agent and the controller without overlap", async () => {
+  it("selects pods of each program without overlap", async () => {
     const manifests = await withIpam({
+      cniDra: { enabled: true },
       monitoring: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } },
     });
     for (const one of manifests) expect(check(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
@@ -411,11 +437,12 @@ describe("the chart with IPAM", () => {
     const services = manifests
       .filter(({ kind }) => kind === "Service")
       .map(({ spec }) => selected(spec.selector));
-    expect(services).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam]));
+    const driver = ["kube-vhostuser-cni-dra"];
+    expect(services).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam, driver]));
     const monitors = manifests
       .filter(({ kind }) => kind === "PodMonitor")
       .map(({ spec }) => selected(spec.selector.matchLabels));
-    expect(monitors).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam]));
+    expect(monitors).toEqual(expect.arrayContaining([["kube-vhostuser"], ipam, driver]));
   });
 });
 

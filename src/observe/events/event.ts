@@ -25,6 +25,7 @@ export const EVENT_REASONS = {
   InterfaceRepaired: "Normal",
   InterfaceNotRepaired: "Warning",
   InterfaceLinkDown: "Warning",
+  InterfaceNotRemoved: "Warning",
   SwitchUnreachable: "Warning",
   SwitchReady: "Normal",
   AddressPoolNearlyFull: "Warning",
@@ -36,7 +37,7 @@ export const EVENT_REASONS = {
 } as const;
 
 /** A program that posts events. */
-export type EventProgram = "daemon" | "ipam-controller";
+export type EventProgram = "daemon" | "cni-dra" | "ipam-controller";
 
 /** Something that happened, for readers of `kubectl describe`. */
 export interface NodeEvent {

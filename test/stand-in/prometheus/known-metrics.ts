@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { FAILURE_CODES } from "../../../src/failure/catalogue.ts";
+import { CNI_DRA_METRICS } from "../../../src/observe/declared-cni-dra-metrics.ts";
 import { IPAM_AGENT_METRICS, IPAM_CONTROLLER_METRICS } from "../../../src/observe/declared-ipam-metrics.ts";
 import { type DeclaredMetric, INTERFACE_METRICS, METRICS } from "../../../src/observe/declared-metrics.ts";
 import { readPromQl } from "./read-promql.ts";
@@ -17,6 +18,7 @@ const SERIES: ReadonlyMap<string, readonly string[]> = new Map([
   ...Object.entries<DeclaredMetric>({
     ...METRICS,
     ...INTERFACE_METRICS,
+    ...CNI_DRA_METRICS,
     ...IPAM_AGENT_METRICS,
     ...IPAM_CONTROLLER_METRICS,
   }).flatMap(([name, { type, labels }]) =>

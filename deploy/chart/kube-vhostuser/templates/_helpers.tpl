@@ -110,3 +110,79 @@ egress:
       - { port: 53, protocol: UDP }
       - { port: 53, protocol: TCP }
 {{- end -}}
+
+{{/*
+PodMonitor and ServiceMonitor of programs beside the daemon, where they are enabled: call with
+(dict "root" . "name" name "selector" labels "port" number).
+*/}}
+{{- define "kube-vhostuser.programMonitors" -}}
+{{- $labels := printf "%s\n%s" .selector (toYaml .root.Values.commonLabels | trimPrefix "{}") | trim -}}
+{{- $one := . -}}
+{{- with .root.Values.monitoring.podMonitor }}
+{{- if .enabled }}
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: {{ $one.name }}
+  namespace: {{ $one.root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+    {{- with .labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- $one.selector | nindent 6 }}
+  podMetricsEndpoints:
+    - port: metrics
+      interval: {{ .interval }}
+      relabelings:
+        - { sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node }
+{{- end }}
+{{- end }}
+{{- with .root.Values.monitoring.serviceMonitor }}
+{{- if .enabled }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ $one.name }}-metrics
+  namespace: {{ $one.root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  clusterIP: None
+  selector:
+    {{- $one.selector | nindent 4 }}
+  ports:
+    - { name: metrics, port: {{ $one.port }}, targetPort: metrics, protocol: TCP }
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ $one.name }}
+  namespace: {{ $one.root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+    {{- with .labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- $one.selector | nindent 6 }}
+  endpoints:
+    - port: metrics
+      interval: {{ .interval }}
+      relabelings:
+        - { sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node }
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels by which the pods of cni-dra are selected. Another name than the daemon's, whose selectors must not find them. */}}
+{{- define "kube-vhostuser.cniDraSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "kube-vhostuser.name" . | trunc 55 | trimSuffix "-" }}-cni-dra
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
