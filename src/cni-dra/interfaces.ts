@@ -4,6 +4,7 @@ import { Failure, toFailure } from "../failure/failure.ts";
 import type { PodSandbox } from "../protocols/nri/messages.ts";
 import type { NriHandler } from "../protocols/nri/nri-plugin.ts";
 import { KeyedMutex } from "../sync/keyed-mutex.ts";
+import { exponentialBackoff, WorkQueue } from "../sync/work-queue.ts";
 import {
   attachInterface,
   type CheckedInterface,
@@ -26,18 +27,31 @@ import { PendingDels } from "./pending-dels.ts";
 
 /** A sandbox that a runtime is still making may be missing from its list, for as long as CRI gives it. */
 const STARTING_MS = 5 * 60_000;
+/** Between tries of an ADD for a sandbox that started without the driver: no hook of the runtime need come again. */
+const ADD_BACKOFF = exponentialBackoff(1_000, 60_000);
+const ADD_WORKERS = 4;
 
 /** Makes and ends interfaces. Calls for one pod come one after the other, in the order they were asked for. */
 export class Interfaces implements NriHandler {
   readonly #options: InterfacesOptions;
   readonly #locks = new KeyedMutex();
   readonly #dels: PendingDels;
+  /** Sandboxes that started without the driver, by the UID of their pod. */
+  readonly #missed = new Map<string, PodSandbox>();
+  readonly #adds: WorkQueue;
   #sequence: number;
 
   constructor(options: InterfacesOptions) {
     this.#options = options;
     this.#sequence = Math.max(0, ...options.records.list().map(({ sequence }) => sequence));
     this.#dels = new PendingDels(options, this.#locks);
+    this.#adds = new WorkQueue({
+      work: (podUid) => this.#addMissed(podUid),
+      backoffMs: ADD_BACKOFF,
+      onFailure: (podUid, error) => this.#log(this.#ofPod(podUid)[0], error),
+      workers: ADD_WORKERS,
+      clock: options.clock,
+    });
   }
 
   /** DELs that have failed. */
@@ -52,7 +66,7 @@ export class Interfaces implements NriHandler {
       showReadiness(record, places);
       if (record.attachments.some(({ state }) => state === "added")) report(record);
     }
-    await this.#dels.run(signal);
+    await Promise.all([this.#dels.run(signal), this.#adds.run(signal)]);
   }
 
   /** The place of the next claim in the order of ADDs. kubelet asks for all claims of a pod at once, in its order. */
@@ -131,6 +145,7 @@ export class Interfaces implements NriHandler {
   /** NRI. @throws Failure of the first ADD that failed, after a DEL of all of the sandbox */
   async runPodSandbox(pod: PodSandbox): Promise<void> {
     if (this.#ofPod(pod.uid).length === 0) return;
+    if (this.#missed.get(pod.uid)?.id !== pod.id) this.#missed.delete(pod.uid);
     await this.#locked(pod.uid, `RunPodSandbox of pod ${pod.namespace}/${pod.name}`, async () => {
       for (const record of this.#ofPod(pod.uid))
         await this.#end(record, (one) => one.sandbox !== pod.id && !isEnding(one));
@@ -152,6 +167,7 @@ export class Interfaces implements NriHandler {
   /** NRI. A DEL that fails is tried again. */
   async stopPodSandbox(pod: PodSandbox): Promise<void> {
     if (this.#ofPod(pod.uid).length === 0) return;
+    if (this.#missed.get(pod.uid)?.id === pod.id) this.#missed.delete(pod.uid);
     await this.#locked(pod.uid, `StopPodSandbox of pod ${pod.namespace}/${pod.name}`, async () => {
       for (const record of this.#ofPod(pod.uid).toReversed())
         await this.#end(record, ({ sandbox }) => sandbox === pod.id);
@@ -170,6 +186,7 @@ export class Interfaces implements NriHandler {
   async synchronize(pods: readonly PodSandbox[]): Promise<void> {
     const { records, hasNetns, clock } = this.#options;
     const listed = new Set(pods.map(({ id }) => id));
+    this.#missed.clear();
     for (const record of records.list()) {
       const gone: string[] = [];
       for (const { sandbox, netns, since } of record.attachments) {
@@ -189,8 +206,9 @@ export class Interfaces implements NriHandler {
       // Of two that live it is not known which one is the newer.
       const [pod, ...others] = there.flat();
       if (pod === undefined || others.length > 0) continue;
-      if (own.some(({ attachments }) => !attachments.some((one) => isAdded(one, pod))))
-        this.runPodSandbox(pod).catch((error: unknown) => this.#log(own[0], error));
+      if (own.every(({ attachments }) => attachments.some((one) => isAdded(one, pod)))) continue;
+      this.#missed.set(uid, pod);
+      this.#adds.add(uid);
     }
   }
 
@@ -204,6 +222,16 @@ export class Interfaces implements NriHandler {
         return [this.#locked(asked.pod.uid, "CHECK", work)];
       }),
     );
+  }
+
+  async #addMissed(podUid: string): Promise<void> {
+    const pod = this.#missed.get(podUid);
+    if (pod?.netns === undefined) return;
+    const isThere = await this.#options.hasNetns(pod.netns);
+    // It may have ended meanwhile, or another one may be listed.
+    if (this.#missed.get(podUid) !== pod) return;
+    if (isThere) await this.runPodSandbox(pod);
+    if (this.#missed.get(podUid) === pod) this.#missed.delete(podUid);
   }
 
   #later(podUid: string, work: () => Promise<void>): Promise<void> {

@@ -30,7 +30,7 @@ export class PodLife {
     this.#node = node;
     this.uid = `pod-${number}`;
     const pod = { namespace: "ns", name: this.uid, uid: this.uid };
-    this.containers = [value % 3 === 0, true].map((namesClaims) => ({
+    this.containers = [value % 3 === 0, value % 4 !== 0].map((namesClaims) => ({
       namesClaims,
       isRunning: false,
       isSure: false,
