@@ -15,11 +15,13 @@ const KEPT_MS = 60 * 60_000;
  * is there, so the pod has them again just as if its sandbox had gone on. To other pods of the VM that does not apply.
  */
 export function formerAddresses(
-  { config, pod, interfaceName, containerId, netns, raw }: AllocationRequest,
+  { config, pod, resourceClaim, interfaceName, containerId, netns, raw }: AllocationRequest,
   error: unknown,
   { state, logger }: AgentContext,
 ): Allocation | undefined {
   if (!(error instanceof ApiFailure && error.isRetryable) || pod === undefined) return undefined;
+  // It is prepared once for a pod, whatever becomes of sandboxes.
+  if (resourceClaim !== undefined) return undefined;
   const key = entryKey.former(pod, config.name, interfaceName);
   const [current] = [...state.allocations.values()]
     .filter((one) => one.claim !== undefined && one.pod?.uid === pod.uid)
