@@ -138,6 +138,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       ...{ node: config.node, logger },
       ownersOf,
       onDisturbed: (ports) => reconciler?.disturbed(ports),
+      onGuestRequest: (outcome) =>
+        observer.metrics.count("vhostuser_guest_address_requests_total", { outcome }),
       onConnected(kind, { forgetsPorts }) {
         observer.metrics.count("vhostuser_switch_connections_total", { switch: kind });
         if (forgetsPorts) reconciler?.repairAllPorts();

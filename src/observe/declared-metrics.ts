@@ -152,6 +152,10 @@ export const METRICS = {
     ["outcome"],
     "Guests that came up and were announced to the network; failed where the switch accepted no frame.",
   ),
+  vhostuser_guest_address_requests_total: counter(
+    ["outcome"],
+    "Requests of guests by DHCP, DHCPv6 and router solicitation on Open vSwitch: answered; dropped from a guest that asks too often, without those that the switch drops meanwhile; ignored, which need no answer.",
+  ),
   vhostuser_errors_total: counter(
     ["source", "code"],
     "Failures by their code in docs/errors.md. One cause may count in several sources: each counts what it saw.",

@@ -10,6 +10,7 @@ type ErrorSource = (typeof SOURCES)[number];
 /** Verbs of the CNI spec 1.1.0; anything else is one series. */
 const VERBS = new Set(["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"]);
 const OUTCOMES = ["ok", "failed"] as const;
+const GUEST_REQUESTS = ["answered", "dropped", "ignored"] as const;
 /** Failures that an alert reports at the first one, so their series must begin at 0. */
 const GRAVE: readonly FailureCode[] = ["internal", "directory-unsafe"];
 
@@ -26,6 +27,8 @@ export function collectZeros(metrics: Metrics): void {
   for (const verb of VERBS) metrics.count("vhostuser_cni_requests_total", { verb, code: "ok" }, 0);
   for (const verb of WARNING_VERBS) metrics.count("vhostuser_cni_unknown_keys_total", { verb }, 0);
   for (const outcome of OUTCOMES) metrics.count("vhostuser_announcements_total", { outcome }, 0);
+  for (const outcome of GUEST_REQUESTS)
+    metrics.count("vhostuser_guest_address_requests_total", { outcome }, 0);
   for (const source of SOURCES)
     for (const code of GRAVE) metrics.count("vhostuser_errors_total", { source, code }, 0);
 }

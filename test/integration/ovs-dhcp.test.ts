@@ -6,6 +6,7 @@ import { PortSecurity } from "../../src/dataplane/ovs/security/port-security.ts"
 import type { SecuredPort } from "../../src/dataplane/ovs/security/rules.ts";
 import { output, PORT, packetOut } from "../../src/protocols/openflow/action.ts";
 import { bridgeSocket, connectOpenflow } from "../../src/protocols/openflow/connection.ts";
+import { systemClock } from "../../src/sync/clock.ts";
 import { soon } from "../contract/switch-under-test.ts";
 import { joinBridges, type OvsDpdk, startOvsDpdk } from "../lab/ovs-dpdk.ts";
 import { type LabRun, openLabRun } from "../machine/lab-run.ts";
@@ -34,6 +35,8 @@ describe("requests for addresses on a port of OVS-DPDK", () => {
   let script: string;
   let security: PortSecurity;
   let warnings: string[];
+  /** What became of requests, in order. */
+  let outcomes: string[];
 
   const inSwitch = async (...command: string[]) => {
     const target = ["--net", "--target", String(ovs.pids().vswitchd)];
@@ -78,8 +81,11 @@ describe("requests for addresses on a port of OVS-DPDK", () => {
   });
   beforeEach(() => {
     warnings = [];
+    outcomes = [];
     const write = (line: string) => void warnings.push(JSON.parse(line).msg);
-    security = new PortSecurity(ovs.directory, pino({ level: "warn" }, { write }));
+    const logger = pino({ level: "warn" }, { write });
+    const note = (outcome: string) => void outcomes.push(outcome);
+    security = new PortSecurity(ovs.directory, logger, systemClock, note);
   });
   afterEach(async () => {
     await security.remove(bridge, name, soon());
@@ -102,6 +108,8 @@ describe("requests for addresses on a port of OVS-DPDK", () => {
         lease: "604800",
       },
     });
+    // At least an offer and an acknowledgement.
+    expect(outcomes.filter((outcome) => outcome === "answered").length).toBeGreaterThanOrEqual(2);
     expect(await trace(discover)).toEqual({ asks: true, forwards: false });
     expect(await trace(udp({ from: mac }, ["fe80::ff:fe00:1", 546], ["ff02::1:2", 547]))).toEqual({
       ...{ asks: true, forwards: false },
@@ -166,6 +174,7 @@ describe("requests for addresses on a port of OVS-DPDK", () => {
     });
     expect(await trace(discover)).toEqual({ asks: false, forwards: false });
     expect(await trace(solicitation)).toEqual({ asks: false, forwards: true });
+    expect(outcomes).toContain("dropped");
     expect(warnings).toEqual(["a guest asks for addresses too often, its requests are dropped for a while"]);
     expect(await security.check(bridge, secured, soon())).toEqual([]);
   });

@@ -7,6 +7,7 @@ import { whenAborted } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane, LinkChange } from "../dataplane.ts";
 import type { OvsContext } from "./database.ts";
+import type { AnswerOutcome } from "./dhcp/answer-packet.ts";
 import { PortLinks } from "./links/port-links.ts";
 import { macTableRefresher } from "./links/refresh-mac-table.ts";
 import { type DisturbedPorts, watchDatabase } from "./links/watch-database.ts";
@@ -27,6 +28,8 @@ export interface OvsDataplaneOptions extends Pick<OvsContext, "databaseSocket" |
   readonly onConnected?: (() => void) | undefined;
   /** Called with ports that another client changed or removed. */
   readonly onDisturbed?: ((ports: DisturbedPorts) => void) | undefined;
+  /** Called for every request for addresses that a guest sends. */
+  readonly onGuestRequest?: ((outcome: AnswerOutcome) => void) | undefined;
   /** Where sysfs is mounted; default `/sys`. */
   readonly sysfs?: string;
 }
@@ -43,7 +46,12 @@ export function openOvsDataplane(options: OvsDataplaneOptions): Dataplane {
     logger,
     onConnected: options.onConnected,
   });
-  const security = new PortSecurity(options.runDirectory ?? dirname(databaseSocket), logger);
+  const security = new PortSecurity(
+    options.runDirectory ?? dirname(databaseSocket),
+    logger,
+    systemClock,
+    options.onGuestRequest,
+  );
   const links = new PortLinks(node);
   const closing = new AbortController();
   // A barrier alone.

@@ -45,6 +45,9 @@ class Budget {
   }
 }
 
+/** What became of a guest's request; `ignored` is one that needs no answer, or cannot be read. */
+export type AnswerOutcome = "answered" | "ignored" | "dropped";
+
 /** A bridge as packets find it. */
 interface AnsweredBridge {
   readonly name: string;
@@ -52,19 +55,28 @@ interface AnsweredBridge {
   readonly connection: OpenflowConnection | undefined;
 }
 
+/** What guests are answered with. */
+export interface DhcpAnswersOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly closing: AbortSignal;
+  /** Called for every request that reaches this process. */
+  readonly onRequest?: ((outcome: AnswerOutcome) => void) | undefined;
+}
+
 /** Answers guests on their own ports, as often as each may ask. */
 export class DhcpAnswers {
-  readonly #options: { readonly clock: Clock; readonly logger: Logger; readonly closing: AbortSignal };
+  readonly #options: DhcpAnswersOptions;
   /** By the cookie of a port's flows. */
   readonly #budgets = new Map<bigint, Budget>();
 
-  constructor(options: { readonly clock: Clock; readonly logger: Logger; readonly closing: AbortSignal }) {
+  constructor(options: DhcpAnswersOptions) {
     this.#options = options;
   }
 
   /** Returns at once; a guest asks again where an answer is lost. */
   answer({ name: bridge, ports, connection }: AnsweredBridge, packet: PacketIn): void {
-    const { clock, logger, closing } = this.#options;
+    const { clock, logger, closing, onRequest } = this.#options;
     const port = [...ports.values()].find(({ name }) => portCookie(name) === packet.cookie);
     if (port?.dhcp === undefined || connection === undefined) return;
     const nowMs = clock.monotonic();
@@ -75,6 +87,7 @@ export class DhcpAnswers {
     if (verdict === "pause")
       logger.warn(fields, "a guest asks for addresses too often, its requests are dropped for a while");
     const requests = answerPacket(packet, port.dhcp, verdict);
+    onRequest?.(verdict !== "answer" ? "dropped" : requests.length > 0 ? "answered" : "ignored");
     if (requests.length === 0) return;
     connection
       .exchange(requests, within(closing, LIMIT_MS))

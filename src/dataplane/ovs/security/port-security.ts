@@ -16,7 +16,7 @@ import { type Clock, systemClock } from "../../../sync/clock.ts";
 import { whenAborted, within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import { WorkQueue } from "../../../sync/work-queue.ts";
-import { DhcpAnswers } from "../dhcp/answer-packet.ts";
+import { type AnswerOutcome, DhcpAnswers } from "../dhcp/answer-packet.ts";
 import {
   applyFlows,
   type BridgeSecurity,
@@ -71,12 +71,20 @@ export class PortSecurity {
   /** Bridges whose flows may be lost. */
   readonly #restores: WorkQueue;
 
-  /** @param runDirectory of the bridges' management sockets; see src/protocols/openflow/connection.ts */
-  constructor(runDirectory: string, logger: Logger, clock: Clock = systemClock) {
+  /**
+   * @param runDirectory of the bridges' management sockets; see src/protocols/openflow/connection.ts
+   * @param onRequest called for every request for addresses that a guest sends
+   */
+  constructor(
+    runDirectory: string,
+    logger: Logger,
+    clock: Clock = systemClock,
+    onRequest?: (outcome: AnswerOutcome) => void,
+  ) {
     this.#runDirectory = runDirectory;
     this.#logger = logger;
     this.#clock = clock;
-    this.#answers = new DhcpAnswers({ clock, logger, closing: this.#closing.signal });
+    this.#answers = new DhcpAnswers({ clock, logger, closing: this.#closing.signal, onRequest });
     this.#restores = new WorkQueue({
       work: (bridge, signal) => this.#restore(this.#bridge(bridge), signal),
       workers: Number.POSITIVE_INFINITY,
