@@ -181,10 +181,11 @@ export class IpamController {
 
   /** How many claims wait for an address of a pool; undefined where it needs no shared blocks. */
   #waitingFor(pool: AddressPool): number | undefined {
-    const waiting = this.claims?.view.waitingFor(pool.name);
-    const isShared =
-      pool.mode === "PerAddress" || waiting !== undefined || this.clusterApi?.usesShared(pool) === true;
-    return isShared && !pool.isDeleting ? (waiting ?? 0) : undefined;
+    const waiting = [this.claims?.view.waitingFor(pool.name), this.clusterApi?.waitingFor(pool)];
+    const isShared = pool.mode === "PerAddress" || waiting.some((count) => count !== undefined);
+    return isShared && !pool.isDeleting
+      ? waiting.reduce<number>((sum, count = 0) => sum + count, 0)
+      : undefined;
   }
 
   /** The sooner a look is made after another node has a name, the fewer pods are taken for those of the old one. */

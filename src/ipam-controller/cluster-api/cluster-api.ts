@@ -40,9 +40,9 @@ export class ClusterApi {
     return this.#earlier + (this.#provider?.revision ?? 0);
   }
 
-  /** Whether claims get addresses of a pool. */
-  usesShared({ name }: Pick<AddressPool, "name">): boolean {
-    return this.#provider?.usesPool(name) === true;
+  /** How many claims wait for an address of a pool; undefined where no claim names it. */
+  waitingFor({ name }: Pick<AddressPool, "name">): number | undefined {
+    return this.#provider?.waitingFor(name);
   }
 
   /** Serves claims until the signal fires; rejects with its reason then. */

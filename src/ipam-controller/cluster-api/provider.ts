@@ -48,8 +48,8 @@ export class ClusterApiProvider {
   readonly #queue: WorkQueue;
   readonly #reclaimer = new ClaimedReclaimer();
   readonly #published = new PublishedAddresses();
-  /** How many claims name each AddressPool. */
-  readonly #claimsOf = new Map<string, number>();
+  /** How many claims name each AddressPool, and how many of them have no address yet. */
+  readonly #claimsOf = new Map<string, { all: number; waiting: number }>();
   #revision = 0;
   /** Version of the AddressPool of each NamespacedAddressPool when it was looked at. */
   readonly #seenPools = new Map<string, string>();
@@ -108,9 +108,9 @@ export class ClusterApiProvider {
     return this.#revision;
   }
 
-  /** Whether claims that are not deleted name the pool, by the name of its AddressPool. */
-  usesPool(name: string): boolean {
-    return this.#claimsOf.has(name);
+  /** How many claims wait for an address of a pool, by the name of its AddressPool; undefined where no claim names it. */
+  waitingFor(name: string): number | undefined {
+    return this.#claimsOf.get(name)?.waiting;
   }
 
   /** How many claims there are, by what they are waiting for. */
@@ -278,10 +278,12 @@ export class ClusterApiProvider {
   #countClaim(claim: ClaimEntry | undefined, change: 1 | -1): void {
     if (claim === undefined || claim.isDeleting) return;
     const name = addressPoolOf(claim);
-    const count = (this.#claimsOf.get(name) ?? 0) + change;
-    if (count > 0) this.#claimsOf.set(name, count);
+    const counts = this.#claimsOf.get(name) ?? { all: 0, waiting: 0 };
+    counts.all += change;
+    if (!claim.isReady) counts.waiting += change;
+    if (counts.all > 0) this.#claimsOf.set(name, counts);
     else this.#claimsOf.delete(name);
-    if (count === 0 || (count === 1 && change === 1)) this.#revision += 1;
+    if (counts.all === 0 || change === 1) this.#revision += 1;
   }
 
   #isPublished(space: string, address: Address): boolean {
