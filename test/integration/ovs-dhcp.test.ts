@@ -1,4 +1,4 @@
-import { chmod, writeFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -177,5 +177,28 @@ describe("requests for addresses on a port of OVS-DPDK", () => {
     expect(outcomes).toContain("dropped");
     expect(warnings).toEqual(["a guest asks for addresses too often, its requests are dropped for a while"]);
     expect(await security.check(bridge, secured, soon())).toEqual([]);
+  });
+
+  it("by DHCPv6, as dhcpcd takes it: all addresses, name servers and names to search", async () => {
+    const addresses = [...dhcp.addresses, { address: "fd0a::7/56" }];
+    const dns = { nameservers: ["fd09::53"], search: ["a.example", "b.example"] };
+    await security.ensure(bridge, { ...open, dhcp: { ...dhcp, addresses, dns } }, soon());
+    const config = join(run.directory, "dhcpcd.conf");
+    const hook = join(run.directory, "hook.sh");
+    const given = join(run.directory, "given");
+    await writeFile(config, "ia_na\noption dhcp6_name_servers, dhcp6_domain_search\n");
+    await writeFile(hook, `#!/bin/sh\n[ "$reason" = BOUND6 ] && env >${given}\nexit 0\n`);
+    await chmod(hook, 0o755);
+    // What it keeps on disk is in a mount namespace of its own.
+    const prepare = "mount -t tmpfs none /run; mount -t tmpfs none /var/lib; mkdir /var/lib/dhcpcd";
+    const client = `dhcpcd --oneshot --nobackground --ipv6only --config ${config} --script ${hook} ${name}`;
+    await inSwitch("unshare", "--mount", "sh", "-ec", `${prepare}; exec ${client}`);
+    const got = await inSwitch("ip", "-6", "addr", "show", "dev", name, "scope", "global");
+    expect(got.match(/inet6 \S+/g)?.sort()).toEqual(["inet6 fd09::5/128", "inet6 fd0a::7/128"]);
+    const routes = await inSwitch("ip", "-6", "route", "show", "dev", name, "proto", "ra");
+    expect(routes.match(/^\S+/gm)?.sort()).toEqual(["fd09::/64", "fd0a::/56"]);
+    const variables = (await readFile(given, "utf8")).split("\n");
+    expect(variables).toContain("new_dhcp6_name_servers=fd09::53");
+    expect(variables).toContain("new_dhcp6_domain_search=a.example b.example");
   });
 });

@@ -51,7 +51,7 @@ export const NEEDED_PACKAGES: Readonly<Record<PackageOrigin, readonly NeededPack
     ...["librte-net-null23", "librte-net-vhost23", "librte-net-virtio23", ...TESTPMD_LIBRARIES],
     ...["busybox-static", "cpio", "gcc", "iproute2", "libc6-dev", "musl-tools"],
     ...testsOnly("containernetworking-plugins", "libxml2-utils", "xz-utils", "chromium", "buildah", "runc"),
-    ...testsOnly("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"),
+    ...testsOnly("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user", "dhcpcd-base"),
   ].map((one) => (typeof one === "string" ? { name: one } : one)),
   "bookworm-backports": [
     { name: "qemu-system-x86", minimum: "1:10" },
