@@ -2,6 +2,7 @@ import { newAllocation } from "../../../src/address-objects/address-allocation.t
 import { newBlock } from "../../../src/address-objects/address-block.ts";
 import { formatAddress } from "../../../src/addresses/address.ts";
 import { blockAt } from "../../../src/addresses/grid.ts";
+import { IPAM_CLAIMS } from "../../../src/claims/resources.ts";
 import { startController } from "../../cluster/bundled-ipam.ts";
 import { addNetworkNamespace } from "../../lab/network-namespace.ts";
 import type { Child } from "../../machine/child.ts";
@@ -159,6 +160,8 @@ class ClaimsBench {
 
   static async open(run: LabRun, name: string): Promise<ClaimsBench> {
     const api = await FakeApiServer.start();
+    // Agents ask whether claims are served.
+    api.groups.set(IPAM_CLAIMS.group, [IPAM_CLAIMS.version]);
     run.cleanup.defer(`stop the API server of the ${name} cluster`, () => api.close());
     const bench = new ClaimsBench(run, api, name);
     createSpace(api, PREFIXES.ipv4);
