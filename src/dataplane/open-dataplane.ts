@@ -1,6 +1,6 @@
 import type { Logger } from "../logging/logger.ts";
 import type { Dataplane, DataplaneCapabilities } from "./dataplane.ts";
-import type { AnswerOutcome } from "./ovs/dhcp/answer-packet.ts";
+import type { OnGuestRequest } from "./ovs/dhcp/answer-packet.ts";
 import { openOvsDataplane } from "./ovs/ovs-dataplane.ts";
 import type { PortOwner } from "./port.ts";
 import { openVppDataplane } from "./vpp/vpp-dataplane.ts";
@@ -29,7 +29,7 @@ export interface OpenDataplaneOptions {
   /** Called after every connection to the switch, with the name of its kind for labels and logs. */
   readonly onConnected?: (kind: string, capabilities: DataplaneCapabilities) => void;
   /** Called for every request for addresses of a guest, where this program answers them. */
-  readonly onGuestRequest?: (outcome: AnswerOutcome) => void;
+  readonly onGuestRequest?: OnGuestRequest;
   /** Called with ports that another client changed or removed, where the switch reports it; `all` where it could be any. */
   readonly onDisturbed?: (ports: readonly string[] | "all") => void;
 }

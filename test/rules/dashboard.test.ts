@@ -164,7 +164,7 @@ describe("the Grafana dashboard", () => {
       "vhostuser_root_usable",
       // For a closer inspection.
       ...["vhostuser_kubelet_registrations_total", "vhostuser_cni_unknown_keys_total", "process_open_fds"],
-      "nodejs_eventloop_lag_seconds",
+      ...["nodejs_eventloop_lag_seconds", "vhostuser_guest_address_requests_total"],
     ];
     const metrics = Object.keys({ ...METRICS, ...INTERFACE_METRICS });
     const shown = drawn.flatMap(({ targets }) =>

@@ -7,7 +7,7 @@ import { whenAborted } from "../../sync/deadlines.ts";
 import { KeyedMutex } from "../../sync/keyed-mutex.ts";
 import type { Dataplane, LinkChange } from "../dataplane.ts";
 import type { OvsContext } from "./database.ts";
-import type { AnswerOutcome } from "./dhcp/answer-packet.ts";
+import type { OnGuestRequest } from "./dhcp/answer-packet.ts";
 import { PortLinks } from "./links/port-links.ts";
 import { macTableRefresher } from "./links/refresh-mac-table.ts";
 import { type DisturbedPorts, watchDatabase } from "./links/watch-database.ts";
@@ -29,7 +29,7 @@ export interface OvsDataplaneOptions extends Pick<OvsContext, "databaseSocket" |
   /** Called with ports that another client changed or removed. */
   readonly onDisturbed?: ((ports: DisturbedPorts) => void) | undefined;
   /** Called for every request for addresses that a guest sends. */
-  readonly onGuestRequest?: ((outcome: AnswerOutcome) => void) | undefined;
+  readonly onGuestRequest?: OnGuestRequest | undefined;
   /** Where sysfs is mounted; default `/sys`. */
   readonly sysfs?: string;
 }

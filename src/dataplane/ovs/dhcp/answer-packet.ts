@@ -45,8 +45,8 @@ class Budget {
   }
 }
 
-/** What became of a guest's request; `ignored` is one that needs no answer, or cannot be read. */
-export type AnswerOutcome = "answered" | "ignored" | "dropped";
+/** Learns what became of a guest's request; `ignored` is one that needs no answer, or cannot be read. */
+export type OnGuestRequest = (outcome: "answered" | "ignored" | "dropped") => void;
 
 /** A bridge as packets find it. */
 interface AnsweredBridge {
@@ -61,7 +61,7 @@ export interface DhcpAnswersOptions {
   readonly logger: Logger;
   readonly closing: AbortSignal;
   /** Called for every request that reaches this process. */
-  readonly onRequest?: ((outcome: AnswerOutcome) => void) | undefined;
+  readonly onRequest?: OnGuestRequest | undefined;
 }
 
 /** Answers guests on their own ports, as often as each may ask. */

@@ -16,7 +16,7 @@ import { type Clock, systemClock } from "../../../sync/clock.ts";
 import { whenAborted, within } from "../../../sync/deadlines.ts";
 import { KeyedMutex } from "../../../sync/keyed-mutex.ts";
 import { WorkQueue } from "../../../sync/work-queue.ts";
-import { type AnswerOutcome, DhcpAnswers } from "../dhcp/answer-packet.ts";
+import { DhcpAnswers, type OnGuestRequest } from "../dhcp/answer-packet.ts";
 import {
   applyFlows,
   type BridgeSecurity,
@@ -75,12 +75,7 @@ export class PortSecurity {
    * @param runDirectory of the bridges' management sockets; see src/protocols/openflow/connection.ts
    * @param onRequest called for every request for addresses that a guest sends
    */
-  constructor(
-    runDirectory: string,
-    logger: Logger,
-    clock: Clock = systemClock,
-    onRequest?: (outcome: AnswerOutcome) => void,
-  ) {
+  constructor(runDirectory: string, logger: Logger, clock: Clock = systemClock, onRequest?: OnGuestRequest) {
     this.#runDirectory = runDirectory;
     this.#logger = logger;
     this.#clock = clock;
