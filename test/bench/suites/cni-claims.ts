@@ -132,7 +132,7 @@ class CniClaimsNode {
       ...{ "--config": join(directory, "config.yaml"), "--state": join(directory, "state") },
       ...{ "--plugins": node.#plugins, "--nri-socket": node.runtime.socketPath, "--kubelet-dir": directory },
       ...{ "--cdi": join(memory, "cdi"), "--ready": join(memory, "ready"), "--netns": join(memory, "netns") },
-      ...{ "--socket": join(memory, "status.sock"), "--log-level": "warn" },
+      ...{ "--socket": join(memory, "status.sock"), "--observe-port": "0", "--log-level": "warn" },
       ...{ "--service-account": join(directory, "token"), "--api-server": api.url },
     };
     node.#driver = await startBundle(run, "cni-dra", {
