@@ -65,21 +65,25 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
     stop?.abort("SIGTERM");
     await running;
   }
-  /** A claim by a DeviceClass with a bridge and addresses of its own, allocated to the pod. */
-  function createClaim() {
+  /** A claim by a DeviceClass with a bridge and addresses of its own, allocated to a pod. @param more a second request */
+  function createClaim(pod = POD, more: object | undefined = undefined) {
     const ipam = { type: "host-local", ranges: [[{ subnet: "10.50.0.0/24" }]] };
-    const parameters = {
-      ...{ apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig", ifName: "net1" },
-      config: { cniVersion: "1.0.0", name: "extra", type: "bridge", bridge: "extra0", ipam },
-    };
+    const network = { cniVersion: "1.0.0", name: "extra", type: "bridge", bridge: "extra0", ipam };
+    const configs = more === undefined ? [network] : [network, { ...network, ...more }];
+    const metadata = { ...CLAIM, name: `${pod.name}-claim` };
     const { metadata: _, ...claim } = claimObject({
-      ...CLAIM,
-      pods: [{ name: POD.name, uid: POD.uid }],
-      results: [{ request: "net", driver: CNI_DRIVER, device: "cni" }],
-      config: [{ source: "FromClass", driver: CNI_DRIVER, parameters }],
+      ...{ ...metadata, pods: [{ name: pod.name, uid: pod.uid }] },
+      results: configs.map((_, index) => ({ request: `r${index}`, driver: CNI_DRIVER, device: "cni" })),
+      config: configs.map((config, index) => ({
+        ...{ source: "FromClass", driver: CNI_DRIVER, requests: [`r${index}`] },
+        parameters: {
+          ...{ apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig" },
+          ...{ ifName: `net${index + 1}`, config },
+        },
+      })),
     });
-    const stored = rig.server.store.create("tenant/resourceclaims", { ...claim, metadata: CLAIM });
-    return { ...CLAIM, uid: stored.metadata.uid };
+    const stored = rig.server.store.create("tenant/resourceclaims", { ...claim, metadata });
+    return { ...metadata, uid: stored.metadata.uid };
   }
   /** Addresses that net1 has in the network namespaces of pods. */
   const addresses = async () => {
@@ -132,5 +136,16 @@ describe.skipIf(process.env["KUBECONFIG"])("interfaces by CNI plugins on a real 
     await kubelet.unprepare(POD.uid, CNI_DRIVER);
     expect(await given()).toEqual([]);
     await runtime.removePod(second);
+  });
+
+  it("whose second ADD fails have DEL of both, and the runtime's error shows why (NRI 12)", async () => {
+    const pod = { name: "failing", uid: "failing-uid" };
+    // The subnet's gateway is no address for a pod.
+    const range = { subnet: "10.60.0.0/24", rangeStart: "10.60.0.1", rangeEnd: "10.60.0.1" };
+    const claim = createClaim(pod, { name: "other", ipam: { type: "host-local", ranges: [[range]] } });
+    await kubelet.prepare(pod.uid, CNI_DRIVER, [claim]);
+    await expect(runtime.runPod(pod)).rejects.toThrow(/CNI plugin "bridge": .*no IP addresses available/);
+    expect([await addresses(), await given()]).toEqual([[], []]);
+    await kubelet.unprepare(pod.uid, CNI_DRIVER);
   });
 });
