@@ -1,15 +1,12 @@
 import type { Server } from "node:net";
 import { join } from "node:path";
 import { Guest } from "../guest/guest.ts";
-import { GUEST_CMDLINE } from "../guest/image.ts";
 import { waitUntil } from "../machine/wait-until.ts";
 import { apply } from "./claims-cluster.ts";
-import { exampleVmi } from "./example-vm.ts";
 import { serveConsole } from "./kubevirt-console.ts";
-import { GUEST_IMAGE, KERNEL_BOOT } from "./kubevirt-guest.ts";
 import type { KubeVirtRig } from "./kubevirt-rig.ts";
+import { VMS, type VmNetworks, vmManifest } from "./kubevirt-vm-manifest.ts";
 
-const NAMESPACE = "tests";
 /** Of a start or a migration under emulation on a busy machine. */
 const LIMIT_MS = 600_000;
 /** libvirt's of virt-launcher, whose user is not root. */
@@ -39,34 +36,6 @@ export interface MigrationState {
   readonly endTimestamp?: string;
 }
 
-/** What a VM's specification says of its networks; its interface `net1` is the vhost-user one. */
-export interface VmNetworks {
-  readonly interfaces: readonly object[];
-  readonly networks: readonly object[];
-  readonly resourceClaims?: readonly object[];
-}
-
-/** The pod's network, and `net1` on a network of Multus. @param macAddress left out, KubeVirt and the sidecar choose */
-export function onNetwork(networkName: string, macAddress?: string): VmNetworks {
-  const net1 = { name: "net1", binding: { name: "vhostuser" } };
-  return {
-    interfaces: [
-      { name: "default", masquerade: {} },
-      macAddress === undefined ? net1 : { ...net1, macAddress },
-    ],
-    networks: [
-      { name: "default", pod: {} },
-      { name: "net1", multus: { networkName } },
-    ],
-  };
-}
-
-/** Those of a VM in deploy/examples. */
-export async function networksOfExample(file: string): Promise<VmNetworks> {
-  const { domain, networks = [], resourceClaims = [] } = (await exampleVmi(file)).spec;
-  return { interfaces: domain.devices?.interfaces ?? [], networks, resourceClaims };
-}
-
 /** A VirtualMachine of KubeVirt with a vhost-user interface `net1`, and the guest in it. */
 export class KubeVirtVm {
   readonly name: string;
@@ -92,7 +61,7 @@ export class KubeVirtVm {
 
   /** Creates it, and waits until the guest has its address. */
   async start(): Promise<void> {
-    await apply(this.#rig.cluster, this.#manifest());
+    await apply(this.#rig.cluster, vmManifest(this.name, this.#networks));
     await this.untilGuestIsUp();
   }
 
@@ -132,7 +101,7 @@ export class KubeVirtVm {
 
   /** How long the guest was paused in its last migration, as libvirt on the target says. */
   async downtimeMs(): Promise<number> {
-    const report = await this.virsh(`domjobinfo ${NAMESPACE}_${this.name} --completed --keep-completed`);
+    const report = await this.virsh(`domjobinfo ${VMS}_${this.name} --completed --keep-completed`);
     const found = /^Total downtime:\s+(\d+)\s+ms$/m.exec(report);
     if (found === null) throw new Error(`libvirt does not say the downtime: ${report}`);
     return Number(found[1]);
@@ -142,7 +111,7 @@ export class KubeVirtVm {
   async untilGuestIsUp(): Promise<void> {
     await this.#eventually("runs", async () => (await this.vmi()).status?.phase === "Running");
     const socket = join(this.#rig.run.directory, `${this.name}.sock`);
-    const command = `exec ${this.#rig.virtctlPath} --namespace ${NAMESPACE} console ${this.name}`;
+    const command = `exec ${this.#rig.virtctlPath} --namespace ${VMS} console ${this.name}`;
     this.#console ??= await serveConsole(socket, this.#rig.cluster.shell(command));
     this.#guest?.console.close();
     this.#guest = new Guest(this.name, socket);
@@ -158,7 +127,7 @@ export class KubeVirtVm {
   }
 
   async vmi(): Promise<Vmi> {
-    return JSON.parse(await this.#rig.kubectl(`-n ${NAMESPACE} get vmi ${this.name} --output json`)) as Vmi;
+    return JSON.parse(await this.#rig.kubectl(`-n ${VMS} get vmi ${this.name} --output json`)) as Vmi;
   }
 
   async node(): Promise<string> {
@@ -179,12 +148,12 @@ export class KubeVirtVm {
       operation("domain/devices/interfaces", { name, binding: { name: "vhostuser" } }),
       operation("networks", { name, multus: { networkName } }),
     ]);
-    const vm = `-n ${NAMESPACE} patch vm ${this.name} --type=json`;
+    const vm = `-n ${VMS} patch vm ${this.name} --type=json`;
     const said = await this.#rig.kubectl(`${vm} --patch '${patch}' 2>&1`);
     await this.#eventually("is read", async () => {
       const path = "{.metadata.generation} {.status.desiredGeneration}";
       const generations = await this.#rig.kubectl(
-        `-n ${NAMESPACE} get vm ${this.name} --output jsonpath='${path}'`,
+        `-n ${VMS} get vm ${this.name} --output jsonpath='${path}'`,
       );
       const [wanted, read] = generations.split(" ");
       return wanted === read;
@@ -208,14 +177,14 @@ export class KubeVirtVm {
   /** Runs virsh beside its QEMU, and gives what it prints. */
   async virsh(command: string): Promise<string> {
     const pod = (await this.#pods()).at(-1) ?? "";
-    const exec = `-n ${NAMESPACE} exec ${pod} --container compute`;
+    const exec = `-n ${VMS} exec ${pod} --container compute`;
     return await this.#rig.kubectl(`${exec} -- virsh --connect '${LIBVIRT}' ${command}`);
   }
 
   /** Deletes it, and waits until no pod of it is left. */
   async delete(): Promise<void> {
     this.close();
-    await this.#rig.kubectl(`-n ${NAMESPACE} delete vm ${this.name} --timeout=5m`);
+    await this.#rig.kubectl(`-n ${VMS} delete vm ${this.name} --timeout=5m`);
     await this.#eventually("is gone", async () => (await this.#pods()).length === 0);
   }
 
@@ -227,7 +196,7 @@ export class KubeVirtVm {
 
   /** Its pods, the newest last. */
   async #pods(): Promise<readonly string[]> {
-    const pods = `-n ${NAMESPACE} get pods --selector vm.kubevirt.io/name=${this.name}`;
+    const pods = `-n ${VMS} get pods --selector vm.kubevirt.io/name=${this.name}`;
     const names = await this.#rig.kubectl(`${pods} --sort-by=.metadata.creationTimestamp --output name`);
     return names.split("\n").filter((name) => name !== "");
   }
@@ -246,39 +215,5 @@ export class KubeVirtVm {
   #eventually(what: string, poll: () => Promise<boolean>): Promise<unknown> {
     const options = { what: `VM ${this.name} ${what}`, limitMs: LIMIT_MS, everyMs: 500 };
     return waitUntil(() => poll().catch(() => false), options);
-  }
-
-  #manifest(): object {
-    const labels = { lab: "vm" };
-    const term = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: labels } };
-    const { interfaces, ...networks } = this.#networks;
-    return {
-      ...{ apiVersion: "kubevirt.io/v1", kind: "VirtualMachine" },
-      metadata: { name: this.name, namespace: NAMESPACE },
-      spec: {
-        runStrategy: "Always",
-        template: {
-          metadata: { labels },
-          spec: {
-            ...{ terminationGracePeriodSeconds: 0, ...networks },
-            architecture: process.arch === "arm64" ? "arm64" : "amd64",
-            affinity: {
-              podAntiAffinity: {
-                preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
-              },
-            },
-            domain: {
-              ...{ cpu: { cores: 1 }, memory: { guest: "256Mi" }, devices: { interfaces } },
-              firmware: {
-                kernelBoot: {
-                  kernelArgs: GUEST_CMDLINE,
-                  container: { image: GUEST_IMAGE, imagePullPolicy: "IfNotPresent", ...KERNEL_BOOT },
-                },
-              },
-            },
-          },
-        },
-      },
-    };
   }
 }

@@ -6,7 +6,8 @@ import { apply, eventually } from "./claims-cluster.ts";
 import { exampleObjects } from "./example-vm.ts";
 import { versionsOf, writeResults } from "./kubevirt-results.ts";
 import { type KubeVirtRig, openKubeVirtRig } from "./kubevirt-rig.ts";
-import { KubeVirtVm, type MigrationState, networksOfExample, onNetwork } from "./kubevirt-vm.ts";
+import { KubeVirtVm, type MigrationState } from "./kubevirt-vm.ts";
+import { networksOfExample, onNetwork } from "./kubevirt-vm-manifest.ts";
 import { quickStartSteps } from "./quick-start-page.ts";
 
 /** Of all that is started and installed, on a busy machine. */
