@@ -6,7 +6,7 @@ import { apply, eventually } from "./claims-cluster.ts";
 import { exampleObjects } from "./example-vm.ts";
 import { versionsOf, writeResults } from "./kubevirt-results.ts";
 import { type KubeVirtRig, openKubeVirtRig } from "./kubevirt-rig.ts";
-import { KubeVirtVm, type MigrationState } from "./kubevirt-vm.ts";
+import { KubeVirtVm } from "./kubevirt-vm.ts";
 import { networksOfExample, onNetwork } from "./kubevirt-vm-manifest.ts";
 import { quickStartSteps } from "./quick-start-page.ts";
 
@@ -51,14 +51,14 @@ async function pinging(from: KubeVirtVm, { address }: KubeVirtVm, during: () => 
 /** A migration while the other VM pings it. */
 async function migrate(vm: KubeVirtVm, other: KubeVirtVm) {
   const source = await vm.node();
-  let state: MigrationState = {};
+  let state: Partial<Awaited<ReturnType<KubeVirtVm["migrate"]>>> = {};
   const pings: PingFigures = await pinging(other, vm, async () => {
     state = await vm.migrate();
   });
   expect(state.targetNode).not.toBe(source);
   expect(await vm.node()).toBe(state.targetNode);
-  const { sourceNode, targetNode, startTimestamp, endTimestamp } = state;
-  const figures = { sourceNode, targetNode, startTimestamp, endTimestamp };
+  const { sourceNode, targetNode, startTimestamp, endTimestamp, crashes } = state;
+  const figures = { sourceNode, targetNode, startTimestamp, endTimestamp, crashes };
   return { ...figures, downtimeMs: await vm.downtimeMs(), ...pings };
 }
 
