@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { claimTemplateOf } from "../../src/ctl/claim-template.ts";
 import { ClaimStatusWriter } from "../../src/dra/claim-status.ts";
 import { silentLogger } from "../../src/logging/logger.ts";
 import type { PortRecord } from "../../src/records/port-record.ts";
@@ -12,6 +13,7 @@ import type { PodClaim } from "../stand-in/kubelet/dra-manager.ts";
 import { ClaimsRig, DAEMON, FOREIGN } from "./claims-rig.ts";
 
 const ROLE = "clusterrole/kube-vhostuser-dra";
+const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
 const READY = { conditions: [{ type: "Ready", status: "True", reason: "PortAttached" }] };
 
 describe.skipIf(process.env["KUBECONFIG"])("a claim", () => {
@@ -92,6 +94,35 @@ describe.skipIf(process.env["KUBECONFIG"])("a claim", () => {
     );
     // That one is asked for by the API server, within the patch of the status; a test below takes it away.
     expect([...new Set(used), "associated-node:patch resourceclaims/driver"].sort()).toEqual(given.sort());
+  });
+
+  it("can be of a template that vhostuserctl makes of a network, for either driver", async () => {
+    const capabilities = { deviceID: true };
+    for (const network of [
+      { cniVersion: "1.1.0", name: "a", type: "kube-vhostuser", vlan: 100, capabilities },
+      { cniVersion: "1.0.0", name: "b", type: "macvlan", master: "eth1", capabilities },
+      { cniVersion: "1.0.0", name: "c", plugins: [{ type: "bridge", bridge: "br9" }, { type: "tuning" }] },
+    ]) {
+      const annotations = network.type === "kube-vhostuser" ? { [RESOURCE_NAME]: "vhostuser/one" } : {};
+      const nad = {
+        kind: "NetworkAttachmentDefinition",
+        metadata: { name: network.name, namespace: "default", annotations },
+        spec: { config: JSON.stringify(network) },
+      };
+      await rig.server.apply(claimTemplateOf(JSON.stringify(nad), "nad", "net1").template);
+    }
+    const names = await rig.server.kubectl(
+      "get",
+      "resourceclaimtemplates",
+      "--namespace=default",
+      "--output=name",
+    );
+    expect(
+      names
+        .trim()
+        .split("\n")
+        .map((one) => one.split("/")[1]),
+    ).toEqual(["a", "b", "c"]);
   });
 
   it("has both drivers' status after both wrote it many times at once", async () => {

@@ -104,13 +104,15 @@ function resourceClaimsOf(pod: unknown): readonly (string | undefined)[] {
 /** Addresses of a ResourceClaim's ports; undefined where the daemon has not said that each of them is made. */
 function addressesOf(claim: KubeObject): readonly string[] | undefined {
   const { status } = resourceClaimSchema.parse(claim);
-  const ours = status?.allocation?.devices.results?.filter(({ driver }) => driver === DRA_DRIVER);
-  const made = ours?.map((result) =>
+  // Not prepared before it is allocated.
+  const results = status?.allocation?.devices.results ?? [];
+  const ours = results.filter(({ driver }) => driver === DRA_DRIVER);
+  const made = ours.map((result) =>
     status?.devices?.find((one) =>
       (["driver", "pool", "device", "shareID"] as const).every((key) => one[key] === result[key]),
     ),
   );
-  if (made === undefined || made.some((one) => one?.networkData == null)) return undefined;
+  if (made.some((one) => one?.networkData == null)) return undefined;
   // With the lengths of their prefixes.
   return made.flatMap((one) => one?.networkData?.ips ?? []).map((ip) => ip.replace(/\/.*$/, ""));
 }

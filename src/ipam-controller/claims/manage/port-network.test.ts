@@ -241,6 +241,15 @@ describe("the address of such a claim that is gone", () => {
     expect(await isFreed()).toBe(true);
   });
 
+  it("is freed while a pod of a later VM of the name waits for devices", async () => {
+    pod("p1", "p1-c");
+    store().create("tenant/resourceclaims", {
+      metadata: { name: "p1-c", namespace: "tenant" },
+      spec: devices(),
+    });
+    expect(await isFreed()).toBe(true);
+  });
+
   it("is freed while a pod of a later VM of the name runs, which has another one", async () => {
     pod("p1", "p1-c");
     resourceClaim("p1-c", { ips: ["10.0.0.2/24"] });
