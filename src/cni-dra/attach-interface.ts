@@ -18,7 +18,7 @@ export interface InterfacesOptions {
   /** Runs CNI plugins. */
   readonly delegate: Delegate;
   readonly places: FilePlaces;
-  /** Whether a network namespace is there, by its path. */
+  /** Whether a network namespace is there that is not the host's, by its path. */
   readonly hasNetns: (path: string) => Promise<boolean>;
   /** Called when an interface was made, failed or has ended. */
   readonly report: (record: InterfaceRecord, problem?: Failure) => void;
@@ -42,7 +42,7 @@ export async function attachInterface(
   if (found?.state === "added") return;
   if (pod.netns === undefined || !(await hasNetns(pod.netns))) {
     throw refuseIn(record.claim, record)(
-      pod.netns === undefined ? "the pod has the host's network" : "the pod's network namespace is gone",
+      "the pod has the host's network, or its network namespace is gone",
       "remove hostNetwork from the pod, or the claim",
     );
   }

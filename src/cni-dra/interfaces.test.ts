@@ -145,7 +145,7 @@ describe("a sandbox that starts", () => {
   it("with the host's network and a claim is refused", async () => {
     await interfaces.prepare([planOf("a", "net1")]);
     await expect(interfaces.runPodSandbox({ ...POD, id: "s1" })).rejects.toThrow(
-      "invalid-claim: the pod has the host's network (claim ns/c, request a)",
+      "invalid-claim: the pod has the host's network, or its network namespace is gone (claim ns/c, request a)",
     );
   });
 

@@ -6,7 +6,7 @@ import { SlicePublisher } from "../dra/resource-slices.ts";
 import { type Failure, toFailure } from "../failure/failure.ts";
 import { takeOwnership } from "../files/owner-lock.ts";
 import { executePluginsOf } from "../ipam/execute-plugin.ts";
-import { hasNetns } from "../ipam-agent/netns.ts";
+import { hasOtherNetns } from "../ipam-agent/netns.ts";
 import { type ApiServerPlace, openKubeApi } from "../kube-api/open-api.ts";
 import { type DraPlugin, startDraPlugin } from "../kubelet/dra-plugin.ts";
 import type { ClaimReference } from "../kubelet/dra-service.ts";
@@ -137,7 +137,7 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
   const interfaces = new Interfaces({
     ...{ records, places, report, reportDel, clock, logger },
     delegate: metrics.plugins(executePluginsOf(pluginDirectory)),
-    hasNetns: (path) => hasNetns(path, netnsDirectory),
+    hasNetns: (path) => hasOtherNetns(path, netnsDirectory),
   });
   const nri = new NriPlugin({
     ...{ name: PLUGIN_NAME, index: PLUGIN_INDEX, socketPath: options.nriSocket },

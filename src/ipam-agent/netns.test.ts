@@ -2,7 +2,7 @@ import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { hasNetns, listNetns } from "./netns.ts";
+import { hasNetns, hasOtherNetns, listNetns } from "./netns.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -30,6 +30,14 @@ describe("a network namespace", () => {
     await symlink("/proc/self/ns/net", join(directory, "own"));
     expect(await listNetns(directory)).toEqual(["/run/netns/cni-1"]);
     await expect(listNetns(join(directory, "gone"))).rejects.toMatchObject({ code: "part-missing" });
+  });
+
+  it("is no other one where it is the agent's own", async () => {
+    await writeFile(join(directory, "cni-1"), "");
+    await symlink("/proc/self/ns/net", join(directory, "own"));
+    expect(await hasOtherNetns("/var/run/netns/cni-1", directory)).toBe(true);
+    expect(await hasOtherNetns("/var/run/netns/own", directory)).toBe(false);
+    expect(await hasOtherNetns("/var/run/netns/cni-2", directory)).toBe(false);
   });
 
   it("cannot be looked for where the directory is not mounted", async () => {

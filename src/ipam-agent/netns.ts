@@ -1,5 +1,6 @@
+import type { Stats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { Failure, systemCode } from "../failure/failure.ts";
 
 /** Where container runtimes have their network namespaces. The host's /var/run is a link to /run, which a container lacks. */
@@ -21,6 +22,13 @@ export async function hasNetns(path: string, directory = NETNS): Promise<boolean
   return false;
 }
 
+/** The same, but false for this process' own: CRI-O gives a path to the host's, for pods of the host's network. */
+export async function hasOtherNetns(path: string, directory = NETNS): Promise<boolean> {
+  if (!(await hasNetns(path, directory))) return false;
+  const found = await stat(join(directory, basename(path))).catch(() => undefined);
+  return found !== undefined && !isSame(found, await stat(OWN_NETNS));
+}
+
 /**
  * Paths of the network namespaces that are there, as a runtime names them, without this process' own.
  * @param directory where this process sees {@link NETNS}
@@ -32,9 +40,13 @@ export async function listNetns(directory = NETNS): Promise<readonly string[]> {
   const names: string[] = [];
   for (const name of await readdir(directory)) {
     const found = await stat(join(directory, name)).catch(() => undefined);
-    if (found?.ino !== own.ino || found.dev !== own.dev) names.push(join(NETNS, name));
+    if (found === undefined || !isSame(found, own)) names.push(join(NETNS, name));
   }
   return names;
+}
+
+function isSame(one: Stats, other: Stats): boolean {
+  return one.ino === other.ino && one.dev === other.dev;
 }
 
 async function isThere(path: string): Promise<boolean> {
