@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Child } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
+import { containerdConfig } from "./containerd-config.ts";
 import { type KubernetesParts, shimDirectory } from "./kubernetes-parts.ts";
 import { PAUSE } from "./local-image.ts";
 import { installPrograms, type NodeMachine } from "./node-machine.ts";
@@ -94,23 +95,8 @@ export class NodePrograms {
 
   async startContainerd(): Promise<void> {
     const { containerd, runc, ctr } = this.#parts;
-    await this.#machine.write(
-      "/etc/containerd/config.toml",
-      `version = 2
-root = "/var/lib/containerd"
-state = "/run/containerd"
-[grpc]
-  address = "${CONTAINERD_SOCKET}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "${PAUSE.name}"
-  enable_cdi = true
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      BinaryName = "${runc}"
-`,
-    );
+    const config = containerdConfig({ socket: CONTAINERD_SOCKET, runc, pauseImage: PAUSE.name });
+    await this.#machine.write("/etc/containerd/config.toml", config);
     const path = `PATH=${shimDirectory(this.#parts)}:/usr/sbin:/usr/bin:/sbin:/bin`;
     await this.start("containerd", "env", [path, containerd, "--config", "/etc/containerd/config.toml"]);
     const answers = () => this.#machine.exec(ctr, [...CTR, "version"]).catch(() => undefined);

@@ -1,4 +1,4 @@
-// containerd alone in a machine of its own, with NRI, and the part of kubelet that makes and ends sandboxes.
+// A container runtime alone in a machine of its own, with NRI, and the part of kubelet that makes and ends sandboxes.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { credentials, makeClientConstructor } from "@grpc/grpc-js";
@@ -6,12 +6,15 @@ import { loadSync } from "@grpc/proto-loader";
 import type { Child } from "../machine/child.ts";
 import type { LabRun } from "../machine/lab-run.ts";
 import { waitUntil } from "../machine/wait-until.ts";
-import { type KubernetesParts, shimDirectory } from "./kubernetes-parts.ts";
+import { kubernetesParts } from "./kubernetes-parts.ts";
 import { PAUSE, writeImage } from "./local-image.ts";
 import { installPrograms, NodeMachine } from "./node-machine.ts";
+import { type RuntimePlaces, type RuntimeProgram, runtimeProgram } from "./nri-programs.ts";
 
 const CRI = loadSync(join(import.meta.dirname, "../fixtures/cri/sandboxes.proto"), { keepCase: true });
 const SERVICE = "runtime.v1.RuntimeService";
+/** CRI: a process namespace for each container, as kubelet asks for by default. */
+const OWN_PROCESSES = 1;
 /** CRI gives a sandbox that long. */
 const CALL_MS = 120_000;
 
@@ -24,23 +27,28 @@ export interface CriPod {
   readonly isHostNetwork?: boolean;
 }
 
-type Parts = Pick<KubernetesParts, "containerd" | "ctr" | "runc" | "cniPlugins">;
-
-/** A containerd that runs until its lab run ends. */
+/** CRI-O or containerd, as the environment says, which runs until its lab run ends. */
 export class NriRuntime {
   readonly #run: LabRun;
-  readonly #parts: Parts;
+  readonly #program: RuntimeProgram;
   readonly machine: NodeMachine;
   /** Sockets and the runtime's state, which this machine sees too. */
   readonly #directory: string;
-  #containerd: Child | undefined;
+  /** Containers by their sandbox. */
+  readonly #containers = new Map<string, string[]>();
+  #running: Child | undefined;
   #starts = 0;
 
-  constructor(run: LabRun, parts: Parts) {
+  constructor(run: LabRun) {
     this.#run = run;
-    this.#parts = parts;
+    this.#program = runtimeProgram(process.env);
     this.machine = new NodeMachine(run, 1);
     this.#directory = join(this.machine.disk, "c");
+  }
+
+  /** As it names itself to plugins. */
+  get name(): RuntimeProgram["name"] {
+    return this.#program.name;
   }
 
   /** Where it looks for CDI files. */
@@ -53,7 +61,7 @@ export class NriRuntime {
   }
 
   async start(): Promise<void> {
-    const { cniPlugins, ctr, runc } = this.#parts;
+    const { cniPlugins } = kubernetesParts(process.env, ["cniPlugins"]);
     await this.machine.boot();
     const plugins = ["bridge", "loopback", "host-local"];
     await installPrograms(
@@ -65,38 +73,17 @@ export class NriRuntime {
       ipam: { type: "host-local", subnet: "10.244.0.0/24", routes: [{ dst: "0.0.0.0/0" }] },
     };
     await this.machine.write("/etc/cni/net.d/10-pods.conf", JSON.stringify(network));
-    await this.machine.write(
-      "/etc/containerd/config.toml",
-      `version = 3
-root = "/var/lib/containerd"
-state = "/run/containerd"
-[grpc]
-  address = "${this.#socket}"
-[plugins."io.containerd.nri.v1.nri"]
-  disable = false
-  socket_path = "${this.nriSocket}"
-  plugin_path = "/run/no-plugins"
-[plugins."io.containerd.cri.v1.images".pinned_images]
-  sandbox = "${PAUSE.name}"
-[plugins."io.containerd.cri.v1.runtime"]
-  restrict_oom_score_adj = true
-  cdi_spec_dirs = ["${this.cdiDirectory}"]
-  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      BinaryName = "${runc}"
-`,
-    );
-    await this.#startContainerd();
+    await this.machine.write(...this.#program.config(this.#places));
+    await this.#start();
     const image = await writeImage(join(this.#run.directory, "pause"), PAUSE);
-    await this.machine.exec(ctr, ["-a", this.#socket, "-n", "k8s.io", "images", "import", image]);
+    await this.#program.loadImage(this.machine, image, this.#places);
   }
 
   /** SIGKILL, and another process. */
   async restart(): Promise<void> {
-    this.#containerd?.kill("SIGKILL");
-    await this.#containerd?.ended;
-    await this.#startContainerd();
+    this.#running?.kill("SIGKILL");
+    await this.#running?.ended;
+    await this.#start();
   }
 
   /** @returns the sandbox's id. @throws what the runtime says */
@@ -105,7 +92,7 @@ state = "/run/containerd"
       ...this.#sandboxConfig({ name, uid, attempt }),
       linux: {
         cgroup_parent: this.machine.cgroup,
-        security_context: { namespace_options: { network: isHostNetwork ? 2 : 0 } },
+        security_context: { namespace_options: { network: isHostNetwork ? 2 : 0, pid: OWN_PROCESSES } },
       },
     };
     const { pod_sandbox_id: id } = await this.#call<{ readonly pod_sandbox_id: string }>("RunPodSandbox", {
@@ -120,10 +107,12 @@ state = "/run/containerd"
       pod_sandbox_id: sandbox,
       config: {
         ...{ metadata: { name }, image: { image: PAUSE.name }, log_path: `${name}.log` },
+        linux: { security_context: { namespace_options: { pid: OWN_PROCESSES } } },
         CDI_devices: cdiDevice === undefined ? [] : [{ name: cdiDevice }],
       },
       sandbox_config: this.#sandboxConfig(pod),
     });
+    this.#containers.set(sandbox, [...(this.#containers.get(sandbox) ?? []), container_id]);
     await this.#call("StartContainer", { container_id });
   }
 
@@ -131,7 +120,10 @@ state = "/run/containerd"
     await this.#call("StopPodSandbox", { pod_sandbox_id: id });
   }
 
+  /** As kubelet does, its containers before: containerd would wait for ever for itself if a plugin connected meanwhile. */
   async removePod(id: string): Promise<void> {
+    for (const container_id of this.#containers.get(id) ?? [])
+      await this.#call("RemoveContainer", { container_id });
     await this.#call("RemovePodSandbox", { pod_sandbox_id: id });
   }
 
@@ -142,37 +134,30 @@ state = "/run/containerd"
     };
   }
 
-  get #socket(): string {
-    return join(this.#directory, "containerd.sock");
+  get #places(): RuntimePlaces {
+    const { nriSocket, cdiDirectory } = this;
+    return { socket: join(this.#directory, "cri.sock"), nriSocket, cdiDirectory };
   }
 
-  async #startContainerd(): Promise<void> {
-    const path = `PATH=${shimDirectory(this.#parts)}:/usr/sbin:/usr/bin:/sbin:/bin`;
+  async #start(): Promise<void> {
     this.#starts += 1;
-    const containerd = await this.machine.start(`containerd-${this.#starts}`, "env", [
-      ...[path, this.#parts.containerd, "--config", "/etc/containerd/config.toml"],
-    ]);
-    this.#containerd = containerd;
-    const answers = async () =>
-      existsSync(this.#socket) &&
-      this.machine.exec(this.#parts.ctr, ["-a", this.#socket, "version"]).then(
-        () => true,
-        () => false,
-      );
-    // CRI comes later than containerd's own services. A sandbox that is not there is stopped.
+    const [program = "", ...args] = this.#program.command;
+    this.#running = await this.machine.start(`${this.name}-${this.#starts}`, program, args);
+    // A sandbox that is not there is stopped.
     const hasCri = async () =>
-      (await answers()) &&
+      existsSync(this.#places.socket) &&
       this.stopPod("none").then(
         () => true,
         () => false,
       );
-    await Promise.race([waitUntil(hasCri, { what: "containerd answers", everyMs: 200 }), containerd.died]);
+    const what = `${this.name} answers`;
+    await Promise.race([waitUntil(hasCri, { what, everyMs: 200 }), this.#running.died]);
   }
 
   #call<Answer = unknown>(method: string, request: object): Promise<Answer> {
     const definition = CRI[SERVICE] as Parameters<typeof makeClientConstructor>[0];
     const client = new (makeClientConstructor(definition, SERVICE))(
-      `unix://${this.#socket}`,
+      `unix://${this.#places.socket}`,
       credentials.createInsecure(),
     );
     return new Promise<Answer>((resolve, reject) => {
