@@ -36,6 +36,11 @@ function requireListed(plugin: PluginConfig, allowed: AllowedPlugins, refuse: Re
   );
 }
 
+/** Whether a plugin without `master` takes the interface of the node's default route (containernetworking/plugins). */
+function takesDefaultRoute({ type, master }: PluginConfig, index: number): boolean {
+  return master === undefined && (type === "macvlan" || (type === "ipvlan" && index === 0));
+}
+
 /** The key of a plugin for its interface of the host. */
 function hostKeyOf({ type }: PluginConfig): "device" | "master" {
   return type === "host-device" ? "device" : "master";
@@ -57,24 +62,30 @@ export function withoutHostInterface(network: CniNetwork): CniNetwork {
 }
 
 /**
- * The network on the host interface that was allocated: `master` of its first plugin, or `device` of host-device.
+ * The network on the host interface that was allocated: `master` of its first plugin, or `device` of host-device, and
+ * `master` of every plugin that would take another one without it.
  * @param hostInterface undefined for the device that has none
- * @throws what `refuse` makes where the configuration names another one
+ * @throws what `refuse` makes where the configuration names another one, or a plugin needs one and there is none
  */
 export function onHostInterface(
   network: CniNetwork,
   hostInterface: string | undefined,
   refuse: Refuse,
 ): CniNetwork {
-  const [first, ...others] = network.plugins;
-  for (const plugin of network.plugins) {
+  const plugins = network.plugins.map((plugin, index) => {
     const key = hostKeyOf(plugin);
-    if (plugin[key] === undefined || plugin[key] === hostInterface) continue;
-    throw refuse(
-      `config has the ${key} ${JSON.stringify(plugin[key])}, and the allocated device is ${hostInterface ?? "one without"}`,
-      `remove ${key}: the request's device decides`,
-    );
-  }
-  if (hostInterface === undefined || first === undefined) return network;
-  return { ...network, plugins: [{ ...first, [hostKeyOf(first)]: hostInterface }, ...others] };
+    if (hostInterface === undefined && takesDefaultRoute(plugin, index))
+      throw refuse(
+        `the plugin ${plugin.type} has no host interface, and would take that of the node's default route`,
+        "select the device of an interface in a claim, or name the master in a network",
+      );
+    if (plugin[key] !== undefined && plugin[key] !== hostInterface)
+      throw refuse(
+        `config has the ${key} ${JSON.stringify(plugin[key])}, and the allocated device is ${hostInterface ?? "one without"}`,
+        `remove ${key}: the request's device decides`,
+      );
+    const isGiven = hostInterface !== undefined && (index === 0 || takesDefaultRoute(plugin, index));
+    return isGiven ? { ...plugin, [key]: hostInterface } : plugin;
+  });
+  return { ...network, plugins };
 }

@@ -58,6 +58,14 @@ describe("the interface of a request", () => {
     ]);
   });
 
+  it("is on the allocated interface also where a later plugin has none: it would take that of the default route", () => {
+    const list = { cniVersion: "1.0.0", name: "n", plugins: [{ type: "tuning" }, { type: "macvlan" }] };
+    expect(plan([{ parameters: parameters(list) }])[0]?.network.plugins).toEqual([
+      { type: "tuning", master: "eth1" },
+      { type: "macvlan", master: "eth1" },
+    ]);
+  });
+
   it("is the device of host-device", () => {
     const config = { cniVersion: "1.0.0", name: "n", type: "host-device" };
     const planned = (device: object, source: "FromClaim" | "FromClass" = "FromClaim") =>
@@ -108,6 +116,12 @@ describe("the interface of a request", () => {
       "one without",
     ],
     [
+      "a plugin that would take the interface of the default route",
+      [macvlan],
+      { results: [{ driver: CNI_DRIVER, device: "cni" }] },
+      "the plugin macvlan has no host interface",
+    ],
+    [
       "two pods",
       [macvlan],
       {
@@ -147,7 +161,8 @@ describe("the interface of a request", () => {
   });
 
   it("has a name of its own in the claim", () => {
-    const configs = ["a", "b"].map((request) => ({ requests: [request], parameters: parameters(macvlan) }));
+    const tuning = { cniVersion: "1.0.0", name: "n", type: "tuning" };
+    const configs = ["a", "b"].map((request) => ({ requests: [request], parameters: parameters(tuning) }));
     expect(() => plan(configs, two)).toThrow("another request of the claim has ifName net1");
   });
 });

@@ -99,7 +99,7 @@ describe("the template of a network of other plugins", () => {
   });
 
   it("has the name of the NetworkAttachmentDefinition where the configuration has none, as with Multus", () => {
-    const made = templateOf(nad({ ...macvlan, name: undefined }));
+    const made = templateOf(nad({ ...macvlan, master: "eth1", name: undefined }));
     expect(interfaceOf(made, "eth1")?.network.name).toBe("storage");
   });
 });
@@ -155,6 +155,11 @@ describe("what cannot be turned into a claim is refused:", () => {
     ["another kind", { kind: "Pod", type: "x" }, "neither a NetworkAttachmentDefinition nor"],
     ["nothing of CNI", { a: 1 }, "neither a NetworkAttachmentDefinition nor"],
     ["a network in a file of the node", nad(""), /spec\.config is empty.*pass that file/],
+    [
+      "a plugin that takes the default route's interface",
+      macvlan,
+      "the plugin macvlan has no host interface",
+    ],
     ["a configuration of no known version", { ...macvlan, cniVersion: undefined }, "cniVersion"],
     ["what a runtime fills in", { ...macvlan, runtimeConfig: {} }, "has the key runtimeConfig"],
     [
@@ -180,7 +185,7 @@ describe("what cannot be turned into a claim is refused:", () => {
     ],
     ["a key of ours that only Multus sets", { ...ours, deviceID: "sockets-1" }, "deviceID: there is no such"],
     ["a mistyped key of ours", { ...ours, mtuu: 1 }, "write mtu"],
-    ["a name that no object can have", { ...macvlan, name: "a..-" }, "no object can have"],
+    ["a name that no object can have", { ...macvlan, master: "eth1", name: "a..-" }, "no object can have"],
   ])("%s", (_, network, message) => {
     expect(() => templateOf(network)).toThrow(message);
   });
