@@ -8,6 +8,7 @@ import { poolStatusUpdate } from "../../src/address-objects/address-pool.ts";
 import { newSpace } from "../../src/address-objects/address-space.ts";
 import * as resources from "../../src/address-objects/resources.ts";
 import { parseAddress, parsePrefix } from "../../src/addresses/address.ts";
+import { claimKey } from "../../src/claims/claim-name.ts";
 import { definitionFiles, openManifestCheck } from "../manifests/check-manifest.ts";
 import type { Manifest } from "../manifests/manifest.ts";
 
@@ -64,6 +65,10 @@ describe("what the programs write", () => {
     ...{ kind: "Pod", namespace: "ns", name: "p", uid: "u2" },
     ...{ network: "blue", interface: "net1", container: "c1" },
   };
+  const claim = {
+    ...{ kind: "IPAMClaim", namespace: "n".repeat(63), name: "v".repeat(253) },
+    ...{ uid: "u3", network: "blue" },
+  };
   const space = "default";
 
   it.each([
@@ -74,6 +79,17 @@ describe("what the programs write", () => {
       newBlock({ space, prefix, owner: { kind: "Shared" }, state: "Bound", pool: undefined }),
     ],
     ["an allocation", newAllocation({ space, pool: "blue", address, node: "n1", owner, key: "k" })],
+    [
+      "an allocation for a claim with the longest names",
+      newAllocation({
+        space,
+        pool: "blue",
+        address,
+        node: undefined,
+        owner: claim,
+        key: claimKey({ sticky: "Key" }, claim),
+      }),
+    ],
   ])("of %s is what the definition allows", (_, object) => {
     expect(check(object as unknown as Manifest)).toEqual([]);
   });
