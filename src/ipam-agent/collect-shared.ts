@@ -162,7 +162,7 @@ function keyOf({
 /** Deletes exactly this allocation, or takes the owner from one that is kept for a key. */
 async function giveUp(object: KubeObject, { api, logger }: AgentContext, signal: AbortSignal): Promise<void> {
   const { name, owner } = parseAddressAllocation(object);
-  await endUse(api, object, signal);
+  if (!(await endUse(api, object, signal))) return;
   logger.info(
     { allocation: name, pod: `${owner?.namespace}/${owner?.name}` },
     "a shared address is free again",
