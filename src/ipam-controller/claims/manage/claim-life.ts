@@ -18,9 +18,10 @@ export function hasStarted({ phase }: VmiEntry): boolean {
 
 /**
  * Whether the life of a claim's owner is over, so that nothing holds the claim any more: the VM is gone or going, and its instance
- * is gone; where only the instance is left, it is going and has no pods. Another VM of the same name does not count.
+ * is gone; where only the instance is left, it is going and has no pods. Another VM of the same name does not count. A claim that
+ * is being deleted ends when its VM is stopped, too.
  */
-export function isOver({ ownerKind, ownerUid }: ClaimEntry, { vm, vmi }: VmOfName): boolean {
+export function isOver({ ownerKind, ownerUid, isDeleting }: ClaimEntry, { vm, vmi }: VmOfName): boolean {
   if (ownerUid === undefined) return false;
   const isEnding = vmi?.isDeleting === true && !vmi.hasActivePods;
   if (ownerKind === "VirtualMachineInstance") return vmi?.uid !== ownerUid || isEnding;
@@ -28,7 +29,7 @@ export function isOver({ ownerKind, ownerUid }: ClaimEntry, { vm, vmi }: VmOfNam
   const isVm = vm?.uid === ownerUid;
   // An instance without an owner was orphaned by its VM.
   const isOurs = vmi !== undefined && (vmi.vmUid === undefined || vmi.vmUid === ownerUid);
-  if (isVm) return vm.isDeleting && !isOurs;
+  if (isVm) return (vm.isDeleting || isDeleting) && !isOurs;
   return !isOurs || isEnding;
 }
 

@@ -154,6 +154,19 @@ describe("claims of a VM", () => {
     await has();
   });
 
+  it("that are deleted go when the VM is stopped, and the VM gets others at its start", async () => {
+    claims.vm("vm1", { red: "nad-blue" });
+    claims.vmi("vm1", { red: "nad-blue" });
+    await until(() => claim("vm1.red") !== undefined);
+    remove("tenant/ipamclaims", "vm1.red");
+    await looks();
+    expect(claim("vm1.red")?.metadata["finalizers"]).toEqual([FINALIZER]);
+    remove(VMI, "vm1");
+    await has();
+    claims.vmi("vm1", { red: "nad-blue" });
+    await until(() => claim("vm1.red")?.metadata["finalizers"] !== undefined);
+  });
+
   it("of an instance without a VM are held until its launcher is gone (24)", async () => {
     const vmi = claims.vmi("lone", { red: "nad-blue" }, "Running");
     await has();

@@ -168,7 +168,7 @@ export class ClaimManager {
     if (claim === undefined || claim.metadata.uid !== entry.uid) return;
     const finalizers = parseIpamClaim(claim).finalizers.filter((one) => one !== PERSISTENT_IPAM_FINALIZER);
     await api.update(resource, { ...claim, metadata: { ...claim.metadata, finalizers } }, signal);
-    const reason = why === "over" ? "its VM is gone" : "its interface is no longer in the VM";
+    const reason = why === "over" ? "no VM uses it any more" : "its interface is no longer in the VM";
     logger.info({ claim: claimKey, reason }, "a claim of a VM was let go");
   }
 
@@ -199,7 +199,9 @@ export class ClaimManager {
         );
       if (entry.network !== wanted)
         return say(
-          `network ${network.name} was changed to ${wanted} while the VM runs, and IPAMClaim ${name} has addresses of ${entry.network}: restart the VM, which gets new addresses then, or change it back`,
+          typeof network.source === "string"
+            ? `network ${network.name} was changed to ${wanted} while the VM runs, and IPAMClaim ${name} has addresses of ${entry.network}: restart the VM, which gets new addresses then, or change it back`
+            : `network ${network.name} is ${wanted} now, and IPAMClaim ${name} has addresses of ${entry.network}: stop the VM and delete the claim, or change it back`,
         );
       this.#said.delete(`${vmi.uid}/${network.name}`);
       const { interfaceHash, requestHash, pools } = entry;

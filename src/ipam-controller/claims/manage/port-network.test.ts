@@ -173,7 +173,7 @@ describe("the claim of a VM's network that is a ResourceClaim", () => {
     expect([ips(), claims.all.length]).toEqual([before, 1]);
   });
 
-  it("of another network's name is refused in words", async () => {
+  it("of another network's name is refused in words, until the claim is deleted while the VM is stopped", async () => {
     classOf(entry(portParameters(persistent)));
     template();
     vm();
@@ -183,9 +183,13 @@ describe("the claim of a VM's network that is a ResourceClaim", () => {
       spec: { config: [entry(portParameters({ ...persistent, name: "other" }))] },
     });
     vm();
-    await until(() =>
-      all.posted.some(({ note }) => note.includes("IPAMClaim vm1.red has addresses of blue-network")),
-    );
+    const remedy = "IPAMClaim vm1.red has addresses of blue-network: stop the VM and delete the claim";
+    await until(() => all.posted.some(({ note }) => note.includes(remedy)));
+    all.cluster.remove(VMI, "vm1");
+    all.cluster.remove("tenant/ipamclaims", "vm1.red");
+    await until(() => claim() === undefined);
+    vm();
+    await until(() => (claim()?.["spec"] as Json | undefined)?.["network"] === "other");
   });
 });
 
