@@ -19,7 +19,7 @@ export interface PrepareContext extends PlanOptions {
   readonly places: FilePlaces;
   /** Whether the driver hears of every sandbox that starts. */
   readonly isConnected: () => boolean;
-  /** Writes into a claim's status why it was refused. */
+  /** Writes into a claim's status why it was refused, unless it has interfaces. */
   readonly refused: (claim: InterfaceRecord["claim"], devices: readonly DeviceReport[]) => void;
 }
 

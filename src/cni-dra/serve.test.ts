@@ -73,23 +73,24 @@ afterEach(async () => {
 });
 
 const settles = (what: string, isSo: () => boolean) => waitUntil(isSo, { what });
-const status = () =>
-  ((rig.server.store.get("tenant/resourceclaims", "c")["status"] as Json)["devices"] ??
+const status = (name = "c") =>
+  ((rig.server.store.get("tenant/resourceclaims", name)["status"] as Json)["devices"] ??
     []) as readonly Json[];
 /** The scheduler has allocated a claim to the pod. */
-function createClaim(config: object = {}, shareID = "a671734a-e8e5-11e4-8fde-42010af09327") {
+function createClaim(config: object = {}, name = "c") {
+  const shareID = "a671734a-e8e5-11e4-8fde-42010af09327";
   const parameters = {
     ...{ apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig", ifName: "net1" },
     config: { cniVersion: "1.0.0", name: "storage", type: "macvlan", mode: "bridge", ...config },
   };
   const { metadata: _, ...claim } = claimObject({
-    ...{ name: "c", namespace: "tenant" },
+    ...{ name, namespace: "tenant" },
     results: [{ request: "net", driver: CNI_DRIVER, device: "eth1", shareID }],
     config: [{ source: "FromClaim", driver: CNI_DRIVER, parameters }],
   });
-  const metadata = { name: "c", namespace: "tenant" };
+  const metadata = { name, namespace: "tenant" };
   const { uid } = rig.server.store.create("tenant/resourceclaims", { ...claim, metadata }).metadata;
-  return { namespace: "tenant", name: "c", uid };
+  return { namespace: "tenant", name, uid };
 }
 function sandbox(id: string) {
   return { id, name: "pod", namespace: "tenant", uid: "pod-uid", netns: `/var/run/netns/${id}` };
@@ -193,6 +194,28 @@ describe.each([
         message: expect.stringContaining("may not set linkInContainer"),
       },
     ]);
+  });
+
+  it("leaves the status of an interface as it is where a repeated Prepare is refused", async () => {
+    await runtime.listen();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    const claim = createClaim();
+    await kubelet.prepare("pod-uid", CNI_DRIVER, [claim]);
+    await runtime.run(sandbox("s1"));
+    await settles("it is ready", () => status()[0]?.["data"] !== undefined);
+    const ready = status();
+    // kubelet restarts, and the runtime is away.
+    await kubelet.stop();
+    await runtime.close();
+    await waitUntil(async () => (await fetch(`${url}/readyz`)).status === 503, {
+      what: "it is not connected",
+    });
+    kubelet.start();
+    await kubelet.waitForDriver(CNI_DRIVER);
+    const both = [claim, createClaim({}, "d")];
+    await expect(kubelet.prepare("pod-uid", CNI_DRIVER, both)).rejects.toThrow("runtime-unavailable");
+    await settles("the new claim has a status", () => status("d").length === 1);
+    expect(status()).toEqual(ready);
   });
 
   it("keeps a pod from starting whose interface fails, with the reason", async () => {

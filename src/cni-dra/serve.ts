@@ -179,8 +179,11 @@ export async function serveCniDra(options: ServeOptions): Promise<void> {
     ...{ node, api, interfaces, places, isConnected, clock, logger },
     allowed: config.allowedPlugins,
     interfaceOf: (device: string) => offeredInterfaces(offer).get(device),
-    refused: (claim: InterfaceRecord["claim"], refusals: Parameters<typeof status.report>[0]["devices"]) =>
-      status.report({ claim, devices: refusals }),
+    refused: (claim: InterfaceRecord["claim"], devices: Parameters<typeof status.report>[0]["devices"]) => {
+      // kubelet prepares claims of running pods again when it restarts: what is there is no worse for it.
+      const isMade = records.list().some((one) => one.claim.uid === claim.uid && one.attachments.length > 0);
+      if (!isMade) status.report({ claim, devices });
+    },
   };
   plugin = startDraPlugin({
     ...{ driver: CNI_DRIVER, registryDirectory: kubelet.pluginsRegistry, podUid: options.podUid },
