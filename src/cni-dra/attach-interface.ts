@@ -9,7 +9,6 @@ import type { RecordStore } from "../records/record-store.ts";
 import type { Clock } from "../sync/clock.ts";
 import { type FilePlaces, showReadiness } from "./interface-files.ts";
 import type { Attachment, InterfaceRecord } from "./interface-record.ts";
-
 import { addNetwork, checkNetwork, delNetwork } from "./run-network.ts";
 
 /** What interfaces are made with. */

@@ -55,14 +55,14 @@ export class DriverMetrics {
     { stateDirectory, logger }: { readonly stateDirectory: string; readonly logger: Logger },
   ): Promise<HttpServer> {
     const set = this.#set;
-    const isSo = (name: string, is: () => boolean, problem: string): Check => ({
+    const check = (name: string, isOk: () => boolean, problem: string): Check => ({
       name,
-      problem: () => (is() ? undefined : problem),
+      problem: () => (isOk() ? undefined : problem),
     });
     const readiness: readonly Check[] = [
       { name: "records", problem: () => unwritable(stateDirectory) },
-      isSo("runtime", () => this.#observed().isConnected, "NRI is not connected"),
-      isSo("kubelet", () => this.#observed().isRegistered, "not registered"),
+      check("runtime", () => this.#observed().isConnected, "NRI is not connected"),
+      check("kubelet", () => this.#observed().isRegistered, "not registered"),
     ];
     const page = async (): Promise<Page> => ({
       ...{ status: 200, contentType: set.contentType },

@@ -8,7 +8,7 @@ import { type Attachment, type InterfaceRecord, interfaceKey } from "./interface
 /** Between tries of a DEL that fails: from a second to a minute, because a deleted pod stays until it succeeds. */
 const BACKOFF = exponentialBackoff(1_000, 60_000);
 const WORKERS = 4;
-/** A DEL that fails for so long is listed. */
+/** A DEL that has failed for so long is stuck: the claim's status, an event and a metric say so. */
 const STUCK_MS = 10 * 60_000;
 
 /** DELs of one interface that fail. */

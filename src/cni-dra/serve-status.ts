@@ -60,9 +60,8 @@ export function serveDriverStatus(
 
 function listInterfaces(query: URLSearchParams, source: StatusSource): Omit<ClaimInterfaces, "node" | "at"> {
   const found = source.records.list().filter(isAsked(query));
-  const interfaces = found
-    .slice(0, SHOWN_MAX)
-    .map((record) => describe(record, source.interfaces.dels.failing()));
+  const failing = source.interfaces.dels.failing();
+  const interfaces = found.slice(0, SHOWN_MAX).map((record) => describe(record, failing));
   return { isConnected: source.isConnected(), interfaces, leftOut: found.length - interfaces.length };
 }
 
