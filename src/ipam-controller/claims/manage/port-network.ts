@@ -63,8 +63,9 @@ export async function readPortNetwork(
     if (found !== undefined) return found;
     throw new Failure({
       code: "invalid-claim",
-      what: `${resource.plural} has no ${object}`,
-      where: namespace,
+      what: `there is no ${object} in ${resource.plural}`,
+      where: `namespace ${namespace}`,
+      fix: "create it; it is tried again",
     });
   };
   const { devices } =
