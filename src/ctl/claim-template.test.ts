@@ -160,6 +160,11 @@ describe("what cannot be turned into a claim is refused:", () => {
       macvlan,
       "the plugin macvlan has no host interface",
     ],
+    [
+      "a plugin that is not an object",
+      { cniVersion: "1.0.0", name: "a", plugins: [null] },
+      "not a CNI configuration",
+    ],
     ["a configuration of no known version", { ...macvlan, cniVersion: undefined }, "cniVersion"],
     ["what a runtime fills in", { ...macvlan, runtimeConfig: {} }, "has the key runtimeConfig"],
     [

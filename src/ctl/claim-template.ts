@@ -62,11 +62,9 @@ export function claimTemplateOf(
   const refuse: Refuse = (what, fix) =>
     new Failure({ code: "invalid-network-config", what, where: file, fix });
   const { config, namespace, resource } = sourceOf(text, refuse);
-  const parameters = {
-    ...{ apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig" },
-    ...{ ifName, config: withoutCapabilities(config) },
-  };
-  const { network } = parseCniConfig(parameters, refuse);
+  const kind = { apiVersion: "cni.networking.x-k8s.io/v1alpha1", kind: "CNIConfig" };
+  const { network } = parseCniConfig({ ...kind, ifName, config }, refuse);
+  const parameters = { ...kind, ifName, config: withoutCapabilities(config) };
   const isOurs = network.plugins.some(({ type }) => type === PLUGIN_TYPE);
   const expression = isOurs ? ofResource(resource) : ofHostInterface(network, resource, refuse);
   if (isOurs) portOfCniConfig(parameters, refuse);
