@@ -144,11 +144,10 @@ export class NodeState {
   async putAllocation(allocation: Allocation): Promise<void> {
     const key = entryKey.allocation(allocation);
     const former = formerKeyOf(allocation);
-    // First, so that there is never an older one beside it.
-    if (former !== undefined) await this.forgetFormer(former);
     await this.#journal.append(key, allocation);
     this.allocations.set(key, allocation);
     // What stays on disk is known to be out of date beside an allocation.
+    if (former !== undefined) await this.forgetFormer(former).catch(() => undefined);
     if (this.unusedShared.has(key)) await this.forgetUnused(key).catch(() => undefined);
     this.unusedShared.delete(key);
   }

@@ -4,6 +4,7 @@ import {
   AgentRig,
   addressesOf,
   type IpamCall,
+  openFailing,
   type TestAgent,
 } from "../../../test/stand-in/ipam/agent-rig.ts";
 import { IpamCluster } from "../../../test/stand-in/ipam/cluster.ts";
@@ -174,6 +175,20 @@ describe("an interface whose network element refers to a claim", () => {
     const unknown = [{ ...next, ifname: "net9" }, { ...next, network: "other" }, { pod: "p2" }];
     for (const other of unknown)
       expect((await call({ container: "c9", ...other }, agent, 0)).json.code).toBe(11);
+  });
+
+  it("gets in the next sandbox what it had also where the disk was full at the first attempt", async () => {
+    const disk = { isFull: false, forKeys: "allocation/" };
+    agent = await rig.agent({ node: "n2", claims: "referenced", openJournal: openFailing(disk) });
+    claim();
+    pod("p1");
+    const first = addressesOf(await call({}));
+    rig.apiAway();
+    await end("c-p1");
+    disk.isFull = true;
+    expect((await call({ container: "next" }, agent, 0)).exitCode).not.toBe(0);
+    disk.isFull = false;
+    expect(addressesOf(await call({ container: "next" }, agent, 0))).toEqual(first);
   });
 
   it.each([
