@@ -65,7 +65,7 @@ export function withoutHostInterface(network: CniNetwork): CniNetwork {
  * The network on the host interface that was allocated: `master` of its first plugin, or `device` of host-device, and
  * `master` of every plugin that would take another one without it.
  * @param hostInterface undefined for the device that has none
- * @throws what `refuse` makes where the configuration names another one, or a plugin needs one and there is none
+ * @throws what `refuse` makes where the configuration names another one, or a plugin needs one that the device does not have
  */
 export function onHostInterface(
   network: CniNetwork,
